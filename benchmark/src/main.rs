@@ -1,0 +1,2 @@
+//! Placeholder written while the workspace is laid out.
+fn main() {}

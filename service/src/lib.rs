@@ -1,0 +1,1 @@
+//! Placeholder written while the workspace is laid out.
