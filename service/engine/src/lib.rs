@@ -1,1 +1,17 @@
-//! Placeholder written while the workspace is laid out.
+//! Where is everything now? The engine of one fleet.
+//!
+//! The contract is [`Backend`]: cycles of fixes, removals and queries go in, outcomes and answers come out,
+//! the same from every implementation to the bit. The [`model`] is the plain truth that the others are
+//! compared with; [`cpu`] is the fast one without a device. Knows no wire, no clock and no file.
+
+pub mod backend;
+pub mod cycle;
+pub mod error;
+pub mod limits;
+pub mod query;
+pub mod stage;
+
+pub use backend::{Backend, Clock, EngineOptions};
+pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
+pub use error::{EngineError, GeometryError};
+pub use query::{Answer, AnswerSet, Filter, Projection, Query, QueryKind};

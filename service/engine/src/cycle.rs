@@ -1,0 +1,160 @@
+//! What goes into one cycle and what comes out of it.
+//!
+//! A cycle's requests are ordered: arrival is (request, row). Counts and refusals come back per
+//! request in the same order, whatever threads did in between.
+
+use shoal_codec::{Block, BlockError, FixColumns};
+
+use crate::query::{AnswerSet, Query};
+
+/// Everything that one cycle applies and answers.
+#[derive(Clone, Debug, Default)]
+pub struct CycleInput {
+    /// The system clock in Unix milliseconds; ignored by a fleet with an event clock.
+    pub system_ms: i64,
+    /// Latest acceptable event time, Unix milliseconds; later rows are refused.
+    pub time_max_ms: i64,
+    /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
+    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together.
+    pub requests: Vec<Request>,
+    /// Questions; at most [`crate::limits::CYCLE_QUERIES_MAX`].
+    pub queries: Vec<Query>,
+}
+
+/// One change; applied whole in one epoch.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Rows already in quanta. The door writes the poison values of [`Refusal`] for coordinates
+    /// that could not be converted, so that row numbers stay.
+    Fixes(FixColumns),
+    /// An encoded block, its checksums checked; the backend decodes it.
+    Block(Block),
+    /// These objects go; unknown ones are counted as missing.
+    Remove(Vec<u64>),
+    /// Every object goes. The epoch and the clock stay.
+    Clear,
+}
+
+impl Request {
+    /// Rows or removals of this request: its share of the arrival counter.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Fixes(columns) => columns.len(),
+            Self::Block(block) => block.rows(),
+            Self::Remove(objects) => objects.len(),
+            Self::Clear => 0,
+        }
+    }
+}
+
+/// Why a row was refused. The discriminant is the number on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Refusal {
+    /// The id is `u64::MAX`.
+    Object = 1,
+    /// A coordinate was NaN or infinite: `x` is [`Refusal::POISON_NOT_FINITE`].
+    NotFinite = 2,
+    /// Outside the space; at the door `x` is [`Refusal::POISON_OUTSIDE`].
+    OutsideSpace = 3,
+    /// Before 2000-01-01.
+    TimeTooEarly = 4,
+    /// Further beyond the server's clock than allowed.
+    TimeTooLate = 5,
+    /// Negative, not finite or too large: speed is [`Refusal::POISON_SPEED`].
+    Speed = 6,
+    /// Outside [0, 360): stored heading of 36,000 or more that is not unknown.
+    Heading = 7,
+    /// Not finite or too large: altitude is [`Refusal::POISON_ALTITUDE`].
+    Altitude = 8,
+    /// An object unknown at its arrival while the fleet held its limit at the start of the cycle.
+    ObjectLimit = 9,
+}
+
+impl Refusal {
+    /// Number of reasons plus one: discriminants index arrays of this length.
+    pub const COUNT: usize = 10;
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT - 1] = [
+        Self::Object,
+        Self::NotFinite,
+        Self::OutsideSpace,
+        Self::TimeTooEarly,
+        Self::TimeTooLate,
+        Self::Speed,
+        Self::Heading,
+        Self::Altitude,
+        Self::ObjectLimit,
+    ];
+    /// The `x` of a row whose coordinates were not finite.
+    pub const POISON_NOT_FINITE: i32 = i32::MIN;
+    /// The `x` of a row whose coordinates do not fit quanta.
+    pub const POISON_OUTSIDE: i32 = i32::MIN + 1;
+    /// The speed of a row whose speed could not be stored.
+    pub const POISON_SPEED: u32 = u32::MAX - 1;
+    /// The heading of a row whose heading could not be stored.
+    pub const POISON_HEADING: u16 = u16::MAX - 1;
+    /// The altitude of a row whose altitude could not be stored.
+    pub const POISON_ALTITUDE: i32 = i32::MIN + 1;
+}
+
+/// What became of one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestOutcome {
+    /// Rows that are now their object's record.
+    pub applied: u64,
+    /// Rows identical to the record at the start of the cycle that would have won: no change.
+    pub duplicate: u64,
+    /// Rows beaten inside this cycle, by a newer fix or by a removal that arrived later.
+    pub superseded: u64,
+    /// Rows older than the record at the start of the cycle.
+    pub late: u64,
+    /// Refused rows, ascending by row; all others are in exactly one of the counts above.
+    pub refused: Vec<(u32, Refusal)>,
+    /// Removals: objects that existed at the removal's arrival. `Clear`: objects at its arrival.
+    pub removed: u64,
+    /// Removals: ids that did not exist.
+    pub missing: u64,
+    /// The block failed while decoding: no row of it was applied, no other field counts.
+    pub block_error: Option<BlockError>,
+}
+
+/// Proof of a submitted cycle, to be waited for once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// The result of one cycle.
+#[derive(Clone, Debug, Default)]
+pub struct CycleOutput {
+    /// This cycle's number: the first is 1, or follows an imported snapshot.
+    pub epoch: u64,
+    /// The clock after this cycle; never decreases.
+    pub clock_ms: i64,
+    /// One per request, in order.
+    pub requests: Vec<RequestOutcome>,
+    /// The epoch on which the answers hold: `epoch - answer_lag`.
+    pub answer_epoch: u64,
+    /// The clock at `answer_epoch`.
+    pub answer_clock_ms: i64,
+    /// One per query, in order.
+    pub answers: AnswerSet,
+    /// Objects removed by age in this cycle.
+    pub expired: u64,
+    /// Objects after this cycle.
+    pub objects: u64,
+}
+
+/// The whole state, for backups, tests and moving between backends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The term of the engine that exported it.
+    pub term: u64,
+    /// The epoch after which the state was taken.
+    pub epoch: u64,
+    /// The clock at that epoch.
+    pub clock_ms: i64,
+    /// Rows ascending by object over all batches; each batch but the last is
+    /// [`crate::limits::SNAPSHOT_BATCH_ROWS`] long.
+    pub batches: Vec<FixColumns>,
+}

@@ -1,0 +1,31 @@
+//! Every limit of the engine, by name, with the reason beside it.
+//!
+//! A limit that the door (the service) must respect as well is public. Relations between limits are
+//! asserted at compile time, so a change that breaks one does not build.
+
+/// Fixes in one cycle, over all its batches. 22 bits of arrival and 42 of time fit one 64-bit
+/// atomic maximum on a device.
+pub const CYCLE_FIXES_MAX: usize = (1 << 22) - 1;
+/// Queries in one cycle.
+pub const CYCLE_QUERIES_MAX: usize = 1 << 20;
+/// Requests (batches, blocks, removals) in one cycle.
+pub const CYCLE_REQUESTS_MAX: usize = 1 << 16;
+/// Cycles submitted and not yet waited for.
+pub const CYCLES_IN_FLIGHT_MAX: usize = 2;
+/// Objects that one `Get` may name, and one removal.
+pub const GET_OBJECTS_MAX: usize = 1 << 16;
+/// Neighbours that one query may ask for.
+pub const NEAREST_MAX: usize = 4096;
+/// Vertices of one polygon or multipolygon, closing vertices not counted.
+pub const POLYGON_VERTICES_MAX: usize = 4096;
+/// Objects of one fleet unless its options say less.
+pub const OBJECTS_MAX: u64 = 1 << 31;
+/// Earliest event time accepted: 2000-01-01T00:00:00Z in Unix milliseconds.
+pub const TIME_MIN_MS: i64 = 946_684_800_000;
+/// Rows of one batch of an exported snapshot.
+pub const SNAPSHOT_BATCH_ROWS: usize = 1 << 16;
+/// Longest side of a planar space, in quanta: the square of the diagonal stays below 2^63.
+pub const PLANAR_SIDE_MAX: i64 = (1 << 31) - 1;
+
+const _: () = assert!(SNAPSHOT_BATCH_ROWS <= CYCLE_FIXES_MAX, "a snapshot batch is one cycle");
+const _: () = assert!(GET_OBJECTS_MAX <= CYCLE_FIXES_MAX, "removals share the arrival counter");

@@ -1,0 +1,197 @@
+//! What can be asked of the engine, and how an answer looks.
+//!
+//! Everything here is in quanta and stored units; conversion from degrees and metres happens once, at
+//! the door, through `Space`. Answers hold their rows in shared pages, so a million small answers
+//! are a few allocations.
+
+use shoal_codec::FixRow;
+
+use crate::region::Region;
+
+/// One question, answered on the state after one whole epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// Which objects.
+    pub kind: QueryKind,
+    /// Which of them, by their record.
+    pub filter: Filter,
+    /// What to return of each.
+    pub projection: Projection,
+    /// Most rows to return; `None` returns all. The total is counted regardless.
+    pub limit: Option<u64>,
+}
+
+/// The kinds of question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryKind {
+    /// These objects; ids that do not exist are absent, repeated ids count once.
+    /// At most [`crate::limits::GET_OBJECTS_MAX`].
+    Get(Vec<u64>),
+    /// Every object in a region.
+    Range(Region),
+    /// The `k` objects nearest to a point, ordered by (rank, object); see [`crate::Space::rank`].
+    Nearest {
+        /// Centre, quanta, inside the space.
+        x: i32,
+        /// Centre, quanta, inside the space.
+        y: i32,
+        /// How many, 0 to [`crate::limits::NEAREST_MAX`].
+        k: u32,
+    },
+}
+
+/// Conditions on the record; all must hold. The default passes everything.
+/// An unknown attribute matches no range.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Bits of the state that are compared.
+    pub state_mask: u32,
+    /// Their wanted value: `state & state_mask == state_value`.
+    pub state_value: u32,
+    /// Largest age in milliseconds: `clock_ms - time_ms <= age_max_ms`.
+    pub age_max_ms: Option<i64>,
+    /// Closed range of speed, millimetres a second.
+    pub speed_mm_s: Option<(u32, u32)>,
+    /// Closed range of heading, hundredths of a degree; from > to passes through north.
+    pub heading_cdeg: Option<(u16, u16)>,
+    /// Closed range of altitude, millimetres.
+    pub altitude_mm: Option<(i32, i32)>,
+}
+
+impl Filter {
+    /// True when every record passes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a record passes at the answer's clock.
+    #[must_use]
+    pub fn passes(&self, row: &FixRow, clock_ms: i64) -> bool {
+        let in_heading = |(from, to): (u16, u16)| {
+            let heading = row.heading_cdeg;
+            heading != shoal_codec::HEADING_UNKNOWN
+                && if from <= to {
+                    from <= heading && heading <= to
+                } else {
+                    heading >= from || heading <= to
+                }
+        };
+        row.state & self.state_mask == self.state_value
+            && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
+            && self.speed_mm_s.is_none_or(|(min, max)| {
+                row.speed_mm_s != shoal_codec::SPEED_UNKNOWN
+                    && min <= row.speed_mm_s
+                    && row.speed_mm_s <= max
+            })
+            && self.heading_cdeg.is_none_or(in_heading)
+            && self.altitude_mm.is_none_or(|(min, max)| {
+                row.altitude_mm != shoal_codec::ALTITUDE_UNKNOWN
+                    && min <= row.altitude_mm
+                    && row.altitude_mm <= max
+            })
+    }
+}
+
+/// What an answer holds of each object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Projection {
+    /// Object ids.
+    #[default]
+    Ids,
+    /// Whole records.
+    Fixes,
+    /// Nothing but the total.
+    Count,
+}
+
+/// One answer, borrowed from its [`AnswerSet`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Answer<'a> {
+    /// Objects that match, whether returned or not.
+    pub total: u64,
+    /// True when `limit` cut rows off.
+    pub truncated: bool,
+    /// Ids, ascending; nearest: by (rank, object). Empty for `Count`.
+    pub objects: &'a [u64],
+    /// Records beside the ids with [`Projection::Fixes`], else empty.
+    pub fixes: &'a [FixRow],
+    /// Ranks beside the ids for nearest, else empty; see [`crate::Space::distance_m`].
+    pub ranks: &'a [u64],
+}
+
+/// Where one answer's rows lie in its page.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AnswerHead {
+    /// Objects that match.
+    pub total: u64,
+    /// True when `limit` cut rows off.
+    pub truncated: bool,
+    /// First and past-last entry in the page's `objects`.
+    pub objects: (usize, usize),
+    /// First and past-last entry in the page's `fixes`.
+    pub fixes: (usize, usize),
+    /// First and past-last entry in the page's `ranks`.
+    pub ranks: (usize, usize),
+}
+
+/// The answers of some queries, rows side by side.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnswerPage {
+    /// One per query of this page.
+    pub heads: Vec<AnswerHead>,
+    /// Rows of all heads.
+    pub objects: Vec<u64>,
+    /// Records of the heads that asked for them.
+    pub fixes: Vec<FixRow>,
+    /// Ranks of the heads that are nearest queries.
+    pub ranks: Vec<u64>,
+}
+
+/// The answers of one cycle, by the query's place in the input.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerSet {
+    pages: Vec<AnswerPage>,
+    /// Per query: page, head.
+    places: Vec<(u32, u32)>,
+}
+
+impl AnswerSet {
+    /// Builds a set from pages and, per query, its (page, head).
+    #[must_use]
+    pub fn new(pages: Vec<AnswerPage>, places: Vec<(u32, u32)>) -> Self {
+        Self { pages, places }
+    }
+
+    /// Number of answers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True without answers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The answer of query `index`; panics past the end, as slices do.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Answer<'_> {
+        let (page, head) = self.places[index];
+        let page = &self.pages[page as usize];
+        let head = &page.heads[head as usize];
+        Answer {
+            total: head.total,
+            truncated: head.truncated,
+            objects: &page.objects[head.objects.0..head.objects.1],
+            fixes: &page.fixes[head.fixes.0..head.fixes.1],
+            ranks: &page.ranks[head.ranks.0..head.ranks.1],
+        }
+    }
+
+    /// All answers in query order.
+    pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
