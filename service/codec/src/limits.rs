@@ -1,0 +1,67 @@
+//! How large may a block, its plans and its parts be?
+//!
+//! Every bound of the format and every default budget is named here, and the relations between
+//! them are asserted at compile time. This file holds numbers only; who checks them says so.
+
+use crate::raw::spec::ROW_BYTES_MAX;
+
+/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is kept.
+pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
+/// Bytes in one block at most: the size of the largest message on the wire.
+pub const BLOCK_BYTES_MAX: usize = 64 << 20;
+/// Scratch memory that decoding one block may take unless the caller says otherwise.
+pub const SCRATCH_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the fixed-width block header.
+pub const HEADER_BYTES: usize = 128;
+/// Every section, and the payload itself, begins at a multiple of this many bytes.
+pub const SECTION_ALIGN_BYTES: usize = 64;
+/// Bytes of a chunk entry's fixed part in the directory.
+pub const CHUNK_ENTRY_BYTES: usize = 24;
+/// Bytes of one plan node in the directory.
+pub const NODE_BYTES: usize = 24;
+/// Bytes of one section length in the directory.
+pub const SECTION_ENTRY_BYTES: usize = 8;
+/// Nodes in one plan at most.
+pub const PLAN_NODES_MAX: usize = 16;
+/// Levels of one plan at most; a plan of a single node has one.
+pub const PLAN_DEPTH_MAX: usize = 4;
+/// Sections of one chunk at most: four for each node.
+pub const CHUNK_SECTIONS_MAX: usize = 64;
+/// Event times of one block span at most this many milliseconds (49.7 days).
+pub const TIME_SPAN_MS_MAX: u32 = u32::MAX;
+/// Bytes of the largest directory a reader accepts, its padding included.
+pub const DIRECTORY_BYTES_MAX: usize = 16 << 10;
+
+/// What a reader is willing to spend on one block; checked before anything is allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Rows at most.
+    pub rows_max: u32,
+    /// Encoded bytes at most.
+    pub bytes_max: usize,
+    /// Bytes of working memory beside the output columns at most; plan `raw` needs none.
+    pub scratch_bytes_max: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            rows_max: BLOCK_ROWS_MAX,
+            bytes_max: BLOCK_BYTES_MAX,
+            scratch_bytes_max: SCRATCH_BYTES_MAX,
+        }
+    }
+}
+
+/// The largest chunk entry: its fixed part, all nodes, all sections.
+const CHUNK_ENTRY_BYTES_MAX: usize =
+    CHUNK_ENTRY_BYTES + PLAN_NODES_MAX * NODE_BYTES + CHUNK_SECTIONS_MAX * SECTION_ENTRY_BYTES;
+
+// The payload is aligned because header and directory both end on the boundary.
+const _: () = assert!(HEADER_BYTES.is_multiple_of(SECTION_ALIGN_BYTES));
+const _: () = assert!(DIRECTORY_BYTES_MAX.is_multiple_of(SECTION_ALIGN_BYTES));
+// Eight columns with the largest entries fit the directory.
+const _: () = assert!(8 * CHUNK_ENTRY_BYTES_MAX <= DIRECTORY_BYTES_MAX);
+// Row counts and byte counts of one block multiply without overflow on 32-bit machines too.
+const _: () = assert!((BLOCK_ROWS_MAX as u64) * (ROW_BYTES_MAX as u64) < u32::MAX as u64);
+const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);

@@ -1,0 +1,3 @@
+//! Plan `raw`: fixed-width values as they are. Specification, writer, reader.
+
+pub mod spec;
