@@ -1,1 +1,28 @@
-//! Placeholder written while the workspace is laid out.
+//! Where do fixes come from? Seeded generators of moving objects and the reader of real data.
+//!
+//! Every workload streams: the same name, parameters and seed give the same fixes, whatever the
+//! number of shards, and no trace is ever held. Nothing here knows the engine, the wire or a clock;
+//! pacing is the caller's.
+
+mod direction;
+mod error;
+mod fix;
+mod limits;
+mod open;
+mod params;
+mod random;
+mod shard;
+mod speed_unit;
+mod uniform;
+mod window;
+mod workload;
+
+pub use error::WorkloadError;
+pub use fix::Fix;
+pub use limits::*;
+pub use open::{NAMES, open};
+pub use params::Params;
+pub use speed_unit::SpeedUnit;
+pub use uniform::Uniform;
+pub use window::Window;
+pub use workload::{Workload, WorkloadSpace};

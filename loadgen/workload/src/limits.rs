@@ -1,0 +1,41 @@
+//! How much may a workload be asked for?
+//!
+//! Every bound of this package, with the relations between them held at compile time.
+
+/// Most objects of one generator: local indexes are `u32`, and 10 M is the largest size measured.
+pub const OBJECTS_MAX: u64 = 1_000_000_000;
+
+/// Longest round or time step of a generator: one day.
+pub const STEP_MS_MAX: i64 = 86_400_000;
+
+/// Most shards (connections) that one workload is divided over.
+pub const SHARDS_MAX: u32 = 4_096;
+
+/// The first moment of every generator: 2020-01-01T00:00:00Z, Unix milliseconds.
+pub const START_MS: i64 = 1_577_836_800_000;
+
+/// Most hot-spots of `gauss`: the paper goes to 1,000.
+pub const HOTSPOTS_MAX: u32 = 1_000_000;
+
+/// Most speeds, and rings, of `gauss` and `network`.
+pub const SPEEDS_MAX: u32 = 1_000;
+
+/// Highest top speed, metres per step: the whole space of `gauss` in one step.
+pub const SPEED_MAX_M_PER_STEP: f64 = 100_000.0;
+
+/// Longest maximum update interval of `gauss` in steps.
+pub const SILENCE_STEPS_MAX: u32 = 1_000_000;
+
+/// Most destinations of `hub`; routes join every pair of them.
+pub const DESTINATIONS_MAX: u32 = 100_000;
+
+/// Longest mean update interval of `hub`: a day.
+pub const UPDATE_INTERVAL_MS_MAX: i64 = 86_400_000;
+
+/// Most copies of a replayed fleet.
+pub const FAN_OUT_MAX: u32 = 100_000;
+
+// A phase is object * step / objects; the product must fit.
+const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
+// Local indexes leave one value free as the end of a list.
+const _: () = assert!(OBJECTS_MAX < u32::MAX as u64);

@@ -1,0 +1,81 @@
+//! Which rectangle does a query ask for?
+//!
+//! Windows of generators always lie inside their space and never cross the antimeridian: a window
+//! that would stick out is moved inwards, its size kept.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::random::{Domain, stream, unit};
+
+/// A closed rectangle, `west <= east` and `south <= north`; degrees or metres as the space has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Least x.
+    pub west: f64,
+    /// Least y.
+    pub south: f64,
+    /// Greatest x.
+    pub east: f64,
+    /// Greatest y.
+    pub north: f64,
+}
+
+impl Window {
+    /// The window of the given sides around a centre, moved to lie inside `space`.
+    pub(crate) fn around(centre: (f64, f64), sides: (f64, f64), space: &Self) -> Self {
+        let (west, east) = span(centre.0, sides.0, space.west, space.east);
+        let (south, north) = span(centre.1, sides.1, space.south, space.north);
+        Self {
+            west,
+            south,
+            east,
+            north,
+        }
+    }
+}
+
+/// An interval of length `side` about `centre`, moved into `[low, high]`.
+fn span(centre: f64, side: f64, low: f64, high: f64) -> (f64, f64) {
+    if side >= high - low {
+        return (low, high);
+    }
+    let start = (centre - side / 2.0).clamp(low, high - side);
+    (start, (start + side).min(high))
+}
+
+/// The query stream of a planar square: its random numbers, and windows of one size.
+#[derive(Debug)]
+pub(crate) struct PlanarWindows {
+    pub(crate) random: Xoshiro256PlusPlus,
+    space: Window,
+    side_m: f64,
+}
+
+impl PlanarWindows {
+    /// Windows of `share` of the side of a `space_m` square, for one seed and shard.
+    pub(crate) fn new(seed: u64, shard: u32, share: f64, space_m: f64) -> Self {
+        Self {
+            random: stream(seed, Domain::Windows, u64::from(shard)),
+            space: Window {
+                west: 0.0,
+                south: 0.0,
+                east: space_m,
+                north: space_m,
+            },
+            side_m: share * space_m,
+        }
+    }
+
+    /// The window around a point.
+    pub(crate) fn around(&self, x: f64, y: f64) -> Window {
+        Window::around((x, y), (self.side_m, self.side_m), &self.space)
+    }
+
+    /// A window whose lower left corner is uniform over all places where it fits.
+    pub(crate) fn anywhere(&mut self) -> Window {
+        let free_m = self.space.east - self.side_m;
+        let west = unit(&mut self.random) * free_m;
+        let south = unit(&mut self.random) * free_m;
+        self.around(west + self.side_m / 2.0, south + self.side_m / 2.0)
+    }
+}

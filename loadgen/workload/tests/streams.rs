@@ -1,0 +1,194 @@
+//! Hazard: a workload that is not the same stream every time, everywhere.
+//!
+//! Time order, equal bytes from equal seeds, no influence of how calls divide the rows or of the
+//! number of shards, positions inside the space. Distributions are checked in `calibration.rs`.
+
+use shoal_workload::{Fix, Params, START_MS, Workload, WorkloadSpace, open};
+
+const SEED: u64 = 20_260_801;
+const GENERATORS: [&str; 1] = ["uniform"];
+
+fn params() -> Params {
+    Params {
+        objects: 1_000,
+        seed: SEED,
+        ..Params::default()
+    }
+}
+
+fn opened(name: &str, params: &Params) -> Box<dyn Workload> {
+    open(name, params).expect("the parameters are legal")
+}
+
+fn rows(workload: &mut dyn Workload, count: usize) -> Vec<Fix> {
+    let mut out = Vec::new();
+    assert_eq!(workload.fill(count, &mut out), count);
+    out
+}
+
+/// All fixes before a moment. The first one at or after it is lost, which is fine at an end.
+fn until(workload: &mut dyn Workload, end_ms: i64) -> Vec<Fix> {
+    let mut out = Vec::new();
+    while out.last().is_none_or(|fix: &Fix| fix.time_ms < end_ms) {
+        workload.fill(1, &mut out);
+    }
+    out.pop();
+    out
+}
+
+#[test]
+fn fixes_come_in_time_order_from_2020_on() {
+    for name in GENERATORS {
+        let fixes = rows(opened(name, &params()).as_mut(), 50_000);
+        assert_eq!(fixes[0].time_ms, START_MS, "{name}");
+        assert!(
+            fixes.is_sorted_by_key(|fix| fix.time_ms),
+            "{name}, seed {SEED}"
+        );
+    }
+}
+
+#[test]
+fn the_first_rows_are_every_object_once() {
+    for name in GENERATORS {
+        let mut objects: Vec<u64> = rows(opened(name, &params()).as_mut(), 1_000)
+            .iter()
+            .map(|fix| fix.object)
+            .collect();
+        objects.sort_unstable();
+        assert_eq!(
+            objects,
+            (0..1_000).collect::<Vec<_>>(),
+            "{name}, seed {SEED}"
+        );
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_rows_however_they_are_asked_for() {
+    for name in GENERATORS {
+        let whole = rows(opened(name, &params()).as_mut(), 20_000);
+        let mut workload = opened(name, &params());
+        let mut parts = Vec::new();
+        let mut size = 1;
+        while parts.len() < whole.len() {
+            workload.window();
+            workload.fill(size.min(whole.len() - parts.len()), &mut parts);
+            size = size * 3 % 1_009;
+        }
+        assert_eq!(whole, parts, "{name}, seed {SEED}");
+        let other = Params {
+            seed: SEED + 1,
+            ..params()
+        };
+        assert_ne!(whole, rows(opened(name, &other).as_mut(), 20_000), "{name}");
+    }
+}
+
+#[test]
+fn shards_together_are_the_whole() {
+    let end_ms = START_MS + 40_000;
+    for name in GENERATORS {
+        let mut whole = until(opened(name, &params()).as_mut(), end_ms);
+        let mut union = Vec::new();
+        for shard in 0..7 {
+            let params = Params {
+                shard,
+                shards: 7,
+                ..params()
+            };
+            let part = until(opened(name, &params).as_mut(), end_ms);
+            assert!(
+                part.iter().all(|fix| fix.object % 7 == u64::from(shard)),
+                "{name}"
+            );
+            union.extend(part);
+        }
+        let order = |fix: &Fix| (fix.time_ms, fix.object);
+        whole.sort_by_key(order);
+        union.sort_by_key(order);
+        assert_eq!(whole, union, "{name}, seed {SEED}");
+    }
+}
+
+#[test]
+fn positions_headings_and_windows_stay_inside() {
+    for name in GENERATORS {
+        let mut workload = opened(name, &params());
+        let WorkloadSpace::Planar { width_m, height_m } = workload.space() else {
+            panic!("{name} is planar");
+        };
+        for fix in rows(workload.as_mut(), 200_000) {
+            assert!(
+                (0.0..=width_m).contains(&fix.x),
+                "{name}: {fix:?}, seed {SEED}"
+            );
+            assert!(
+                (0.0..=height_m).contains(&fix.y),
+                "{name}: {fix:?}, seed {SEED}"
+            );
+            assert!(
+                fix.heading_deg
+                    .is_none_or(|deg| (0.0..360.0).contains(&deg)),
+                "{fix:?}"
+            );
+            assert!(fix.speed_m_s.is_none_or(|speed| speed >= 0.0), "{fix:?}");
+        }
+        for _ in 0..10_000 {
+            let window = workload.window();
+            assert!(
+                window.west >= 0.0 && window.south >= 0.0,
+                "{name}: {window:?}"
+            );
+            assert!(
+                window.east <= width_m && window.north <= height_m,
+                "{name}: {window:?}"
+            );
+            assert!(
+                (window.east - window.west - 0.001 * width_m).abs() < 1e-6,
+                "{window:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_empty_shard_ends_at_once() {
+    for name in GENERATORS {
+        let params = Params {
+            objects: 2,
+            shard: 3,
+            shards: 4,
+            ..params()
+        };
+        assert_eq!(opened(name, &params).fill(10, &mut Vec::new()), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_bad_name_or_parameter_is_named_in_the_refusal() {
+    let refusal = |name: &str, params: &Params| open(name, params).err().unwrap().to_string();
+    assert!(refusal("gaus", &params()).starts_with("no workload is called `gaus`; there are uni"));
+    let none = Params {
+        objects: 0,
+        ..params()
+    };
+    assert_eq!(
+        refusal("uniform", &none),
+        "parameter objects is 0; it must be 1 to 1000000000"
+    );
+    let wide = Params {
+        window: f64::NAN,
+        ..params()
+    };
+    assert!(refusal("uniform", &wide).starts_with("parameter window is NaN"));
+    let shard = Params {
+        shard: 2,
+        shards: 2,
+        ..params()
+    };
+    assert_eq!(
+        refusal("uniform", &shard),
+        "parameter shard is 2; it must be 0 to 1"
+    );
+}
