@@ -1,3 +1,5 @@
 //! Plan `raw`: fixed-width values as they are. Specification, writer, reader.
 
+pub(crate) mod decode;
+pub(crate) mod encode;
 pub mod spec;

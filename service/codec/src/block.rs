@@ -1,0 +1,163 @@
+//! Is this a block, and what rows does it hold?
+//!
+//! `Block::parse` checks everything except the values themselves, header to last checksum, and
+//! allocates nothing that the bytes present have not earned. Values are checked against the
+//! header's time range and box while they are decoded, in `decode.rs`.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::chunk::{Chunk, ChunkReader};
+use crate::column::Column;
+use crate::columns::FixColumns;
+use crate::decode::decode_rows;
+use crate::error::BlockError;
+use crate::header::{BlockHeader, at, truncated};
+use crate::limits::{Budget, HEADER_BYTES, SECTION_ALIGN_BYTES};
+
+/// A block whose structure and checksums hold; no row is decoded yet. Cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Block {
+    bytes: Bytes,
+    header: BlockHeader,
+    chunks: Vec<Chunk>,
+}
+
+impl Block {
+    /// Takes exactly one block and checks header, budgets, directory, plans, sections, padding
+    /// and all checksums.
+    ///
+    /// # Errors
+    /// Whatever FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is
+    /// one.
+    pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
+        within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
+        let header = BlockHeader::parse(&bytes)?;
+        check_length(&bytes, &header)?;
+        within("rows", header.rows.into(), budget.rows_max.into())?;
+        let directory = check_directory(&bytes, &header)?;
+        let mut reader = ChunkReader::new(&bytes, &directory, header.rows);
+        // Grows as entries are read: an entry is earned by its bytes, the claimed count is not.
+        let mut chunks = Vec::new();
+        for _ in 0..header.columns {
+            chunks.push(reader.next_chunk()?);
+        }
+        reader.finish()?;
+        let scratch = chunks
+            .iter()
+            .map(|chunk| chunk.plan.scratch_bytes())
+            .max()
+            .unwrap_or(0);
+        within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
+        Ok(Self {
+            bytes,
+            header,
+            chunks,
+        })
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &BlockHeader {
+        &self.header
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.header.rows as usize
+    }
+
+    /// All its bytes; section ranges of [`Block::chunks`] index into them.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its chunks in order of column.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// The chunk of one column and its number, if the block has the column.
+    pub(crate) fn chunk(&self, column: Column) -> Option<(usize, &Chunk)> {
+        self.chunks
+            .iter()
+            .enumerate()
+            .find(|(_, chunk)| chunk.column == column)
+    }
+
+    /// Decodes `rows` (counted from 0 in the block) into `out`, whose contents are replaced and
+    /// whose allocations are reused; optional columns become those of the block.
+    ///
+    /// # Errors
+    /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
+    /// a row lies outside the header's time range or box. `out` has no rows then.
+    pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
+        let result = decode_rows(self, rows, out);
+        if result.is_err() {
+            out.clear();
+        }
+        result
+    }
+
+    /// Decodes all rows into new columns.
+    ///
+    /// # Errors
+    /// As [`Block::decode_rows`].
+    pub fn decode(&self) -> Result<FixColumns, BlockError> {
+        let mut columns = FixColumns::new();
+        self.decode_rows(0..self.rows(), &mut columns)?;
+        Ok(columns)
+    }
+}
+
+/// Refuses a count above its budget.
+pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), BlockError> {
+    if value > limit {
+        Err(BlockError::Budget { unit, value, limit })
+    } else {
+        Ok(())
+    }
+}
+
+/// The bytes are exactly the block that the header states.
+fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
+    let (stated, present) = (header.block_bytes, bytes.len() as u64);
+    if stated > present {
+        return Err(truncated("block", 0, stated, bytes));
+    }
+    let problem = if stated < present {
+        format!("block has {stated} bytes, {present} were given")
+    } else if !stated.is_multiple_of(SECTION_ALIGN_BYTES as u64) {
+        format!("block has {stated} bytes, it has a multiple of {SECTION_ALIGN_BYTES}")
+    } else {
+        return Ok(());
+    };
+    Err(BlockError::Header {
+        offset: at::BLOCK_BYTES,
+        problem,
+    })
+}
+
+/// The directory is there and its checksum holds; gives its place.
+fn check_directory(bytes: &[u8], header: &BlockHeader) -> Result<Range<usize>, BlockError> {
+    let directory = HEADER_BYTES..HEADER_BYTES + header.directory_bytes as usize;
+    let Some(covered) = bytes.get(directory.clone()) else {
+        return Err(truncated(
+            "directory",
+            HEADER_BYTES,
+            header.directory_bytes.into(),
+            bytes,
+        ));
+    };
+    let (stored, computed) = (header.directory_crc, crc32c::crc32c(covered));
+    if stored != computed {
+        let part = "directory".into();
+        return Err(BlockError::Checksum {
+            part,
+            offset: HEADER_BYTES,
+            stored,
+            computed,
+        });
+    }
+    Ok(directory)
+}

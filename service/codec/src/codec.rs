@@ -1,0 +1,73 @@
+//! Who turns columns into blocks and back?
+//!
+//! The trait that the CPU codec here and the device codec implement alike: both write the same
+//! bytes and read each other's. It owns no buffers and keeps no state between blocks.
+
+use std::ops::Range;
+
+use crate::block::Block;
+use crate::column::ColumnSet;
+use crate::columns::FixColumns;
+use crate::encode::{encode, encoded_size_max};
+use crate::error::BlockError;
+use crate::space::SpaceTag;
+
+/// Encodes columns into blocks and decodes rows of blocks; taken as a value by those who need it.
+pub trait BlockCodec {
+    /// Replaces `out` with the block of `columns`; its allocation is reused. The same input gives
+    /// the same bytes. On error `out` is empty.
+    ///
+    /// # Errors
+    /// Columns of unequal length, a space that cannot be, more rows or bytes than the default
+    /// [`crate::Budget`], event times more than [`crate::limits::TIME_SPAN_MS_MAX`] apart.
+    fn encode(
+        &self,
+        columns: &FixColumns,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockError>;
+
+    /// Replaces `out` with `rows` of `block`; its allocations are reused.
+    ///
+    /// # Errors
+    /// As [`Block::decode_rows`]; `out` has no rows then.
+    fn decode_rows(
+        &self,
+        block: &Block,
+        rows: Range<usize>,
+        out: &mut FixColumns,
+    ) -> Result<(), BlockError>;
+
+    /// Bytes that a block of `rows` rows with these columns takes at most, whatever the values.
+    fn encoded_size_max(&self, rows: usize, columns: ColumnSet) -> usize;
+}
+
+/// The codec in safe Rust on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuCodec;
+
+impl BlockCodec for CpuCodec {
+    fn encode(
+        &self,
+        columns: &FixColumns,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockError> {
+        encode(columns, space, sequence, out)
+    }
+
+    fn decode_rows(
+        &self,
+        block: &Block,
+        rows: Range<usize>,
+        out: &mut FixColumns,
+    ) -> Result<(), BlockError> {
+        block.decode_rows(rows, out)
+    }
+
+    fn encoded_size_max(&self, rows: usize, columns: ColumnSet) -> usize {
+        encoded_size_max(rows, columns)
+    }
+}

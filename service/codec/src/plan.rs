@@ -1,0 +1,317 @@
+//! Which encodings, in which order, lead from a chunk's sections to its values?
+//!
+//! A plan is a tree in pre-order, rebuilt from child counts alone: no pointers, at most 16 nodes
+//! on 4 levels. A node is 24 bytes (FORMAT.md, section 5). This file checks the tree's shape and
+//! the one encoding of version 1.0, `raw`; what the sections hold is the encoding's own matter.
+
+use crate::column::ValueType;
+use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX};
+use crate::raw;
+use crate::wire::{array_at, put};
+
+/// An encoding of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Values as they are.
+    Raw = raw::spec::ENCODING_ID,
+}
+
+impl Encoding {
+    /// The encoding with this wire identifier, if this reader knows it.
+    pub fn from_id(id: u16) -> Option<Self> {
+        (id == raw::spec::ENCODING_ID).then_some(Self::Raw)
+    }
+
+    /// Its identifier on the wire.
+    pub const fn id(self) -> u16 {
+        self as u16
+    }
+}
+
+/// One node of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanNode {
+    /// How its output is made from its sections and children.
+    pub encoding: Encoding,
+    /// Type of the values it gives.
+    pub value_type: ValueType,
+    /// Subtrees that follow it.
+    pub children: u8,
+    /// Sections it owns, taken in pre-order from the chunk's list.
+    pub sections: u8,
+    /// Values it gives.
+    pub values: u32,
+    /// First parameter, meaning by encoding; 0 if unused.
+    pub parameter_u32: u32,
+    /// Second parameter, meaning by encoding; 0 if unused.
+    pub parameter_u64: u64,
+}
+
+/// Byte offsets of a node's fields.
+pub(crate) mod at {
+    pub(crate) const ENCODING: usize = 0;
+    pub(crate) const VALUE_TYPE: usize = 2;
+    pub(crate) const CHILDREN: usize = 3;
+    pub(crate) const SECTIONS: usize = 4;
+    pub(crate) const RESERVED: usize = 5;
+    pub(crate) const VALUES: usize = 8;
+    pub(crate) const PARAMETER_U32: usize = 12;
+    pub(crate) const PARAMETER_U64: usize = 16;
+}
+
+const _: () = assert!(at::PARAMETER_U64 + 8 == NODE_BYTES);
+
+/// A rule that a plan breaks: where (bytes from the first node) and what.
+pub(crate) struct PlanFault {
+    pub(crate) offset: usize,
+    pub(crate) problem: String,
+}
+
+impl PlanNode {
+    /// Reads one node.
+    fn parse(bytes: &[u8; NODE_BYTES]) -> Result<Self, PlanFault> {
+        let fault = |offset, problem| Err(PlanFault { offset, problem });
+        let id = u16::from_le_bytes(array_at(bytes, at::ENCODING));
+        let Some(encoding) = Encoding::from_id(id) else {
+            return fault(
+                at::ENCODING,
+                format!("encoding {id} is not known to this reader"),
+            );
+        };
+        let code = bytes[at::VALUE_TYPE];
+        let Some(value_type) = ValueType::from_code(code) else {
+            return fault(at::VALUE_TYPE, format!("value type {code} is not 1 to 10"));
+        };
+        if let Some(index) = bytes[at::RESERVED..at::VALUES]
+            .iter()
+            .position(|&byte| byte != 0)
+        {
+            let offset = at::RESERVED + index;
+            let problem = format!("reserved byte is {:#04x}, it must be 0", bytes[offset]);
+            return fault(offset, problem);
+        }
+        Ok(Self {
+            encoding,
+            value_type,
+            children: bytes[at::CHILDREN],
+            sections: bytes[at::SECTIONS],
+            values: u32::from_le_bytes(array_at(bytes, at::VALUES)),
+            parameter_u32: u32::from_le_bytes(array_at(bytes, at::PARAMETER_U32)),
+            parameter_u64: u64::from_le_bytes(array_at(bytes, at::PARAMETER_U64)),
+        })
+    }
+
+    /// Appends its bytes.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut bytes = [0; NODE_BYTES];
+        put(&mut bytes, at::ENCODING, self.encoding.id().to_le_bytes());
+        put(&mut bytes, at::VALUE_TYPE, [self.value_type.code()]);
+        put(&mut bytes, at::CHILDREN, [self.children]);
+        put(&mut bytes, at::SECTIONS, [self.sections]);
+        put(&mut bytes, at::VALUES, self.values.to_le_bytes());
+        put(
+            &mut bytes,
+            at::PARAMETER_U32,
+            self.parameter_u32.to_le_bytes(),
+        );
+        put(
+            &mut bytes,
+            at::PARAMETER_U64,
+            self.parameter_u64.to_le_bytes(),
+        );
+        out.extend_from_slice(&bytes);
+    }
+
+    /// The rules of its own encoding.
+    fn check(&self) -> Result<(), PlanFault> {
+        match self.encoding {
+            Encoding::Raw => self.check_raw(),
+        }
+    }
+
+    /// A raw node is a leaf with one section and no parameters.
+    fn check_raw(&self) -> Result<(), PlanFault> {
+        let rules = [
+            (
+                at::CHILDREN,
+                "children",
+                u64::from(self.children),
+                raw::spec::CHILDREN.into(),
+            ),
+            (
+                at::SECTIONS,
+                "sections",
+                self.sections.into(),
+                raw::spec::SECTIONS.into(),
+            ),
+            (
+                at::PARAMETER_U32,
+                "first parameter",
+                self.parameter_u32.into(),
+                0,
+            ),
+            (at::PARAMETER_U64, "second parameter", self.parameter_u64, 0),
+        ];
+        for (offset, name, value, rule) in rules {
+            if value != rule {
+                let problem = format!("raw node has {name} {value}, it must have {rule}");
+                return Err(PlanFault { offset, problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The plan of one chunk, nodes in pre-order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    nodes: Vec<PlanNode>,
+}
+
+impl Plan {
+    /// The plan `raw` for `values` values of one type.
+    pub(crate) fn raw(value_type: ValueType, values: u32) -> Self {
+        let root = PlanNode {
+            encoding: Encoding::Raw,
+            value_type,
+            children: raw::spec::CHILDREN,
+            sections: raw::spec::SECTIONS,
+            values,
+            parameter_u32: 0,
+            parameter_u64: 0,
+        };
+        Self { nodes: vec![root] }
+    }
+
+    /// Reads a plan from whole nodes and checks shape, depth, encodings and section count.
+    pub(crate) fn parse(bytes: &[u8], sections: usize) -> Result<Self, PlanFault> {
+        let (raw_nodes, rest) = bytes.as_chunks::<NODE_BYTES>();
+        assert!(rest.is_empty(), "the caller hands over whole nodes");
+        assert!(
+            (1..=PLAN_NODES_MAX).contains(&raw_nodes.len()),
+            "the caller checks the count"
+        );
+        let mut nodes = Vec::with_capacity(raw_nodes.len());
+        for (index, raw_node) in raw_nodes.iter().enumerate() {
+            let node = PlanNode::parse(raw_node)
+                .and_then(|node| node.check().map(|()| node))
+                .map_err(|fault| PlanFault {
+                    offset: index * NODE_BYTES + fault.offset,
+                    problem: fault.problem,
+                })?;
+            nodes.push(node);
+        }
+        check_shape(&nodes)?;
+        let owned: usize = nodes.iter().map(|node| usize::from(node.sections)).sum();
+        if owned != sections {
+            let problem = format!("nodes own {owned} sections, the chunk has {sections}");
+            return Err(PlanFault {
+                offset: at::SECTIONS,
+                problem,
+            });
+        }
+        Ok(Self { nodes })
+    }
+
+    /// Its nodes in pre-order; the first is the root.
+    pub fn nodes(&self) -> &[PlanNode] {
+        &self.nodes
+    }
+
+    /// The node that gives the column's values.
+    pub fn root(&self) -> &PlanNode {
+        &self.nodes[0]
+    }
+
+    /// Working memory that decoding takes beside the output; `raw` takes none.
+    pub fn scratch_bytes(&self) -> u64 {
+        match self.root().encoding {
+            Encoding::Raw => 0,
+        }
+    }
+}
+
+/// Confirms that the child counts describe exactly one tree of at most four levels.
+fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
+    // Children still expected by each open ancestor, the root's own place first.
+    let mut open = vec![1_u8];
+    for (index, node) in nodes.iter().enumerate() {
+        let offset = index * NODE_BYTES + at::CHILDREN;
+        while open.last() == Some(&0) {
+            open.pop();
+        }
+        let Some(expected) = open.last_mut() else {
+            let problem = format!("node {index} follows a tree that is already complete");
+            return Err(PlanFault { offset, problem });
+        };
+        *expected -= 1;
+        let depth = open.len();
+        if depth > PLAN_DEPTH_MAX {
+            let problem =
+                format!("node {index} is on level {depth}, the limit is {PLAN_DEPTH_MAX}");
+            return Err(PlanFault { offset, problem });
+        }
+        open.push(node.children);
+    }
+    let missing: usize = open.iter().map(|&count| usize::from(count)).sum();
+    if missing == 0 {
+        return Ok(());
+    }
+    let offset = (nodes.len() - 1) * NODE_BYTES + at::CHILDREN;
+    Err(PlanFault {
+        offset,
+        problem: format!("the tree lacks {missing} more nodes"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shapes are checked apart from encodings, so children may be set freely here.
+    fn shape(children: &[u8]) -> Result<(), PlanFault> {
+        let raw = *Plan::raw(ValueType::U32, 1).root();
+        let nodes: Vec<_> = children
+            .iter()
+            .map(|&children| PlanNode { children, ..raw })
+            .collect();
+        check_shape(&nodes)
+    }
+
+    #[test]
+    fn shapes_are_trees_of_four_levels() {
+        for good in [
+            &[0][..],
+            &[1, 0],
+            &[2, 0, 0],
+            &[2, 2, 0, 0, 1, 0],
+            &[1, 1, 1, 0],
+        ] {
+            assert!(shape(good).is_ok(), "{good:?}");
+        }
+        for bad in [
+            &[1][..],
+            &[0, 0],
+            &[2, 0],
+            &[1, 0, 0],
+            &[1, 1, 1, 1, 0],
+            &[255, 0],
+        ] {
+            assert!(shape(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_written_node_reads_back() {
+        let plan = Plan::raw(ValueType::I32, 77);
+        let mut bytes = Vec::new();
+        plan.root().write(&mut bytes);
+        let Ok(back) = Plan::parse(&bytes, 1) else {
+            panic!("refused")
+        };
+        assert_eq!(back, plan);
+        assert!(Plan::parse(&bytes, 2).is_err());
+    }
+}

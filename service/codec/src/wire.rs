@@ -1,0 +1,21 @@
+//! How are little-endian fields taken from and put into bytes at fixed offsets?
+//!
+//! Callers have checked that the field lies inside; these two functions only copy.
+
+/// The `N` bytes at `offset`.
+///
+/// # Panics
+/// If they do not lie inside `bytes`: a programmer error, lengths are checked before.
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[offset..offset + N]);
+    array
+}
+
+/// Writes `field` at `offset`.
+///
+/// # Panics
+/// If it does not fit: a programmer error.
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], offset: usize, field: [u8; N]) {
+    bytes[offset..offset + N].copy_from_slice(&field);
+}

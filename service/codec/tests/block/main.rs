@@ -1,0 +1,15 @@
+//! What does the block container do with good, damaged and hostile bytes?
+//!
+//! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
+
+mod corruption;
+mod golden;
+mod hostile;
+mod mutation;
+mod random;
+mod rewrite;
+mod round_trip;
+mod sample;
+mod seal;
+mod size_bound;
+mod truncation;
