@@ -57,7 +57,7 @@ pub enum Clock {
 /// A cycle is all or nothing: when `submit` or `wait` fails, nothing of it is applied.
 ///
 /// In order, a cycle:
-/// 1. **judges rows** one by one ([`crate::stage::dispatch::judge`]); refused rows count for nothing.
+/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]); refused rows count for nothing.
 ///    A block that fails while decoding loses all its rows and reports `block_error`.
 /// 2. **settles the clock**: see [`Clock`]; it never decreases and starts at 0.
 /// 3. **orders per object**: let *start* be its record at the start of the cycle (none when a removal or a

@@ -9,9 +9,17 @@ pub mod cycle;
 pub mod error;
 pub mod limits;
 pub mod query;
+pub mod rank;
+pub mod region;
+pub mod space;
+pub mod sphere;
 pub mod stage;
 
 pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use query::{Answer, AnswerSet, Filter, Projection, Query, QueryKind};
+pub use rank::Ranker;
+pub use region::{Circle, Cover, Polygon, Rectangle, Region};
+pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
+pub use stage::dispatch::Judge;

@@ -18,14 +18,29 @@ pub const GET_OBJECTS_MAX: usize = 1 << 16;
 pub const NEAREST_MAX: usize = 4096;
 /// Vertices of one polygon or multipolygon, closing vertices not counted.
 pub const POLYGON_VERTICES_MAX: usize = 4096;
+/// Horizontal slabs by which a polygon files its edges: measured weakly, few lists stay in cache.
+pub const POLYGON_SLABS_MAX: usize = 256;
 /// Objects of one fleet unless its options say less.
 pub const OBJECTS_MAX: u64 = 1 << 31;
 /// Earliest event time accepted: 2000-01-01T00:00:00Z in Unix milliseconds.
 pub const TIME_MIN_MS: i64 = 946_684_800_000;
+/// Latest event time accepted whatever the wall clock says (year 2139): event times since
+/// [`TIME_MIN_MS`] take 42 bits, and no difference of times overflows.
+pub const TIME_MAX_MS: i64 = TIME_MIN_MS + (1 << 42) - 1;
 /// Rows of one batch of an exported snapshot.
 pub const SNAPSHOT_BATCH_ROWS: usize = 1 << 16;
 /// Longest side of a planar space, in quanta: the square of the diagonal stays below 2^63.
 pub const PLANAR_SIDE_MAX: i64 = (1 << 31) - 1;
+/// Smallest quantum of a planar space, metres.
+pub const PLANAR_QUANTUM_M_MIN: f64 = 1e-6;
+/// Largest quantum of a planar space, metres.
+pub const PLANAR_QUANTUM_M_MAX: f64 = 1e6;
 
-const _: () = assert!(SNAPSHOT_BATCH_ROWS <= CYCLE_FIXES_MAX, "a snapshot batch is one cycle");
-const _: () = assert!(GET_OBJECTS_MAX <= CYCLE_FIXES_MAX, "removals share the arrival counter");
+const _: () = assert!(
+    SNAPSHOT_BATCH_ROWS <= CYCLE_FIXES_MAX,
+    "a snapshot batch is one cycle"
+);
+const _: () = assert!(
+    GET_OBJECTS_MAX <= CYCLE_FIXES_MAX,
+    "removals share the arrival counter"
+);

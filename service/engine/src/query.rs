@@ -29,7 +29,7 @@ pub enum QueryKind {
     Get(Vec<u64>),
     /// Every object in a region.
     Range(Region),
-    /// The `k` objects nearest to a point, ordered by (rank, object); see [`crate::Space::rank`].
+    /// The `k` objects nearest to a point, ordered by (rank, object); see [`crate::Ranker::rank`].
     Nearest {
         /// Centre, quanta, inside the space.
         x: i32,
@@ -78,7 +78,9 @@ impl Filter {
                 }
         };
         row.state & self.state_mask == self.state_value
-            && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
+            && self
+                .age_max_ms
+                .is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
             && self.speed_mm_s.is_none_or(|(min, max)| {
                 row.speed_mm_s != shoal_codec::SPEED_UNKNOWN
                     && min <= row.speed_mm_s

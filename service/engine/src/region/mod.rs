@@ -1,0 +1,20 @@
+//! Which points lie in a region? Closed sets on quanta, decided the same way everywhere.
+//!
+//! `region` holds the sum of the kinds, `cover` the rectangles that hold a region; each kind has its
+//! own file.
+
+mod circle;
+mod cover;
+mod polygon;
+mod rectangle;
+#[allow(
+    clippy::module_inception,
+    reason = "a file's main type bears the file's name"
+)]
+mod region;
+
+pub use circle::Circle;
+pub use cover::Cover;
+pub use polygon::Polygon;
+pub use rectangle::Rectangle;
+pub use region::Region;

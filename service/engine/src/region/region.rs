@@ -1,0 +1,128 @@
+//! What is a region: the sum of its kinds, and the questions that every kind answers.
+//!
+//! [`Region::contains`] is the definition; covers and wholly-inside tests only save work and never
+//! change an answer. Regions are built from degrees or metres and hold quanta.
+
+use super::{Circle, Cover, Polygon, Rectangle};
+use crate::error::GeometryError;
+use crate::space::{QuantaRect, Space};
+
+/// A closed set of points of one space.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Region {
+    /// Sides along the axes.
+    Rectangle(Rectangle),
+    /// Everything within a distance of a centre.
+    Circle(Circle),
+    /// One or several polygons by the even-odd rule.
+    Polygon(Polygon),
+}
+
+impl Region {
+    /// A rectangle by its sides in degrees or metres, rounded to quanta.
+    ///
+    /// In geographic space `west > east` crosses the antimeridian, `west == east` is a meridian, and
+    /// `east == 180` includes the antimeridian. Planar sides may stick out of the space.
+    ///
+    /// # Errors
+    /// [`GeometryError`]: a side that is not finite, a longitude or latitude out of range, `south` above
+    /// `north`, or `west` beyond `east` in planar space.
+    pub fn rectangle(
+        space: &Space,
+        west: f64,
+        south: f64,
+        east: f64,
+        north: f64,
+    ) -> Result<Self, GeometryError> {
+        Rectangle::new(space, west, south, east, north).map(Self::Rectangle)
+    }
+
+    /// A circle around a point of the space, radius in metres.
+    ///
+    /// Planar: the radius is rounded to quanta once. Geographic: great-circle distance on the sphere of
+    /// radius [`crate::sphere::EARTH_RADIUS_M`]; from half the circumference on it is everything.
+    ///
+    /// # Errors
+    /// [`GeometryError`]: a centre outside the space, a negative radius, NaN; an infinite radius is everything.
+    pub fn circle(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
+        Circle::new(space, x, y, radius_m).map(Self::Circle)
+    }
+
+    /// One or several polygons: even-odd over all rings given, in degrees or metres, edges straight
+    /// in these coordinates, every border inside. The closing vertex is optional, winding is free,
+    /// rings may cross themselves and each other.
+    ///
+    /// A geographic polygon does not cross the antimeridian (split it, RFC 7946 section 3.1.9); one that
+    /// touches longitude 180 contains the points there, which are stored at -180.
+    ///
+    /// # Errors
+    /// [`GeometryError`]: no ring, under 3 distinct vertices in a ring (counted in quanta), more than
+    /// [`crate::limits::POLYGON_VERTICES_MAX`] vertices, a vertex out of range, an edge wider than
+    /// 180 degrees (planar: than 2^31 - 1 quanta).
+    pub fn polygon(space: &Space, rings: &[Vec<(f64, f64)>]) -> Result<Self, GeometryError> {
+        Polygon::new(space, rings).map(Self::Polygon)
+    }
+
+    /// Whether a point of the space lies in the region, its border included. The definition.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, x: i32, y: i32) -> bool {
+        match self {
+            Self::Rectangle(rectangle) => rectangle.contains(x, y),
+            Self::Circle(circle) => circle.contains(x, y),
+            Self::Polygon(polygon) => polygon.contains(x, y),
+        }
+    }
+
+    /// Disjoint rectangles inside the space that together hold every point of the region.
+    #[must_use]
+    pub fn cover(&self) -> Cover {
+        match self {
+            Self::Rectangle(rectangle) => rectangle.cover(),
+            Self::Circle(circle) => circle.cover(),
+            Self::Polygon(polygon) => polygon.cover(),
+        }
+    }
+
+    /// True when [`Region::cover`] is exactly the region: what lies in it needs no test.
+    #[inline]
+    #[must_use]
+    pub fn is_cover(&self) -> bool {
+        match self {
+            Self::Rectangle(_) => true,
+            Self::Circle(circle) => circle.is_everything(),
+            Self::Polygon(_) => false,
+        }
+    }
+
+    /// True only when every point of the space in `rect` lies in the region; may be false though
+    /// they all do.
+    #[must_use]
+    pub fn covers(&self, rect: &QuantaRect) -> bool {
+        match self {
+            Self::Rectangle(rectangle) => rectangle.covers(rect),
+            Self::Circle(circle) => circle.covers(rect),
+            Self::Polygon(polygon) => polygon.covers(rect),
+        }
+    }
+}
+
+/// One geographic coordinate in quanta, longitude 180 kept apart from -180.
+pub(super) fn geographic_quanta(
+    space: &Space,
+    what: &'static str,
+    value: f64,
+    max: f64,
+) -> Result<i32, GeometryError> {
+    let quanta = space.round(crate::space::finite(what, value)?);
+    if quanta.abs() <= max * 1e7 {
+        Ok(quanta as i32)
+    } else {
+        Err(GeometryError::OutOfRange {
+            what,
+            value,
+            min: -max,
+            max,
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Which rows are refused, and why?
+//!
+//! Rows are judged one by one and never stop their batch. Reasons are tried in the order of their
+//! numbers, so a row with several faults names the first. Whether an object is one too many
+//! ([`Refusal::ObjectLimit`]) is not known here: that depends on the state.
+
+use shoal_codec::{FixRow, HEADING_UNKNOWN};
+
+use crate::cycle::Refusal;
+use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
+use crate::space::{QuantaRect, Space};
+
+/// Headings are below a full turn, hundredths of a degree.
+const HEADING_END_CDEG: u16 = 36_000;
+
+/// Judges the rows of one cycle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judge {
+    bounds: QuantaRect,
+    time_max_ms: i64,
+}
+
+impl Judge {
+    /// A judge for one space; event times after `time_max_ms` are too late, and so are those after
+    /// [`TIME_MAX_MS`].
+    #[must_use]
+    pub fn new(space: &Space, time_max_ms: i64) -> Self {
+        Self {
+            bounds: space.bounds(),
+            time_max_ms: time_max_ms.min(TIME_MAX_MS),
+        }
+    }
+
+    /// The first fault of a row's mandatory values.
+    #[inline]
+    #[must_use]
+    pub fn judge(&self, object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
+        // One branch for the row that is right, as nearly all are.
+        let right = (object != u64::MAX)
+            & self.bounds.contains(x, y)
+            & (TIME_MIN_MS <= time_ms)
+            & (time_ms <= self.time_max_ms);
+        if right {
+            None
+        } else {
+            Some(self.fault(object, time_ms, x, y))
+        }
+    }
+
+    #[cold]
+    fn fault(&self, object: u64, time_ms: i64, x: i32, y: i32) -> Refusal {
+        if object == u64::MAX {
+            Refusal::Object
+        } else if x == Refusal::POISON_NOT_FINITE {
+            Refusal::NotFinite
+        } else if !self.bounds.contains(x, y) {
+            Refusal::OutsideSpace
+        } else if time_ms < TIME_MIN_MS {
+            Refusal::TimeTooEarly
+        } else {
+            Refusal::TimeTooLate
+        }
+    }
+
+    /// The first fault of a row's optional values; unknown ones are right.
+    #[inline]
+    #[must_use]
+    pub fn judge_attributes(
+        &self,
+        speed_mm_s: u32,
+        heading_cdeg: u16,
+        altitude_mm: i32,
+    ) -> Option<Refusal> {
+        if speed_mm_s == Refusal::POISON_SPEED {
+            Some(Refusal::Speed)
+        } else if heading_cdeg >= HEADING_END_CDEG && heading_cdeg != HEADING_UNKNOWN {
+            Some(Refusal::Heading)
+        } else if altitude_mm == Refusal::POISON_ALTITUDE {
+            Some(Refusal::Altitude)
+        } else {
+            None
+        }
+    }
+
+    /// The first fault of a whole row.
+    #[must_use]
+    pub fn judge_row(&self, row: &FixRow) -> Option<Refusal> {
+        self.judge(row.object, row.time_ms, row.x, row.y)
+            .or_else(|| self.judge_attributes(row.speed_mm_s, row.heading_cdeg, row.altitude_mm))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATE_MS: i64 = TIME_MIN_MS + 1_000;
+
+    fn judge(object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
+        Judge::new(&Space::geographic(), LATE_MS).judge(object, time_ms, x, y)
+    }
+
+    #[test]
+    fn every_reason_is_found_at_its_border() {
+        assert_eq!(
+            judge(u64::MAX - 1, TIME_MIN_MS, -1_800_000_000, 900_000_000),
+            None
+        );
+        assert_eq!(judge(0, LATE_MS, 1_799_999_999, -900_000_000), None);
+        assert_eq!(judge(u64::MAX, LATE_MS, 0, 0), Some(Refusal::Object));
+        assert_eq!(judge(0, LATE_MS, i32::MIN, 0), Some(Refusal::NotFinite));
+        assert_eq!(
+            judge(0, LATE_MS, i32::MIN + 1, 0),
+            Some(Refusal::OutsideSpace)
+        );
+        assert_eq!(
+            judge(0, LATE_MS, 1_800_000_000, 0),
+            Some(Refusal::OutsideSpace)
+        );
+        assert_eq!(
+            judge(0, LATE_MS, 0, 900_000_001),
+            Some(Refusal::OutsideSpace)
+        );
+        assert_eq!(judge(0, TIME_MIN_MS - 1, 0, 0), Some(Refusal::TimeTooEarly));
+        assert_eq!(judge(0, LATE_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
+        let lenient = Judge::new(&Space::geographic(), i64::MAX);
+        assert_eq!(lenient.judge(0, TIME_MAX_MS, 0, 0), None);
+        assert_eq!(
+            lenient.judge(0, TIME_MAX_MS + 1, 0, 0),
+            Some(Refusal::TimeTooLate)
+        );
+    }
+
+    #[test]
+    fn attributes_are_judged_and_unknown_is_right() {
+        let judge = Judge::new(&Space::geographic(), LATE_MS);
+        let right = FixRow::new(1, LATE_MS, 0, 0);
+        assert_eq!(judge.judge_row(&right), None);
+        let rows = [
+            (
+                FixRow {
+                    speed_mm_s: Refusal::POISON_SPEED,
+                    ..right
+                },
+                Some(Refusal::Speed),
+            ),
+            (
+                FixRow {
+                    speed_mm_s: Refusal::POISON_SPEED - 1,
+                    ..right
+                },
+                None,
+            ),
+            (
+                FixRow {
+                    heading_cdeg: 36_000,
+                    ..right
+                },
+                Some(Refusal::Heading),
+            ),
+            (
+                FixRow {
+                    heading_cdeg: Refusal::POISON_HEADING,
+                    ..right
+                },
+                Some(Refusal::Heading),
+            ),
+            (
+                FixRow {
+                    heading_cdeg: 35_999,
+                    ..right
+                },
+                None,
+            ),
+            (
+                FixRow {
+                    altitude_mm: Refusal::POISON_ALTITUDE,
+                    ..right
+                },
+                Some(Refusal::Altitude),
+            ),
+            (
+                FixRow {
+                    altitude_mm: i32::MIN + 2,
+                    ..right
+                },
+                None,
+            ),
+        ];
+        for (row, refusal) in rows {
+            assert_eq!(judge.judge_row(&row), refusal, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_number_wins() {
+        assert_eq!(
+            judge(u64::MAX, i64::MIN, i32::MIN, 0),
+            Some(Refusal::Object)
+        );
+        assert_eq!(judge(0, i64::MAX, i32::MIN, 0), Some(Refusal::NotFinite));
+        assert_eq!(judge(0, i64::MIN, 0, i32::MAX), Some(Refusal::OutsideSpace));
+    }
+}
