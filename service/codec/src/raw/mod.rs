@@ -1,4 +1,6 @@
-//! Plan `raw`: fixed-width values as they are. Specification, writer, reader.
+//! Plan `raw`: fixed-width values as they are.
+//!
+//! Specification, writer and reader, one file each, as every encoding has them.
 
 pub(crate) mod decode;
 pub(crate) mod encode;

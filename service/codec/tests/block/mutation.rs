@@ -10,6 +10,7 @@ use crate::random::Random;
 use crate::sample::{EARTH, PLANE, encode, full, plain, random, read};
 use crate::seal::{COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set};
 
+const SEED: u64 = 31;
 const EXECUTIONS: usize = 50_000;
 const BUDGET: Budget = Budget {
     rows_max: 400,
@@ -19,8 +20,8 @@ const BUDGET: Budget = Budget {
 
 #[test]
 fn no_mutant_panics_or_lies() {
-    let seed = 31;
-    let mut chance = Random::new(seed);
+    println!("seed {SEED}");
+    let mut chance = Random::new(SEED);
     let mut seeds: Vec<Vec<u8>> = [FixColumns::new(), plain(), full()]
         .iter()
         .flat_map(|columns| [encode(columns, &EARTH, 1), encode(columns, &PLANE, 2)])
@@ -37,7 +38,7 @@ fn no_mutant_panics_or_lies() {
             mutate(&mut chance, &mut bytes);
         }
         if execution % 10 == 0 {
-            let context = format!("seed {seed}, execution {execution}");
+            let context = format!("seed {SEED}, execution {execution}");
             assert!(bytes == *whole || read(&bytes).is_err(), "{context}");
             continue;
         }
