@@ -39,4 +39,15 @@ pub enum WorkloadError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file that holds no position.
+    #[error("{}: none of its first {rows} rows can be read as a position", file.display())]
+    NoRows {
+        /// The file.
+        file: PathBuf,
+        /// How many rows were tried.
+        rows: usize,
+    },
+    /// A file whose contents cannot be read.
+    #[error(transparent)]
+    Csv(#[from] crate::CsvError),
 }

@@ -4,6 +4,7 @@
 //! number of shards, and no trace is ever held. Nothing here knows the engine, the wire or a clock;
 //! pacing is the caller's.
 
+mod csv_reader;
 mod direction;
 mod error;
 mod fix;
@@ -11,17 +12,20 @@ mod limits;
 mod open;
 mod params;
 mod random;
+mod replay;
 mod shard;
 mod speed_unit;
 mod uniform;
 mod window;
 mod workload;
 
+pub use csv_reader::{CsvError, CsvFault, CsvReader, CsvRow};
 pub use error::WorkloadError;
 pub use fix::Fix;
 pub use limits::*;
 pub use open::{NAMES, open};
 pub use params::Params;
+pub use replay::Replay;
 pub use speed_unit::SpeedUnit;
 pub use uniform::Uniform;
 pub use window::Window;

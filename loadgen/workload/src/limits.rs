@@ -35,7 +35,27 @@ pub const UPDATE_INTERVAL_MS_MAX: i64 = 86_400_000;
 /// Most copies of a replayed fleet.
 pub const FAN_OUT_MAX: u32 = 100_000;
 
+/// Longest line of a CSV file; a longer one is refused and passed over.
+pub const CSV_LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a CSV file at hand at a time.
+pub const CSV_BUFFER_BYTES: usize = 256 * 1024;
+
+/// Most columns of a CSV file.
+pub const CSV_COLUMNS_MAX: usize = 256;
+
+/// Rows at the head of a replayed file that its query windows are drawn from.
+pub const REPLAY_PREFIX_ROWS: usize = 65_536;
+
+/// Positions kept of those rows.
+pub const REPLAY_SAMPLE_ROWS: usize = 4_096;
+
+/// Most copies of replayed rows that wait for their time, 80 bytes each; one row may exceed it.
+pub const FAN_OUT_PENDING_MAX: usize = 1 << 20;
+
 // A phase is object * step / objects; the product must fit.
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.
 const _: () = assert!(OBJECTS_MAX < u32::MAX as u64);
+// Any legal line and its end fit into the buffer, and a full buffer without an end is too long.
+const _: () = assert!(CSV_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);

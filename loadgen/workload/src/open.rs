@@ -2,10 +2,12 @@
 //!
 //! The one door: parameters are checked here, once, so that the generators need not.
 
-use crate::{Params, Uniform, Workload, WorkloadError};
+use std::path::Path;
+
+use crate::{Params, Replay, Uniform, Workload, WorkloadError};
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 1] = ["uniform"];
+pub const NAMES: [&str; 2] = ["uniform", "replay:FILE"];
 
 /// Opens a workload by name.
 ///
@@ -14,6 +16,9 @@ pub const NAMES: [&str; 1] = ["uniform"];
 /// An unknown name, a parameter outside its range, or a file that cannot be read.
 pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadError> {
     params.check()?;
+    if let Some(file) = name.strip_prefix("replay:") {
+        return Ok(Box::new(Replay::open(Path::new(file), params)?));
+    }
     match name {
         "uniform" => Ok(Box::new(Uniform::new(params))),
         _ => Err(WorkloadError::UnknownName {

@@ -12,7 +12,7 @@ use crate::{SpeedUnit, WorkloadError};
 /// object moves depends on the seed and `objects`, never on the number of shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// Number of objects of all shards together (generators), 1 to [`OBJECTS_MAX`].
+    /// Number of objects of all shards together (generators only), 1 to [`OBJECTS_MAX`].
     pub objects: u64,
     /// Seed of everything random.
     pub seed: u64,

@@ -16,6 +16,7 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) enum Domain {
     Windows = 1,
     Objects = 2,
+    Sample = 3,
 }
 
 /// The finaliser of splitmix64 (Stafford's variant 13): a bijection that spreads every bit.

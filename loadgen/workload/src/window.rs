@@ -21,6 +21,14 @@ pub struct Window {
 }
 
 impl Window {
+    /// All longitudes and latitudes.
+    pub(crate) const WORLD: Self = Self { west: -180.0, south: -90.0, east: 180.0, north: 90.0 };
+
+    /// Width and height.
+    pub(crate) fn sides(&self) -> (f64, f64) {
+        (self.east - self.west, self.north - self.south)
+    }
+
     /// The window of the given sides around a centre, moved to lie inside `space`.
     pub(crate) fn around(centre: (f64, f64), sides: (f64, f64), space: &Self) -> Self {
         let (west, east) = span(centre.0, sides.0, space.west, space.east);
