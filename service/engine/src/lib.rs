@@ -5,6 +5,10 @@
 //! compared with; [`cpu`] is the fast one without a device. Knows no wire, no clock and no file.
 
 pub mod backend;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+#[cfg(feature = "cpu")]
+pub mod cpu;
 pub mod cycle;
 pub mod error;
 pub mod limits;

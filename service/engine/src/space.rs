@@ -261,7 +261,7 @@ impl fmt::Display for Space {
         }
         let (width_m, height_m) = self.to_api(self.bounds.x_max, self.bounds.y_max);
         write!(f, "planar:{width_m}x{height_m}")?;
-        if self.quantum == PLANAR_QUANTUM_M {
+        if self.quantum.to_bits() == PLANAR_QUANTUM_M.to_bits() {
             Ok(())
         } else {
             write!(f, ":{}", self.quantum)
