@@ -5,7 +5,11 @@
 
 use shoal_codec::{Block, BlockError, FixColumns};
 
+use crate::backend::EngineOptions;
+use crate::error::EngineError;
+use crate::limits::SNAPSHOT_BATCH_ROWS;
 use crate::query::{AnswerSet, Query};
+use crate::stage::dispatch::Judge;
 
 /// Everything that one cycle applies and answers.
 #[derive(Clone, Debug, Default)]
@@ -157,4 +161,53 @@ pub struct Snapshot {
     /// Rows ascending by object over all batches; each batch but the last is
     /// [`crate::limits::SNAPSHOT_BATCH_ROWS`] long.
     pub batches: Vec<FixColumns>,
+}
+
+impl Snapshot {
+    /// Rows of all batches.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.len() as u64).sum()
+    }
+
+    /// Checks that an engine with these options, which has run `epoch` cycles, may take this snapshot.
+    ///
+    /// # Errors
+    /// As [`crate::Backend::import`].
+    pub fn check(&self, options: &EngineOptions, epoch: u64) -> Result<(), EngineError> {
+        let refused = |why: String| Err(EngineError::Snapshot(why));
+        if epoch != 0 {
+            return refused(format!(
+                "the engine has run {epoch} cycles, it must have run none"
+            ));
+        }
+        let (rows, limit) = (self.rows(), options.objects_max);
+        if rows > limit {
+            return Err(EngineError::Limit {
+                what: "objects of a snapshot",
+                value: rows,
+                limit,
+            });
+        }
+        let judge = Judge::new(&options.space, i64::MAX);
+        let mut last = None;
+        for (number, batch) in self.batches.iter().enumerate() {
+            batch
+                .check()
+                .or_else(|error| refused(format!("batch {number}: {error}")))?;
+            if batch.len() > SNAPSHOT_BATCH_ROWS {
+                return refused(format!("batch {number} has {} rows", batch.len()));
+            }
+            for row in (0..batch.len()).map(|row| batch.row(row)) {
+                if let Some(reason) = judge.judge_row(&row) {
+                    return refused(format!("object {}: {reason:?}", row.object));
+                }
+                if last.is_some_and(|last| last >= row.object) {
+                    return refused(format!("object {} is out of order or repeats", row.object));
+                }
+                last = Some(row.object);
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,363 @@
+//! The CPU backend as a whole: holds the state of one fleet and takes it through the stages of each cycle.
+//!
+//! A cycle is done when `submit` returns; `wait` hands the output over. Answers hold on the cycle's own epoch.
+
+use std::collections::VecDeque;
+
+use shoal_codec::FixColumns;
+
+use super::band::Band;
+use super::dispatch::{Dispatch, Lane, Router};
+use super::grid::Grid;
+use super::parallel;
+use super::query::View;
+use super::record::{Fate, NO_OBJECT};
+use super::regrid::{self, Chosen};
+use super::scan::Cells;
+use super::shard::{ObjectHash, SHARDS, Shard, ShardCycle};
+use crate::backend::{Backend, Clock, EngineOptions};
+use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
+use crate::error::EngineError;
+use crate::limits;
+use crate::query::{Query, QueryKind};
+use crate::stage::dispatch::Judge;
+
+/// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
+const LANES_KEPT: usize = 32;
+
+/// One fleet on the CPU.
+#[derive(Debug)]
+pub struct CpuBackend {
+    options: EngineOptions,
+    hash: ObjectHash,
+    epoch: u64,
+    clock_ms: i64,
+    shards: Vec<Shard>,
+    grid: Grid,
+    bands: Vec<Band>,
+    chosen: Chosen,
+    dispatch: Dispatch,
+    outputs: VecDeque<(Ticket, CycleOutput)>,
+    next_ticket: u64,
+}
+
+impl CpuBackend {
+    /// An engine without objects.
+    #[must_use]
+    pub fn new(options: EngineOptions) -> Self {
+        let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new()).collect();
+        let (grid, bands, _) = regrid::rebuild(&options.space, &mut shards);
+        Self {
+            hash: ObjectHash::new(options.term),
+            options,
+            epoch: 0,
+            clock_ms: 0,
+            shards,
+            grid,
+            bands,
+            chosen: Chosen::new(),
+            dispatch: Dispatch::default(),
+            outputs: VecDeque::new(),
+            next_ticket: 1,
+        }
+    }
+
+    fn cycle(&mut self, input: &CycleInput) -> CycleOutput {
+        let router = Router {
+            judge: Judge::new(&self.options.space, input.time_max_ms),
+            hash: self.hash,
+        };
+        self.dispatch.route(&router, &input.requests);
+        self.settle_clock(input.system_ms);
+        let cleared = self.settle_shards(input.requests.len());
+        self.update();
+        self.epoch += 1;
+        let view = View {
+            space: &self.options.space,
+            hash: self.hash,
+            shards: &self.shards,
+            cells: Cells {
+                grid: &self.grid,
+                bands: &self.bands,
+            },
+            clock_ms: self.clock_ms,
+        };
+        let answers = view.answer(&input.queries);
+        let output = CycleOutput {
+            epoch: self.epoch,
+            clock_ms: self.clock_ms,
+            requests: self.outcomes(&input.requests, &cleared),
+            answer_epoch: self.epoch,
+            answer_clock_ms: self.clock_ms,
+            answers,
+            expired: self.shards.iter().map(|shard| shard.expired).sum(),
+            objects: self.objects(),
+        };
+        self.dispatch.shrink(LANES_KEPT);
+        output
+    }
+
+    fn settle_clock(&mut self, system_ms: i64) {
+        let now_ms = match self.options.clock {
+            Clock::System => Some(system_ms),
+            Clock::Event => self.dispatch.time_max_ms(),
+        };
+        self.clock_ms = now_ms.map_or(self.clock_ms, |now| now.max(self.clock_ms));
+    }
+
+    /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by request.
+    fn settle_shards(&mut self, requests: usize) -> Vec<(usize, u64)> {
+        let dispatch = &self.dispatch;
+        let attributes = |arrival: u32| dispatch.attributes(arrival);
+        let cycle = ShardCycle {
+            hash: self.hash,
+            grid: &self.grid,
+            is_full: self.objects() >= self.options.objects_max,
+            time_min_ms: self
+                .options
+                .ttl_ms
+                .map_or(i64::MIN, |ttl_ms| self.clock_ms.saturating_sub(ttl_ms)),
+            attributes: if dispatch.has_attributes() {
+                Some(&attributes)
+            } else {
+                None
+            },
+        };
+        let lanes = dispatch.lanes();
+        let clears = lanes.iter().filter_map(|lane| lane.clear);
+        let mut cleared: Vec<(usize, u64)> = clears.map(|request| (request, 0)).collect();
+        debug_assert!(cleared.len() <= requests, "a lane has one clear");
+        let size = rows_in(lanes) + cleared.len() * limits::CYCLE_FIXES_MAX;
+        let mut removed = vec![vec![0_u64; cleared.len()]; SHARDS];
+        let mut work: Vec<_> = self.shards.iter_mut().zip(&mut removed).collect();
+        parallel::for_each_mut(&mut work, size, |number, (shard, removed)| {
+            shard.notes.clear();
+            let mut removed = removed.iter_mut();
+            for lane in lanes {
+                if lane.clear.is_some()
+                    && let Some(count) = removed.next()
+                {
+                    *count = shard.clear(cycle.hash);
+                }
+                shard.take(&cycle, &lane.routed[number]);
+            }
+            shard.settle(&cycle, number);
+        });
+        for (at, (_, total)) in cleared.iter_mut().enumerate() {
+            *total = removed.iter().map(|counts| counts[at]).sum();
+        }
+        cleared
+    }
+
+    fn update(&mut self) {
+        let shards = &self.shards;
+        let size = shards
+            .iter()
+            .flat_map(|shard| &shard.operations)
+            .map(Vec::len)
+            .sum();
+        if size > 0 {
+            parallel::for_each_mut(&mut self.bands, size, |number, band| {
+                band.update(shards, number);
+            });
+        }
+        if self.chosen.is_outgrown(self.objects(), &self.bands) {
+            self.bands = Vec::new();
+            (self.grid, self.bands, self.chosen) =
+                regrid::rebuild(&self.options.space, &mut self.shards);
+        }
+    }
+
+    /// Sums lanes and notes up per request.
+    fn outcomes(&self, requests: &[Request], cleared: &[(usize, u64)]) -> Vec<RequestOutcome> {
+        let mut starts = Vec::with_capacity(requests.len());
+        let mut arrival = 0_u32;
+        for request in requests {
+            starts.push(arrival);
+            arrival += request.rows() as u32;
+        }
+        // Requests without rows share their start with the next one: the last of equals owns the rows.
+        let owner = |arrival: u32| starts.partition_point(|start| *start <= arrival) - 1;
+        let mut outcomes = vec![RequestOutcome::default(); requests.len()];
+        for (arrival, reason) in self.dispatch.lanes().iter().flat_map(|lane| &lane.refused) {
+            let request = owner(*arrival);
+            outcomes[request]
+                .refused
+                .push((arrival - starts[request], *reason));
+        }
+        let mut over_limit = false;
+        for note in self.shards.iter().flat_map(|shard| &shard.notes) {
+            let request = owner(note.arrival);
+            let outcome = &mut outcomes[request];
+            match note.fate {
+                Fate::Duplicate => outcome.duplicate += 1,
+                Fate::Superseded => outcome.superseded += 1,
+                Fate::Late => outcome.late += 1,
+                Fate::Removed => outcome.removed += 1,
+                Fate::Missing => outcome.missing += 1,
+                Fate::OverObjectLimit => {
+                    let row = note.arrival - starts[request];
+                    outcome
+                        .refused
+                        .push((row, crate::cycle::Refusal::ObjectLimit));
+                    over_limit = true;
+                }
+            }
+        }
+        for (outcome, request) in outcomes.iter_mut().zip(requests) {
+            if over_limit {
+                outcome.refused.sort_unstable();
+            }
+            if matches!(request, Request::Fixes(_) | Request::Block(_)) {
+                let others = outcome.duplicate + outcome.superseded + outcome.late;
+                let refused = outcome.refused.len() as u64;
+                outcome.applied = (request.rows() as u64).saturating_sub(others + refused);
+            }
+        }
+        for (request, removed) in cleared {
+            outcomes[*request].removed = *removed;
+        }
+        for (request, error) in &self.dispatch.failed {
+            outcomes[*request] = RequestOutcome {
+                block_error: Some(error.clone()),
+                ..RequestOutcome::default()
+            };
+        }
+        outcomes
+    }
+}
+
+fn rows_in(lanes: &[Lane]) -> usize {
+    lanes
+        .iter()
+        .flat_map(|lane| &lane.routed)
+        .map(Vec::len)
+        .sum()
+}
+
+fn check_input(input: &CycleInput) -> Result<(), EngineError> {
+    let within = |what, value: usize, limit: usize| {
+        if value <= limit {
+            return Ok(());
+        }
+        Err(EngineError::Limit {
+            what,
+            value: value as u64,
+            limit: limit as u64,
+        })
+    };
+    within(
+        "requests of a cycle",
+        input.requests.len(),
+        limits::CYCLE_REQUESTS_MAX,
+    )?;
+    within(
+        "queries of a cycle",
+        input.queries.len(),
+        limits::CYCLE_QUERIES_MAX,
+    )?;
+    let rows = input.requests.iter().map(Request::rows).sum();
+    within("rows of a cycle", rows, limits::CYCLE_FIXES_MAX)?;
+    input
+        .queries
+        .iter()
+        .try_for_each(|Query { kind, .. }| match kind {
+            QueryKind::Get(objects) => {
+                within("objects of a get", objects.len(), limits::GET_OBJECTS_MAX)
+            }
+            QueryKind::Nearest { k, .. } => within("neighbours", *k as usize, limits::NEAREST_MAX),
+            QueryKind::Range(_) => Ok(()),
+        })
+}
+
+impl Backend for CpuBackend {
+    fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    fn answer_lag(&self) -> u64 {
+        0
+    }
+
+    fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
+        if self.outputs.len() >= limits::CYCLES_IN_FLIGHT_MAX {
+            return Err(EngineError::TooManyInFlight(self.outputs.len()));
+        }
+        check_input(&input)?;
+        let output = self.cycle(&input);
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.outputs.push_back((ticket, output));
+        Ok(ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
+        let at = self.outputs.iter().position(|(held, _)| *held == ticket);
+        let output = at.and_then(|at| self.outputs.remove(at));
+        output
+            .map(|(_, output)| output)
+            .ok_or(EngineError::UnknownTicket(ticket.0))
+    }
+
+    fn export(&mut self) -> Result<Snapshot, EngineError> {
+        let mut rows: Vec<_> = Vec::with_capacity(self.objects() as usize);
+        for shard in &self.shards {
+            for (slot, record) in shard.records.iter().enumerate() {
+                if record.object != NO_OBJECT {
+                    rows.push(record.row(shard.attributes_of(slot)));
+                }
+            }
+        }
+        rows.sort_unstable_by_key(|row| row.object);
+        let columns = |rows: &[shoal_codec::FixRow]| {
+            let mut columns = FixColumns::with_capacity(rows.len());
+            rows.iter().for_each(|row| columns.push_row(*row));
+            columns
+        };
+        Ok(Snapshot {
+            term: self.options.term,
+            epoch: self.epoch,
+            clock_ms: self.clock_ms,
+            batches: rows
+                .chunks(limits::SNAPSHOT_BATCH_ROWS)
+                .map(columns)
+                .collect(),
+        })
+    }
+
+    fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
+        snapshot.check(&self.options, self.epoch)?;
+        for batch in snapshot.batches {
+            let input = CycleInput {
+                system_ms: i64::MIN,
+                time_max_ms: i64::MAX,
+                requests: vec![Request::Fixes(batch)],
+                queries: Vec::new(),
+            };
+            self.cycle(&input);
+        }
+        self.epoch = snapshot.epoch;
+        self.clock_ms = snapshot.clock_ms;
+        Ok(())
+    }
+
+    fn due_ms(&self) -> Option<i64> {
+        let ttl_ms = self.options.ttl_ms?;
+        let oldest = self
+            .shards
+            .iter()
+            .filter_map(Shard::oldest_bound_ms)
+            .min()?;
+        Some(oldest.saturating_add(ttl_ms).saturating_add(1))
+    }
+
+    fn objects(&self) -> u64 {
+        self.shards.iter().map(Shard::objects).sum()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
+        let bands: usize = self.bands.iter().map(Band::memory_bytes).sum();
+        (shards + bands + self.dispatch.memory_bytes()) as u64
+    }
+}

@@ -1,0 +1,67 @@
+//! A bucket: a fixed number of objects of one cell, in two cache lines.
+//!
+//! A cell is a head bucket and a chain of overflow buckets. Only the head may be partly filled, so an insertion and
+//! the filling of a hole never walk the chain; a search does.
+
+/// Objects of one bucket: as many as fit two cache lines.
+pub(super) const BUCKET_OBJECTS: usize = 10;
+/// The end of a chain.
+pub(super) const NO_BUCKET: u32 = u32::MAX;
+
+/// Positions of up to [`BUCKET_OBJECTS`] objects.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
+pub(super) struct Bucket {
+    pub(super) count: u32,
+    /// The next bucket of the chain, or [`NO_BUCKET`].
+    pub(super) next: u32,
+    pub(super) slots: [u32; BUCKET_OBJECTS],
+    pub(super) x: [i32; BUCKET_OBJECTS],
+    pub(super) y: [i32; BUCKET_OBJECTS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 128, "a bucket is two cache lines");
+
+impl Bucket {
+    pub(super) const EMPTY: Self = Self {
+        count: 0,
+        next: NO_BUCKET,
+        slots: [0; BUCKET_OBJECTS],
+        x: [0; BUCKET_OBJECTS],
+        y: [0; BUCKET_OBJECTS],
+    };
+
+    pub(super) fn is_full(&self) -> bool {
+        self.count as usize == BUCKET_OBJECTS
+    }
+
+    /// Adds an object to a bucket that is not full.
+    #[inline(always)]
+    pub(super) fn push(&mut self, slot: u32, x: i32, y: i32) {
+        let at = self.count as usize;
+        self.slots[at] = slot;
+        self.x[at] = x;
+        self.y[at] = y;
+        self.count += 1;
+    }
+
+    /// Takes the last object of a bucket that is not empty.
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> (u32, i32, i32) {
+        self.count -= 1;
+        let at = self.count as usize;
+        (self.slots[at], self.x[at], self.y[at])
+    }
+
+    /// Where a slot lies in this bucket.
+    #[inline(always)]
+    pub(super) fn position(&self, slot: u32) -> Option<usize> {
+        // A fixed-length comparison becomes a few vector instructions; entries past `count` are masked out.
+        let mut hits = 0_u32;
+        for (at, entry) in self.slots.iter().enumerate() {
+            hits |= u32::from(*entry == slot) << at;
+        }
+        hits &= (1 << self.count) - 1;
+        (hits != 0).then(|| hits.trailing_zeros() as usize)
+    }
+}

@@ -1,0 +1,287 @@
+//! Stage `dispatch`: decodes and judges the rows of a cycle and routes them to the shards of their objects.
+//!
+//! The cycle is cut into lanes, runs of some thousand arrivals, that are worked on side by side. A lane keeps one list
+//! per shard, so a shard that reads the lanes in order sees its rows in order of arrival. A block that fails while
+//! decoding is left out and the cycle is routed again: nothing has touched the state yet.
+
+use std::ops::Range;
+
+use shoal_codec::{BlockError, FixColumns, FixRow};
+
+use super::parallel;
+use super::record::{Attributes, RoutedRow};
+use super::shard::{ObjectHash, SHARDS};
+use crate::cycle::{Refusal, Request};
+use crate::stage::dispatch::Judge;
+
+/// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
+const LANE_ROWS: usize = 1 << 14;
+/// Rows decoded at a time, so that they are judged while they are in the nearest cache.
+const DECODE_ROWS: usize = 1 << 11;
+
+/// Some rows of one request.
+#[derive(Debug)]
+struct Part {
+    request: usize,
+    rows: Range<usize>,
+    arrival: u32,
+}
+
+/// One run of arrivals and what became of it.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    parts: Vec<Part>,
+    /// A `Clear` stands before this lane's rows: its request.
+    pub(super) clear: Option<usize>,
+    first_arrival: u32,
+    /// Accepted rows and removals, per shard.
+    pub(super) routed: Vec<Vec<RoutedRow>>,
+    /// Attributes by arrival from `first_arrival`; empty when no row of the lane has any.
+    attributes: Vec<Attributes>,
+    /// Refused rows by arrival.
+    pub(super) refused: Vec<(u32, Refusal)>,
+    failed: Vec<(usize, BlockError)>,
+    time_max_ms: Option<i64>,
+    decoded: FixColumns,
+}
+
+/// What judging and routing need to know.
+pub(super) struct Router {
+    pub(super) judge: Judge,
+    pub(super) hash: ObjectHash,
+}
+
+/// The rows of a cycle on their way to the shards; buffers live from cycle to cycle.
+#[derive(Debug, Default)]
+pub(super) struct Dispatch {
+    lanes: Vec<Lane>,
+    used: usize,
+    /// Blocks that failed while decoding, by request.
+    pub(super) failed: Vec<(usize, BlockError)>,
+}
+
+impl Dispatch {
+    /// Routes all requests; afterwards lanes, refusals and failures can be read.
+    pub(super) fn route(&mut self, router: &Router, requests: &[Request]) {
+        self.failed.clear();
+        loop {
+            let size = self.plan(requests);
+            parallel::for_each_mut(&mut self.lanes[..self.used], size, |_, lane| {
+                lane.route(router, requests);
+            });
+            let before = self.failed.len();
+            for lane in &mut self.lanes[..self.used] {
+                self.failed.append(&mut lane.failed);
+            }
+            self.failed.sort_by_key(|(request, _)| *request);
+            self.failed.dedup_by_key(|(request, _)| *request);
+            if self.failed.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// The lanes of this cycle, in order of arrival.
+    pub(super) fn lanes(&self) -> &[Lane] {
+        &self.lanes[..self.used]
+    }
+
+    /// The greatest event time that was not refused.
+    pub(super) fn time_max_ms(&self) -> Option<i64> {
+        self.lanes()
+            .iter()
+            .filter_map(|lane| lane.time_max_ms)
+            .max()
+    }
+
+    pub(super) fn has_attributes(&self) -> bool {
+        self.lanes().iter().any(|lane| !lane.attributes.is_empty())
+    }
+
+    /// The attributes of a row by arrival.
+    pub(super) fn attributes(&self, arrival: u32) -> Attributes {
+        let lanes = self.lanes();
+        let lane = &lanes[lanes.partition_point(|lane| lane.first_arrival <= arrival) - 1];
+        let at = (arrival - lane.first_arrival) as usize;
+        lane.attributes
+            .get(at)
+            .copied()
+            .unwrap_or(Attributes::UNKNOWN)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.lanes.iter().map(Lane::memory_bytes).sum()
+    }
+
+    /// Gives back what an unusually large cycle has left.
+    pub(super) fn shrink(&mut self, lanes_max: usize) {
+        self.lanes.truncate(lanes_max.max(self.used));
+    }
+
+    /// Cuts the requests into lanes; returns the number of rows. A lane starts where it is full and at a `Clear`.
+    fn plan(&mut self, requests: &[Request]) -> usize {
+        self.used = 0;
+        let mut arrival = 0;
+        let mut room = 0;
+        for (request, change) in requests.iter().enumerate() {
+            if matches!(change, Request::Clear) {
+                self.begin_lane(arrival, Some(request));
+                room = LANE_ROWS;
+            }
+            let skip = self.failed.iter().any(|(failed, _)| *failed == request);
+            let mut row = 0;
+            while row < change.rows() {
+                if room == 0 {
+                    self.begin_lane(arrival, None);
+                    room = LANE_ROWS;
+                }
+                let rows = row..change.rows().min(row + room);
+                room -= rows.len();
+                row = rows.end;
+                let count = rows.len() as u32;
+                if !skip {
+                    self.lanes[self.used - 1].parts.push(Part {
+                        request,
+                        rows,
+                        arrival,
+                    });
+                }
+                arrival += count;
+            }
+        }
+        arrival as usize
+    }
+
+    fn begin_lane(&mut self, first_arrival: u32, clear: Option<usize>) {
+        if self.used == self.lanes.len() {
+            self.lanes.push(Lane::default());
+        }
+        let lane = &mut self.lanes[self.used];
+        lane.begin(first_arrival, clear);
+        self.used += 1;
+    }
+}
+
+impl Lane {
+    fn begin(&mut self, first_arrival: u32, clear: Option<usize>) {
+        self.parts.clear();
+        self.clear = clear;
+        self.first_arrival = first_arrival;
+        self.routed.resize_with(SHARDS, Vec::new);
+        self.routed.iter_mut().for_each(Vec::clear);
+        self.attributes.clear();
+        self.refused.clear();
+        self.failed.clear();
+        self.time_max_ms = None;
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let routed: usize = self.routed.iter().map(Vec::capacity).sum();
+        routed * size_of::<RoutedRow>()
+            + self.attributes.capacity() * size_of::<Attributes>()
+            + self.refused.capacity() * size_of::<(u32, Refusal)>()
+            + self.decoded.object.capacity() * size_of::<FixRow>()
+    }
+
+    fn route(&mut self, router: &Router, requests: &[Request]) {
+        let parts = std::mem::take(&mut self.parts);
+        for part in &parts {
+            match &requests[part.request] {
+                Request::Fixes(columns) => {
+                    self.route_columns(router, columns, part.rows.clone(), part.arrival);
+                }
+                Request::Block(block) => {
+                    let mut decoded = std::mem::take(&mut self.decoded);
+                    for first in part.rows.clone().step_by(DECODE_ROWS) {
+                        let rows = first..part.rows.end.min(first + DECODE_ROWS);
+                        if let Err(error) = block.decode_rows(rows, &mut decoded) {
+                            self.failed.push((part.request, error));
+                            break;
+                        }
+                        let arrival = part.arrival + (first - part.rows.start) as u32;
+                        self.route_columns(router, &decoded, 0..decoded.len(), arrival);
+                    }
+                    self.decoded = decoded;
+                }
+                Request::Remove(objects) => {
+                    for (object, arrival) in objects[part.rows.clone()].iter().zip(part.arrival..) {
+                        let shard = router.hash.shard_and_hash(*object).0;
+                        self.routed[shard].push(RoutedRow::removal(*object, arrival));
+                    }
+                }
+                Request::Clear => {}
+            }
+        }
+        self.parts = parts;
+    }
+
+    fn route_columns(
+        &mut self,
+        router: &Router,
+        columns: &FixColumns,
+        rows: Range<usize>,
+        arrival: u32,
+    ) {
+        let has_attributes = columns.speed_mm_s.is_some()
+            || columns.heading_cdeg.is_some()
+            || columns.altitude_mm.is_some();
+        if has_attributes {
+            let known = (arrival - self.first_arrival) as usize;
+            self.attributes.resize(known, Attributes::UNKNOWN);
+        }
+        let mut time_max_ms = self.time_max_ms.unwrap_or(i64::MIN);
+        let object = &columns.object[rows.clone()];
+        let time_ms = &columns.time_ms[rows.clone()];
+        let (x, y) = (&columns.x[rows.clone()], &columns.y[rows.clone()]);
+        for at in 0..rows.len() {
+            let row = RoutedRow {
+                object: object[at],
+                time_ms: time_ms[at],
+                x: x[at],
+                y: y[at],
+                state: columns
+                    .state
+                    .as_ref()
+                    .map_or(0, |state| state[rows.start + at]),
+                arrival: arrival + at as u32,
+            };
+            let mut refusal = router.judge.judge(row.object, row.time_ms, row.x, row.y);
+            if has_attributes {
+                let attributes = attributes_of(columns, rows.start + at);
+                self.attributes.push(attributes);
+                refusal = refusal.or_else(|| {
+                    router.judge.judge_attributes(
+                        attributes.speed_mm_s,
+                        attributes.heading_cdeg,
+                        attributes.altitude_mm,
+                    )
+                });
+            }
+            if let Some(reason) = refusal {
+                self.refused.push((row.arrival, reason));
+                continue;
+            }
+            time_max_ms = time_max_ms.max(row.time_ms);
+            self.routed[router.hash.shard_and_hash(row.object).0].push(row);
+        }
+        self.time_max_ms = (time_max_ms != i64::MIN).then_some(time_max_ms);
+    }
+}
+
+fn attributes_of(columns: &FixColumns, row: usize) -> Attributes {
+    let unknown = Attributes::UNKNOWN;
+    Attributes {
+        speed_mm_s: columns
+            .speed_mm_s
+            .as_ref()
+            .map_or(unknown.speed_mm_s, |list| list[row]),
+        heading_cdeg: columns
+            .heading_cdeg
+            .as_ref()
+            .map_or(unknown.heading_cdeg, |list| list[row]),
+        altitude_mm: columns
+            .altitude_mm
+            .as_ref()
+            .map_or(unknown.altitude_mm, |list| list[row]),
+    }
+}

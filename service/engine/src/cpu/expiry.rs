@@ -1,0 +1,53 @@
+//! Removal by age. Blocks of slots keep a lower bound on the event time of their records; a block is
+//! scanned only when its bound has come due, and its bound is exact afterwards.
+//!
+//! Updates only ever lower a bound, so the work is one scan of a block per time to live, and nothing is queued.
+
+use super::record::{NO_OBJECT, UNTOUCHED};
+use super::shard::{EXPIRY_BLOCK, Shard, ShardCycle};
+use super::update::CellOperation;
+
+impl Shard {
+    /// Removes records older than `cycle.time_min_ms`, listing their cell operations.
+    pub(super) fn expire(&mut self, cycle: &ShardCycle<'_>, base: u32) {
+        self.expired = 0;
+        for block in 0..self.oldest_ms.len() {
+            if self.oldest_ms[block] < cycle.time_min_ms {
+                self.expire_block(cycle, base, block);
+            }
+        }
+    }
+
+    fn expire_block(&mut self, cycle: &ShardCycle<'_>, base: u32, block: usize) {
+        let mut oldest_ms = i64::MAX;
+        let first = block * EXPIRY_BLOCK;
+        for slot in first..(first + EXPIRY_BLOCK).min(self.records.len()) {
+            let record = self.records[slot];
+            if record.object == NO_OBJECT {
+                continue;
+            }
+            debug_assert_eq!(
+                record.touched, UNTOUCHED,
+                "expiry runs after the rows are settled"
+            );
+            if record.time_ms < cycle.time_min_ms {
+                let delete = CellOperation::delete(base | slot as u32);
+                self.operate(cycle.grid, record.x, record.y, delete);
+                self.free_slot(slot as u32, cycle.hash.shard_and_hash(record.object).1);
+                self.expired += 1;
+            } else {
+                oldest_ms = oldest_ms.min(record.time_ms);
+            }
+        }
+        self.oldest_ms[block] = oldest_ms;
+    }
+
+    /// A time that no record of this shard is older than.
+    pub(super) fn oldest_bound_ms(&self) -> Option<i64> {
+        self.oldest_ms
+            .iter()
+            .copied()
+            .min()
+            .filter(|oldest| *oldest != i64::MAX)
+    }
+}

@@ -1,0 +1,97 @@
+//! The k nearest objects, by circles that grow until one holds enough.
+//!
+//! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k nearest are among them,
+//! ties included: that is the whole proof of completeness. The first radius comes from the crowd around the centre.
+
+use super::query::View;
+use crate::query::Filter;
+use crate::rank::Ranker;
+use crate::region::{Circle, Region};
+use crate::space::QuantaRect;
+use crate::sphere;
+
+/// One neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Neighbour {
+    pub(super) rank: u64,
+    pub(super) object: u64,
+    pub(super) slot: u32,
+}
+
+/// The `k` first by (rank, object) of those that pass.
+pub(super) fn nearest(
+    view: &View<'_>,
+    filter: &Filter,
+    x: i32,
+    y: i32,
+    k: usize,
+) -> Vec<Neighbour> {
+    if k == 0 {
+        return Vec::new();
+    }
+    let ranker = Ranker::new(view.space, x, y);
+    let mut radius_m = first_radius_m(view, x, y, k);
+    let mut found = Vec::new();
+    loop {
+        let circle = Circle::within(view.space, &ranker, radius_m);
+        let is_everything = circle.is_everything();
+        collect(view, filter, &ranker, circle, &mut found);
+        if found.len() >= k || is_everything {
+            break;
+        }
+        // Aim at twice what is missing, at least double, at most eight times the radius.
+        let wanted = 2.0 * k as f64 / found.len().max(1) as f64;
+        radius_m *= wanted.sqrt().clamp(2.0, 8.0);
+    }
+    if found.len() > k {
+        found.select_nth_unstable(k - 1);
+        found.truncate(k);
+    }
+    found.sort_unstable();
+    found
+}
+
+fn collect(
+    view: &View<'_>,
+    filter: &Filter,
+    ranker: &Ranker,
+    circle: Circle,
+    found: &mut Vec<Neighbour>,
+) {
+    found.clear();
+    let has_filter = !filter.is_empty();
+    view.slots_in(&Region::Circle(circle), |slot, x, y| {
+        if !has_filter || view.passes(filter, slot) {
+            let rank = ranker.rank(x, y);
+            found.push(Neighbour {
+                rank,
+                object: view.record(slot).object,
+                slot,
+            });
+        }
+    });
+}
+
+/// A radius that would hold about twice k objects if all around were as crowded as the centre's own cell.
+fn first_radius_m(view: &View<'_>, x: i32, y: i32, k: usize) -> f64 {
+    let grid = view.cells.grid;
+    let here = QuantaRect {
+        x_min: x,
+        y_min: y,
+        x_max: x,
+        y_max: y,
+    };
+    let mut objects = 0;
+    view.cells.visit(&here, |bucket, _| objects += bucket.count);
+    let extent = grid.extent();
+    let side = |min: i32, max: i32| f64::from(max.abs_diff(min)) + 1.0;
+    let cell_quanta2 =
+        side(extent.x_min, extent.x_max) * side(extent.y_min, extent.y_max) / grid.cells() as f64;
+    let area_quanta2 = 2.0 * k as f64 * cell_quanta2 / f64::from(objects.max(1));
+    let quantum_m = if view.space.is_geographic() {
+        view.space.quantum().to_radians() * sphere::EARTH_RADIUS_M
+    } else {
+        view.space.quantum()
+    };
+    (area_quanta2 / std::f64::consts::PI).sqrt() * quantum_m
+}

@@ -1,0 +1,27 @@
+//! Runs work over items on all cores, or on this thread when the work is too small to be worth waking others.
+//!
+//! Waking a pool costs tens of microseconds (weak evidence: 2 cores); a small cycle takes fewer.
+
+use rayon::prelude::*;
+
+/// Rows or operations below which a stage stays on the calling thread.
+pub(super) const SMALL_WORK: usize = 4096;
+
+/// Calls `work` once for each item with its place; `size` is the amount of work in all items.
+pub(super) fn for_each_mut<T: Send>(
+    items: &mut [T],
+    size: usize,
+    work: impl Fn(usize, &mut T) + Sync + Send,
+) {
+    if size < SMALL_WORK {
+        items
+            .iter_mut()
+            .enumerate()
+            .for_each(|(place, item)| work(place, item));
+    } else {
+        items
+            .par_iter_mut()
+            .enumerate()
+            .for_each(|(place, item)| work(place, item));
+    }
+}

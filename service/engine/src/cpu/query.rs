@@ -1,0 +1,269 @@
+//! Stage `query`: answers all queries of a cycle on the state after it.
+//!
+//! Queries are ordered by place, so that neighbours share cells in the cache, and answered in pages side by side. A page
+//! first collects candidate slots of all its queries, then looks their records up with the misses overlapped.
+
+use rayon::prelude::*;
+
+use super::nearest;
+use super::parallel::SMALL_WORK;
+use super::prefetch;
+use super::record::Record;
+use super::scan::{Cells, inside};
+use super::shard::{ObjectHash, SLOT_BITS, Shard};
+use crate::query::{AnswerHead, AnswerPage, AnswerSet, Filter, Projection, Query, QueryKind};
+use crate::region::Region;
+use crate::space::Space;
+
+/// Queries of one page; the pages of a cycle are spread over the cores.
+const PAGE_QUERIES: usize = 128;
+/// Queries whose cells are asked for ahead.
+const QUERIES_AHEAD: usize = 4;
+/// Records asked for ahead.
+const RECORDS_AHEAD: usize = 16;
+/// Ids from which sorting is spread over the cores.
+const PARALLEL_SORT: usize = 1 << 17;
+
+/// The state, for reading.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) space: &'a Space,
+    pub(super) hash: ObjectHash,
+    pub(super) shards: &'a [Shard],
+    pub(super) cells: Cells<'a>,
+    pub(super) clock_ms: i64,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn record(&self, slot: u32) -> &'a Record {
+        &self.shards[(slot >> SLOT_BITS) as usize].records[local(slot)]
+    }
+
+    fn prefetch(&self, slot: u32) {
+        prefetch::read(
+            &self.shards[(slot >> SLOT_BITS) as usize].records,
+            local(slot),
+        );
+    }
+
+    pub(super) fn fix(&self, slot: u32) -> shoal_codec::FixRow {
+        let shard = &self.shards[(slot >> SLOT_BITS) as usize];
+        shard.records[local(slot)].row(shard.attributes_of(local(slot)))
+    }
+
+    pub(super) fn passes(&self, filter: &Filter, slot: u32) -> bool {
+        filter.passes(&self.fix(slot), self.clock_ms)
+    }
+
+    /// Calls `each` with the slots of a region, in no particular order.
+    pub(super) fn slots_in(&self, region: &Region, mut each: impl FnMut(u32, i32, i32)) {
+        let exact = region.is_cover();
+        for rect in region.cover().as_slice() {
+            self.cells.visit(rect, |bucket, is_inside| {
+                let mut hits = if is_inside {
+                    (1 << bucket.count) - 1
+                } else {
+                    inside(bucket, rect)
+                };
+                while hits != 0 {
+                    let at = hits.trailing_zeros() as usize;
+                    hits &= hits - 1;
+                    let (x, y) = (bucket.x[at], bucket.y[at]);
+                    if exact || region.contains(x, y) {
+                        each(bucket.slots[at], x, y);
+                    }
+                }
+            });
+        }
+    }
+
+    /// Answers every query.
+    pub(super) fn answer(&self, queries: &[Query]) -> AnswerSet {
+        let order = self.order(queries);
+        let page = |queries_of: &[u32]| Page::default().answer(self, queries, queries_of);
+        let pages: Vec<AnswerPage> = if queries.len() * 64 < SMALL_WORK {
+            order.chunks(PAGE_QUERIES).map(page).collect()
+        } else {
+            order.par_chunks(PAGE_QUERIES).map(page).collect()
+        };
+        let mut places = vec![(0, 0); queries.len()];
+        for (at, query) in order.iter().enumerate() {
+            places[*query as usize] = ((at / PAGE_QUERIES) as u32, (at % PAGE_QUERIES) as u32);
+        }
+        AnswerSet::new(pages, places)
+    }
+
+    /// The queries' numbers, by the cell where each begins.
+    fn order(&self, queries: &[Query]) -> Vec<u32> {
+        let place = |query: &Query| match &query.kind {
+            QueryKind::Get(_) => 0,
+            QueryKind::Nearest { x, y, .. } => self.place(*x, *y),
+            QueryKind::Range(region) => region
+                .cover()
+                .as_slice()
+                .first()
+                .map_or(0, |rect| self.place(rect.x_min, rect.y_min)),
+        };
+        let mut keyed: Vec<(u64, u32)> = queries.iter().map(place).zip(0..).collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, query)| query).collect()
+    }
+
+    fn place(&self, x: i32, y: i32) -> u64 {
+        let (band, cell) = self.cells.grid.locate(x, y);
+        u64::from(band) << 32 | u64::from(cell)
+    }
+}
+
+fn local(slot: u32) -> usize {
+    (slot & ((1 << SLOT_BITS) - 1)) as usize
+}
+
+/// Answers a page of queries; the lists are scratch.
+#[derive(Default)]
+struct Page {
+    out: AnswerPage,
+    slots: Vec<u32>,
+    /// Per query the end of its candidates in `slots`.
+    ends: Vec<usize>,
+    rows: Vec<(u64, u32)>,
+}
+
+impl Page {
+    fn answer(mut self, view: &View<'_>, queries: &[Query], page: &[u32]) -> AnswerPage {
+        for (at, query) in page.iter().enumerate() {
+            if let Some(ahead) = page.get(at + QUERIES_AHEAD)
+                && let QueryKind::Range(region) = &queries[*ahead as usize].kind
+            {
+                region
+                    .cover()
+                    .as_slice()
+                    .iter()
+                    .for_each(|rect| view.cells.prefetch(rect));
+            }
+            self.collect(view, &queries[*query as usize]);
+            self.ends.push(self.slots.len());
+        }
+        let mut first = 0;
+        for (at, query) in page.iter().enumerate() {
+            let query = &queries[*query as usize];
+            let range = first..self.ends[at];
+            first = range.end;
+            match query.kind {
+                QueryKind::Nearest { x, y, k } => self.finish_nearest(view, query, (x, y, k)),
+                _ => self.finish(view, query, range),
+            }
+        }
+        self.out
+    }
+
+    /// Lists the candidate slots of a query.
+    fn collect(&mut self, view: &View<'_>, query: &Query) {
+        match &query.kind {
+            QueryKind::Get(objects) => {
+                let first = self.slots.len();
+                for (at, object) in objects.iter().enumerate() {
+                    if let Some(ahead) = objects.get(at + RECORDS_AHEAD) {
+                        let (shard, hash) = view.hash.shard_and_hash(*ahead);
+                        view.shards[shard].prefetch(hash);
+                    }
+                    let (shard, hash) = view.hash.shard_and_hash(*object);
+                    if let Some(slot) = view.shards[shard].find(hash, *object) {
+                        self.slots.push((shard as u32) << SLOT_BITS | slot);
+                    }
+                }
+                // Repeated ids count once; only this query's part of the list is its own.
+                let mut found = self.slots.split_off(first);
+                found.sort_unstable();
+                found.dedup();
+                self.slots.append(&mut found);
+            }
+            QueryKind::Range(region) => {
+                let slots = &mut self.slots;
+                view.slots_in(region, |slot, _, _| slots.push(slot));
+            }
+            QueryKind::Nearest { .. } => {}
+        }
+    }
+
+    fn finish(&mut self, view: &View<'_>, query: &Query, range: std::ops::Range<usize>) {
+        let mut head = AnswerHead::default();
+        if query.projection == Projection::Count && query.filter.is_empty() {
+            head.total = range.len() as u64;
+            return self.close(head, query, 0);
+        }
+        self.rows.clear();
+        let has_filter = !query.filter.is_empty();
+        for at in range.clone() {
+            if let Some(ahead) = self.slots.get(at + RECORDS_AHEAD) {
+                view.prefetch(*ahead);
+            }
+            let slot = self.slots[at];
+            if !has_filter || view.passes(&query.filter, slot) {
+                self.rows.push((view.record(slot).object, slot));
+            }
+        }
+        if self.rows.len() < PARALLEL_SORT {
+            self.rows.sort_unstable();
+        } else {
+            self.rows.par_sort_unstable();
+        }
+        head.total = self.rows.len() as u64;
+        let returned = returned(query, self.rows.len());
+        self.append(view, query, &mut head, returned);
+    }
+
+    fn finish_nearest(&mut self, view: &View<'_>, query: &Query, (x, y, k): (i32, i32, u32)) {
+        let found = nearest::nearest(view, &query.filter, x, y, k as usize);
+        let mut head = AnswerHead {
+            total: found.len() as u64,
+            ..AnswerHead::default()
+        };
+        let returned = returned(query, found.len());
+        self.rows.clear();
+        self.rows.extend(
+            found
+                .iter()
+                .map(|neighbour| (neighbour.object, neighbour.slot)),
+        );
+        head.ranks.0 = self.out.ranks.len();
+        if query.projection != Projection::Count {
+            self.out
+                .ranks
+                .extend(found[..returned].iter().map(|neighbour| neighbour.rank));
+        }
+        head.ranks.1 = self.out.ranks.len();
+        self.append(view, query, &mut head, returned);
+    }
+
+    /// Appends the first `returned` rows of `rows` as this query's answer.
+    fn append(&mut self, view: &View<'_>, query: &Query, head: &mut AnswerHead, returned: usize) {
+        let rows = &self.rows[..returned];
+        head.objects.0 = self.out.objects.len();
+        head.fixes.0 = self.out.fixes.len();
+        if query.projection != Projection::Count {
+            self.out
+                .objects
+                .extend(rows.iter().map(|(object, _)| *object));
+        }
+        if query.projection == Projection::Fixes {
+            self.out
+                .fixes
+                .extend(rows.iter().map(|(_, slot)| view.fix(*slot)));
+        }
+        head.objects.1 = self.out.objects.len();
+        head.fixes.1 = self.out.fixes.len();
+        self.close(*head, query, returned);
+    }
+
+    fn close(&mut self, mut head: AnswerHead, query: &Query, returned: usize) {
+        head.truncated = query.projection != Projection::Count && (returned as u64) < head.total;
+        self.out.heads.push(head);
+    }
+}
+
+fn returned(query: &Query, found: usize) -> usize {
+    query.limit.map_or(found, |limit| {
+        found.min(usize::try_from(limit).unwrap_or(usize::MAX))
+    })
+}

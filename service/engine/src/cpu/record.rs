@@ -1,0 +1,107 @@
+//! The stored record of an object, and the shapes in which rows travel between the stages.
+//!
+//! A record is half a cache line, so reading one costs one miss. Attributes lie apart: most fleets send none.
+
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+
+/// Marks a record that no row of the running cycle has touched.
+pub(super) const UNTOUCHED: u32 = u32::MAX;
+/// The object of a free slot; refused as an id.
+pub(super) const NO_OBJECT: u64 = u64::MAX;
+
+/// Object, position and state: what nearly every cycle and query reads.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(super) struct Record {
+    pub(super) object: u64,
+    pub(super) time_ms: i64,
+    pub(super) x: i32,
+    pub(super) y: i32,
+    pub(super) state: u32,
+    /// Place in the shard's list of objects touched by the running cycle, or [`UNTOUCHED`].
+    pub(super) touched: u32,
+}
+
+const _: () = assert!(size_of::<Record>() == 32, "two records a cache line");
+
+/// Speed, heading and altitude with their unknown values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attributes {
+    pub(super) speed_mm_s: u32,
+    pub(super) altitude_mm: i32,
+    pub(super) heading_cdeg: u16,
+}
+
+impl Attributes {
+    pub(super) const UNKNOWN: Self = Self {
+        speed_mm_s: SPEED_UNKNOWN,
+        altitude_mm: ALTITUDE_UNKNOWN,
+        heading_cdeg: HEADING_UNKNOWN,
+    };
+}
+
+impl Record {
+    /// The record and its attributes as one row.
+    pub(super) fn row(&self, attributes: Attributes) -> FixRow {
+        FixRow {
+            object: self.object,
+            time_ms: self.time_ms,
+            x: self.x,
+            y: self.y,
+            speed_mm_s: attributes.speed_mm_s,
+            heading_cdeg: attributes.heading_cdeg,
+            altitude_mm: attributes.altitude_mm,
+            state: self.state,
+        }
+    }
+}
+
+/// A judged row, or a removal, on its way to the shard of its object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoutedRow {
+    pub(super) object: u64,
+    pub(super) time_ms: i64,
+    /// [`RoutedRow::REMOVAL`] for a removal; no accepted row has it.
+    pub(super) x: i32,
+    pub(super) y: i32,
+    pub(super) state: u32,
+    /// Place among all rows and removals of the cycle.
+    pub(super) arrival: u32,
+}
+
+impl RoutedRow {
+    const REMOVAL: i32 = i32::MIN;
+
+    pub(super) fn removal(object: u64, arrival: u32) -> Self {
+        Self {
+            object,
+            time_ms: 0,
+            x: Self::REMOVAL,
+            y: 0,
+            state: 0,
+            arrival,
+        }
+    }
+
+    pub(super) fn is_removal(&self) -> bool {
+        self.x == Self::REMOVAL
+    }
+}
+
+/// What became of a row that was not applied, or of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Duplicate,
+    Superseded,
+    Late,
+    OverObjectLimit,
+    Removed,
+    Missing,
+}
+
+/// A row's fate by its arrival.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Note {
+    pub(super) arrival: u32,
+    pub(super) fate: Fate,
+}

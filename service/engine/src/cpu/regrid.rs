@@ -1,0 +1,151 @@
+//! Chooses the grid from the data, and again when the data has changed: number of cells from the number of objects,
+//! extent from where nearly all of them are.
+//!
+//! Rebuilding never changes an answer. It happens when objects have grown by half or fallen to a quarter, or when overflow
+//! buckets have doubled since the grid was chosen, so its cost is a constant share of the work that caused it.
+
+use rayon::prelude::*;
+
+use super::band::Band;
+use super::grid::Grid;
+use super::record::NO_OBJECT;
+use super::shard::{SHARDS, SLOT_BITS, Shard};
+use super::update::CellOperation;
+use crate::space::QuantaRect;
+use crate::space::Space;
+
+/// Objects a cell when a grid is chosen. Measured: 3 to 6 are alike; fewer cost memory, more overflow.
+const CELL_OBJECTS: u64 = 4;
+const CELLS_MIN: u64 = 64;
+const CELLS_MAX: u64 = 1 << 29;
+/// Columns or rows of a grid at most: a band's cells stay below 2^30.
+const SIDE_MAX: f64 = 32_768.0;
+/// Records looked at to find the extent.
+const SAMPLE: usize = 1 << 14;
+/// The share of positions that may lie beyond each side of the extent: one in this many.
+const OUTLIERS: usize = 256;
+/// Shards whose insertions are listed at a time while rebuilding: bounds the memory of a rebuild.
+const REBUILD_SHARDS: usize = 8;
+
+/// When the present grid was chosen, in numbers.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    objects: u64,
+    overflow_max: u64,
+}
+
+impl Chosen {
+    pub(super) fn new() -> Self {
+        Self {
+            objects: 0,
+            overflow_max: CELLS_MIN,
+        }
+    }
+
+    /// Whether the grid no longer suits the data.
+    pub(super) fn is_outgrown(&self, objects: u64, bands: &[Band]) -> bool {
+        let overflow: u64 = bands.iter().map(|band| band.overflow() as u64).sum();
+        objects > self.objects + self.objects / 2 + CELLS_MIN
+            || objects < self.objects / 4
+            || overflow > self.overflow_max
+    }
+}
+
+/// Chooses a grid for the objects of `shards` and fills it.
+pub(super) fn rebuild(space: &Space, shards: &mut [Shard]) -> (Grid, Vec<Band>, Chosen) {
+    let objects: u64 = shards.iter().map(Shard::objects).sum();
+    let grid = choose(space, shards, objects);
+    let mut bands: Vec<Band> = (0..grid.bands())
+        .map(|band| Band::new(grid.cells_of_band(band)))
+        .collect();
+    for (group, members) in shards.chunks_mut(REBUILD_SHARDS).enumerate() {
+        members.par_iter_mut().enumerate().for_each(|(at, shard)| {
+            shard.list_insertions(&grid, group * REBUILD_SHARDS + at);
+        });
+        bands
+            .par_iter_mut()
+            .enumerate()
+            .for_each(|(number, band)| band.update(members, number));
+        for shard in members {
+            shard.operations = Vec::new();
+        }
+    }
+    let overflow: u64 = bands.iter().map(|band| band.overflow() as u64).sum();
+    let chosen = Chosen {
+        objects,
+        overflow_max: 2 * overflow + grid.cells() / 8 + CELLS_MIN,
+    };
+    (grid, bands, chosen)
+}
+
+impl Shard {
+    /// Lists an insertion for every object, as if all were new.
+    fn list_insertions(&mut self, grid: &Grid, number: usize) {
+        self.operations.clear();
+        self.operations.resize_with(grid.bands(), Vec::new);
+        let base = (number as u32) << SLOT_BITS;
+        for slot in 0..self.records.len() {
+            let record = self.records[slot];
+            if record.object != NO_OBJECT {
+                let (x, y) = (record.x, record.y);
+                self.operate(grid, x, y, CellOperation::insert(base | slot as u32, x, y));
+            }
+        }
+    }
+}
+
+fn choose(space: &Space, shards: &[Shard], objects: u64) -> Grid {
+    let extent = extent(space, shards);
+    let cells = (objects / CELL_OBJECTS).clamp(CELLS_MIN, CELLS_MAX) as f64;
+    let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
+    let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
+    if space.is_geographic() {
+        // Cells about square on the ground at the middle latitude.
+        let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
+        width *= middle_deg.to_radians().cos().max(0.05);
+    }
+    let rows = (cells * height / width)
+        .sqrt()
+        .clamp(1.0, SIDE_MAX.min(cells));
+    let columns = (cells / rows).clamp(1.0, SIDE_MAX);
+    Grid::new(extent, columns.ceil() as u32, rows.ceil() as u32)
+}
+
+/// The box of a sample without its outliers, a little widened; the whole space without objects.
+fn extent(space: &Space, shards: &[Shard]) -> QuantaRect {
+    let bounds = space.bounds();
+    let (mut xs, mut ys) = (Vec::new(), Vec::new());
+    for shard in shards {
+        let step = (shard.records.len() * SHARDS / SAMPLE).max(1);
+        for record in shard.records.iter().step_by(step) {
+            if record.object != NO_OBJECT {
+                xs.push(record.x);
+                ys.push(record.y);
+            }
+        }
+    }
+    if xs.is_empty() {
+        return bounds;
+    }
+    let (x_min, x_max) = core(&mut xs, bounds.x_min, bounds.x_max);
+    let (y_min, y_max) = core(&mut ys, bounds.y_min, bounds.y_max);
+    QuantaRect {
+        x_min,
+        y_min,
+        x_max,
+        y_max,
+    }
+}
+
+/// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
+fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
+    values.sort_unstable();
+    let cut = values.len() / OUTLIERS;
+    let (low, high) = (
+        i64::from(values[cut]),
+        i64::from(values[values.len() - 1 - cut]),
+    );
+    let margin = (high - low) / 32 + 1;
+    let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
+    (clamp(low - margin), clamp(high + margin))
+}

@@ -1,0 +1,397 @@
+//! A shard: the objects whose id hashes to it, their records, and what a cycle does to each of them.
+//!
+//! Rows reach the shard in order of arrival. Each touched object keeps its winner so far; at the end of the cycle the
+//! winners are written and the cells that change are told. Records hold the state at the start of the cycle until
+//! then, which is what late and duplicate are judged against.
+
+use super::grid::Grid;
+use super::index::Index;
+use super::record::{Attributes, Fate, NO_OBJECT, Note, Record, RoutedRow, UNTOUCHED};
+use super::update::CellOperation;
+
+/// Shards of one engine: more than cores, few enough that small cycles stay cheap.
+pub(super) const SHARDS: usize = 64;
+/// Bits of a slot that count inside its shard.
+pub(super) const SLOT_BITS: u32 = 26;
+/// Slots that share one bound on the age of their records.
+pub(super) const EXPIRY_BLOCK: usize = 1024;
+
+const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
+
+/// The 64-bit hash of an object: a folded multiplication, keyed so that nobody can choose ids that collide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ObjectHash {
+    key: u64,
+}
+
+impl ObjectHash {
+    pub(super) fn new(key: u64) -> Self {
+        Self { key }
+    }
+
+    #[inline(always)]
+    pub(super) fn shard_and_hash(self, object: u64) -> (usize, u32) {
+        let product = u128::from(object ^ self.key) * 0x9E37_79B9_7F4A_7C15;
+        let folded = (product as u64) ^ ((product >> 64) as u64);
+        let mixed = folded.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        ((mixed >> 58) as usize, (mixed >> 20) as u32)
+    }
+}
+
+/// What the running cycle has done to one object.
+#[derive(Debug)]
+struct Touched {
+    /// Valid when `has_winner`.
+    winner: RoutedRow,
+    slot: u32,
+    hash: u32,
+    existed: bool,
+    /// The record at the start of the cycle counts no more: a removal or a clear arrived.
+    gone: bool,
+    has_winner: bool,
+}
+
+impl Touched {
+    fn is_alive(&self) -> bool {
+        self.has_winner || (self.existed && !self.gone)
+    }
+}
+
+/// Rules of the running cycle that a shard needs.
+#[derive(Clone, Copy)]
+pub(super) struct ShardCycle<'a> {
+    pub(super) hash: ObjectHash,
+    pub(super) grid: &'a Grid,
+    /// New objects are refused.
+    pub(super) is_full: bool,
+    /// Records older than this go; `i64::MIN` keeps all.
+    pub(super) time_min_ms: i64,
+    /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
+    pub(super) attributes: Option<&'a (dyn Fn(u32) -> Attributes + Sync)>,
+}
+
+/// Objects of one share of the id space.
+#[derive(Debug)]
+pub(super) struct Shard {
+    index: Index,
+    pub(super) records: Vec<Record>,
+    /// As long as `records` once any row brought attributes, else empty.
+    pub(super) attributes: Vec<Attributes>,
+    free: Vec<u32>,
+    /// Per [`EXPIRY_BLOCK`] slots a time that none of their records is older than.
+    pub(super) oldest_ms: Vec<i64>,
+    touched: Vec<Touched>,
+    /// Cell operations of the running cycle, per band, in order.
+    pub(super) operations: Vec<Vec<CellOperation>>,
+    /// Rows of the running cycle that were not applied, and removals.
+    pub(super) notes: Vec<Note>,
+    pub(super) expired: u64,
+}
+
+impl Shard {
+    pub(super) fn new() -> Self {
+        Self {
+            index: Index::new(),
+            records: Vec::new(),
+            attributes: Vec::new(),
+            free: Vec::new(),
+            oldest_ms: Vec::new(),
+            touched: Vec::new(),
+            operations: Vec::new(),
+            notes: Vec::new(),
+            expired: 0,
+        }
+    }
+
+    pub(super) fn objects(&self) -> u64 {
+        (self.records.len() - self.free.len()) as u64
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let operations: usize = self.operations.iter().map(Vec::capacity).sum();
+        self.index.memory_bytes()
+            + self.records.capacity() * size_of::<Record>()
+            + self.attributes.capacity() * size_of::<Attributes>()
+            + self.free.capacity() * size_of::<u32>()
+            + self.oldest_ms.capacity() * size_of::<i64>()
+            + self.touched.capacity() * size_of::<Touched>()
+            + operations * size_of::<CellOperation>()
+            + self.notes.capacity() * size_of::<Note>()
+    }
+
+    /// The attributes of a record.
+    pub(super) fn attributes_of(&self, slot: usize) -> Attributes {
+        self.attributes
+            .get(slot)
+            .copied()
+            .unwrap_or(Attributes::UNKNOWN)
+    }
+
+    /// The slot of an object.
+    pub(super) fn find(&self, hash: u32, object: u64) -> Option<u32> {
+        self.index
+            .find(hash, |slot| self.records[slot as usize].object == object)
+    }
+
+    /// Asks the cache for the first place that a search for `hash` looks at.
+    pub(super) fn prefetch(&self, hash: u32) {
+        self.index.prefetch(hash);
+    }
+
+    /// Takes rows in order of arrival.
+    pub(super) fn take(&mut self, cycle: &ShardCycle<'_>, rows: &[RoutedRow]) {
+        // Two rounds of misses are overlapped over a group: index entries, then records.
+        const GROUP: usize = 32;
+        let mut hashes = [0_u32; GROUP];
+        for group in rows.chunks(GROUP) {
+            for (row, hash) in group.iter().zip(&mut hashes) {
+                *hash = cycle.hash.shard_and_hash(row.object).1;
+                self.index.prefetch(*hash);
+            }
+            for hash in &hashes[..group.len()] {
+                if let Some(slot) = self.index.find(*hash, |_| true) {
+                    super::prefetch::read(&self.records, slot as usize);
+                }
+            }
+            for (row, hash) in group.iter().zip(hashes) {
+                if row.is_removal() {
+                    self.take_removal(hash, row);
+                } else {
+                    self.take_fix(cycle, hash, row);
+                }
+            }
+        }
+    }
+
+    fn take_fix(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
+        let known = self.find(hash, row.object);
+        if cycle.is_full
+            && known.is_none_or(|slot| {
+                let touched = self.records[slot as usize].touched;
+                touched != UNTOUCHED && !self.touched[touched as usize].is_alive()
+            })
+        {
+            return self.note(row.arrival, Fate::OverObjectLimit);
+        }
+        let place = match known {
+            Some(slot) => self.touch(slot, hash),
+            None => self.create(hash, row.object),
+        };
+        let touched = &mut self.touched[place];
+        let starts = touched.existed && !touched.gone;
+        if starts && row.time_ms < self.records[touched.slot as usize].time_ms {
+            self.note(row.arrival, Fate::Late);
+        } else if touched.has_winner && row.time_ms < touched.winner.time_ms {
+            self.note(row.arrival, Fate::Superseded);
+        } else {
+            let beaten = touched.has_winner.then_some(touched.winner.arrival);
+            touched.winner = *row;
+            touched.has_winner = true;
+            if let Some(arrival) = beaten {
+                self.note(arrival, Fate::Superseded);
+            }
+        }
+    }
+
+    fn take_removal(&mut self, hash: u32, row: &RoutedRow) {
+        let Some(slot) = self.find(hash, row.object) else {
+            return self.note(row.arrival, Fate::Missing);
+        };
+        let place = self.touch(slot, hash);
+        let fate = if self.kill(place) {
+            Fate::Removed
+        } else {
+            Fate::Missing
+        };
+        self.note(row.arrival, fate);
+    }
+
+    /// Ends the object's life so far in this cycle; whether it was alive.
+    fn kill(&mut self, place: usize) -> bool {
+        let touched = &mut self.touched[place];
+        let was_alive = touched.is_alive();
+        let beaten = touched.has_winner.then_some(touched.winner.arrival);
+        touched.gone = true;
+        touched.has_winner = false;
+        if let Some(arrival) = beaten {
+            self.note(arrival, Fate::Superseded);
+        }
+        was_alive
+    }
+
+    /// Removes every object at this point of the arrival order; returns how many were alive.
+    pub(super) fn clear(&mut self, hash: ObjectHash) -> u64 {
+        let mut removed = 0;
+        for slot in 0..self.records.len() {
+            let object = self.records[slot].object;
+            if object != NO_OBJECT {
+                let place = self.touch(slot as u32, hash.shard_and_hash(object).1);
+                removed += u64::from(self.kill(place));
+            }
+        }
+        removed
+    }
+
+    fn note(&mut self, arrival: u32, fate: Fate) {
+        self.notes.push(Note { arrival, fate });
+    }
+
+    /// The place of an existing slot among the touched ones.
+    fn touch(&mut self, slot: u32, hash: u32) -> usize {
+        let record = &mut self.records[slot as usize];
+        if record.touched == UNTOUCHED {
+            record.touched = self.touched.len() as u32;
+            self.touched.push(Touched {
+                winner: RoutedRow::removal(NO_OBJECT, 0),
+                slot,
+                hash,
+                existed: true,
+                gone: false,
+                has_winner: false,
+            });
+        }
+        self.records[slot as usize].touched as usize
+    }
+
+    /// A slot for a new object; its record is written when the cycle ends.
+    fn create(&mut self, hash: u32, object: u64) -> usize {
+        let place = self.touched.len();
+        let record = Record {
+            object,
+            time_ms: i64::MIN,
+            x: 0,
+            y: 0,
+            state: 0,
+            touched: place as u32,
+        };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.records[slot as usize] = record;
+            slot
+        } else {
+            let slot = self.records.len();
+            assert!(
+                slot < 1 << SLOT_BITS,
+                "a shard holds at most 2^{SLOT_BITS} objects"
+            );
+            reserve_by_quarter(&mut self.records);
+            self.records.push(record);
+            if !self.attributes.is_empty() {
+                reserve_by_quarter(&mut self.attributes);
+                self.attributes.push(Attributes::UNKNOWN);
+            }
+            if slot.is_multiple_of(EXPIRY_BLOCK) {
+                self.oldest_ms.push(i64::MAX);
+            }
+            slot as u32
+        };
+        self.index.insert(hash, slot);
+        self.touched.push(Touched {
+            winner: RoutedRow::removal(NO_OBJECT, 0),
+            slot,
+            hash,
+            existed: false,
+            gone: false,
+            has_winner: false,
+        });
+        place
+    }
+
+    /// Writes the winners, frees what is gone, expires, and lists the cell operations of this shard (number `shard`).
+    pub(super) fn settle(&mut self, cycle: &ShardCycle<'_>, shard: usize) {
+        for operations in &mut self.operations {
+            operations.clear();
+        }
+        self.operations.resize_with(cycle.grid.bands(), Vec::new);
+        let base = (shard as u32) << SLOT_BITS;
+        let touched = std::mem::take(&mut self.touched);
+        for object in &touched {
+            self.settle_object(cycle, base, object);
+        }
+        self.touched = touched;
+        self.touched.clear();
+        self.expire(cycle, base);
+    }
+
+    fn settle_object(&mut self, cycle: &ShardCycle<'_>, base: u32, touched: &Touched) {
+        let slot = touched.slot as usize;
+        let start = self.records[slot];
+        self.records[slot].touched = UNTOUCHED;
+        if !touched.has_winner {
+            if !touched.is_alive() {
+                if touched.existed {
+                    self.operate(
+                        cycle.grid,
+                        start.x,
+                        start.y,
+                        CellOperation::delete(base | touched.slot),
+                    );
+                }
+                self.free_slot(touched.slot, touched.hash);
+            }
+            return;
+        }
+        let winner = &touched.winner;
+        let attributes = cycle
+            .attributes
+            .map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
+        if touched.existed && !touched.gone && self.is_same(&start, slot, winner, attributes) {
+            return self.note(winner.arrival, Fate::Duplicate);
+        }
+        self.write(slot, winner, attributes);
+        let slot = base | touched.slot;
+        let (x, y) = (winner.x, winner.y);
+        if !touched.existed {
+            self.operate(cycle.grid, x, y, CellOperation::insert(slot, x, y));
+        } else if (start.x, start.y) != (x, y) {
+            if cycle.grid.locate(start.x, start.y) == cycle.grid.locate(x, y) {
+                self.operate(cycle.grid, x, y, CellOperation::relocate(slot, x, y));
+            } else {
+                self.operate(cycle.grid, start.x, start.y, CellOperation::delete(slot));
+                self.operate(cycle.grid, x, y, CellOperation::insert(slot, x, y));
+            }
+        }
+    }
+
+    fn is_same(&self, start: &Record, slot: usize, row: &RoutedRow, new: Attributes) -> bool {
+        (start.time_ms, start.x, start.y, start.state) == (row.time_ms, row.x, row.y, row.state)
+            && self.attributes_of(slot) == new
+    }
+
+    fn write(&mut self, slot: usize, row: &RoutedRow, attributes: Attributes) {
+        let record = &mut self.records[slot];
+        record.time_ms = row.time_ms;
+        record.x = row.x;
+        record.y = row.y;
+        record.state = row.state;
+        let oldest = &mut self.oldest_ms[slot / EXPIRY_BLOCK];
+        *oldest = (*oldest).min(row.time_ms);
+        if self.attributes.is_empty() && attributes != Attributes::UNKNOWN {
+            self.attributes.reserve_exact(self.records.capacity());
+            self.attributes
+                .resize(self.records.len(), Attributes::UNKNOWN);
+        }
+        if let Some(stored) = self.attributes.get_mut(slot) {
+            *stored = attributes;
+        }
+    }
+
+    /// Adds an operation on the cell of a position.
+    pub(super) fn operate(&mut self, grid: &Grid, x: i32, y: i32, operation: CellOperation) {
+        let (band, cell) = grid.locate(x, y);
+        self.operations[band as usize].push(operation.in_cell(cell));
+    }
+
+    /// Gives the slot of a vanished object back.
+    pub(super) fn free_slot(&mut self, slot: u32, hash: u32) {
+        self.index.remove(hash, slot);
+        self.records[slot as usize].object = NO_OBJECT;
+        self.free.push(slot);
+    }
+}
+
+/// Makes room for one more element, growing by a quarter: bytes an object count more than copies.
+pub(super) fn reserve_by_quarter<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() {
+        list.reserve_exact((list.len() / 4).max(16));
+    }
+}
