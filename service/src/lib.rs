@@ -1,1 +1,14 @@
-//! Placeholder written while the workspace is laid out.
+//! How does the engine become a server? The library behind the binary `shoal`.
+//!
+//! `server` brings everything up, `rpc` holds one file per call, `fleet` one engine thread per fleet and
+//! the queues before it. Everything that crosses the wire is judged here, once; the engine sees quanta.
+
+pub mod engine_choice;
+pub mod error;
+pub mod limits;
+pub mod server;
+
+pub use engine_choice::EngineChoice;
+pub use error::ServiceError;
+pub use limits::ServerLimits;
+pub use server::{ServerOptions, run};

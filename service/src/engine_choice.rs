@@ -1,0 +1,80 @@
+//! Which engine runs a fleet?
+//!
+//! The only file that names backends: everything behind it sees `dyn Backend`. Asking for an engine
+//! that is not there is an error with its reason, never a silent substitute; `auto` picks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use shoal_engine::{Backend, EngineOptions};
+
+use crate::error::ServiceError;
+
+/// The engine asked for on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineChoice {
+    /// The fastest that is available.
+    #[default]
+    Auto,
+    /// The CPU backend.
+    Cpu,
+    /// The CUDA backend.
+    Cuda,
+}
+
+impl EngineChoice {
+    /// Confirms that this choice can run here.
+    ///
+    /// # Errors
+    /// [`ServiceError::EngineUnavailable`].
+    pub fn check(self) -> Result<(), ServiceError> {
+        match self {
+            Self::Auto | Self::Cpu => Ok(()),
+            Self::Cuda => Err(ServiceError::EngineUnavailable {
+                engine: "cuda",
+                cause: "this binary was built without it".into(),
+            }),
+        }
+    }
+
+    /// Starts an engine with nothing in it.
+    ///
+    /// # Errors
+    /// [`ServiceError::EngineUnavailable`].
+    pub fn start(self, options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
+        self.check()?;
+        Err(ServiceError::EngineUnavailable { engine: "cpu", cause: format!("{options:?}") })
+    }
+
+    /// Name of the engine that this choice runs: "cpu" or "cuda".
+    pub fn engine_name(self) -> &'static str {
+        match self {
+            Self::Auto | Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+impl fmt::Display for EngineChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda),
+            _ => Err(format!("engine {text:?} is not auto, cpu or cuda")),
+        }
+    }
+}
