@@ -55,7 +55,10 @@ impl Replay {
                     self.unreadable_rows += 1;
                 }
             }
-            Some(Err(error)) if error.ends_file() => self.failure = Some(error.into()),
+            Some(Err(error)) if error.ends_file() => {
+                self.failure = Some(error.into());
+                self.fan_out.end();
+            }
             Some(Err(_)) => self.unreadable_rows += 1,
             None => self.fan_out.end(),
         }

@@ -22,7 +22,12 @@ pub struct Window {
 
 impl Window {
     /// All longitudes and latitudes.
-    pub(crate) const WORLD: Self = Self { west: -180.0, south: -90.0, east: 180.0, north: 90.0 };
+    pub(crate) const WORLD: Self = Self {
+        west: -180.0,
+        south: -90.0,
+        east: 180.0,
+        north: 90.0,
+    };
 
     /// Width and height.
     pub(crate) fn sides(&self) -> (f64, f64) {

