@@ -102,8 +102,8 @@ pub trait Backend: Send {
     /// The term stays this engine's own.
     ///
     /// # Errors
-    /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, objects repeat or a row would be
-    /// refused; [`EngineError::Limit`] above `objects_max`.
+    /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long, objects are
+    /// not ascending over all batches or a row would be refused; [`EngineError::Limit`] above `objects_max`.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire; a cycle at or after it should be run

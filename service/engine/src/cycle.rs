@@ -7,8 +7,8 @@ use shoal_codec::{Block, BlockError, FixColumns};
 
 use crate::backend::EngineOptions;
 use crate::error::EngineError;
-use crate::limits::SNAPSHOT_BATCH_ROWS;
-use crate::query::{AnswerSet, Query};
+use crate::limits::{self, SNAPSHOT_BATCH_ROWS};
+use crate::query::{AnswerSet, Query, QueryKind};
 use crate::stage::dispatch::Judge;
 
 /// Everything that one cycle applies and answers.
@@ -25,15 +25,71 @@ pub struct CycleInput {
     pub queries: Vec<Query>,
 }
 
+impl CycleInput {
+    /// Checks every limit that a cycle and its queries have; a backend does so before it applies
+    /// anything.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] names the first limit that is exceeded.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let within = |what, value: usize, limit: usize| {
+            let (value, limit) = (value as u64, limit as u64);
+            if value <= limit {
+                Ok(())
+            } else {
+                Err(EngineError::Limit { what, value, limit })
+            }
+        };
+        within(
+            "requests of a cycle",
+            self.requests.len(),
+            limits::CYCLE_REQUESTS_MAX,
+        )?;
+        within(
+            "queries of a cycle",
+            self.queries.len(),
+            limits::CYCLE_QUERIES_MAX,
+        )?;
+        let rows = self.requests.iter().map(Request::rows).sum();
+        within(
+            "rows and removals of a cycle",
+            rows,
+            limits::CYCLE_FIXES_MAX,
+        )?;
+        for request in &self.requests {
+            if let Request::Remove(objects) = request {
+                within(
+                    "objects of a removal",
+                    objects.len(),
+                    limits::GET_OBJECTS_MAX,
+                )?;
+            }
+        }
+        for query in &self.queries {
+            match &query.kind {
+                QueryKind::Get(objects) => {
+                    within("objects of a get", objects.len(), limits::GET_OBJECTS_MAX)?;
+                }
+                QueryKind::Nearest { k, .. } => {
+                    within("neighbours of a query", *k as usize, limits::NEAREST_MAX)?;
+                }
+                QueryKind::Range(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// One change; applied whole in one epoch.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Rows already in quanta. The door writes the poison values of [`Refusal`] for coordinates
-    /// that could not be converted, so that row numbers stay.
+    /// that could not be converted, so that row numbers stay. Columns of equal length.
     Fixes(FixColumns),
-    /// An encoded block, its checksums checked; the backend decodes it.
+    /// An encoded block, its checksums and its space checked at the door; the backend decodes it.
     Block(Block),
-    /// These objects go; unknown ones are counted as missing.
+    /// These objects go, at most [`crate::limits::GET_OBJECTS_MAX`]; ids that do not exist at their
+    /// arrival, repeated ones included, are counted as missing.
     Remove(Vec<u64>),
     /// Every object goes. The epoch and the clock stay.
     Clear,
@@ -125,7 +181,7 @@ pub struct RequestOutcome {
 }
 
 /// Proof of a submitted cycle, to be waited for once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
 /// The result of one cycle.

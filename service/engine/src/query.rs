@@ -110,15 +110,15 @@ pub enum Projection {
 /// One answer, borrowed from its [`AnswerSet`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer<'a> {
-    /// Objects that match, whether returned or not.
+    /// Objects that match, whether returned or not; nearest: at most `k`.
     pub total: u64,
-    /// True when `limit` cut rows off.
+    /// True when `limit` cut rows off; never with [`Projection::Count`].
     pub truncated: bool,
     /// Ids, ascending; nearest: by (rank, object). Empty for `Count`.
     pub objects: &'a [u64],
     /// Records beside the ids with [`Projection::Fixes`], else empty.
     pub fixes: &'a [FixRow],
-    /// Ranks beside the ids for nearest, else empty; see [`crate::Space::distance_m`].
+    /// Ranks beside the ids for nearest (none for `Count`), else empty; see [`crate::Space::distance_m`].
     pub ranks: &'a [u64],
 }
 

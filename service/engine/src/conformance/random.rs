@@ -15,7 +15,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,14 +26,14 @@ impl Random {
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
         // The high half of a product: no division, bias below 2^-32 for the small ends used here.
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        ((u128::from(self.word()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number in the closed range.
     pub fn between(&mut self, min: i64, max: i64) -> i64 {
         let span = max.wrapping_sub(min) as u64;
         if span == u64::MAX {
-            return self.next() as i64;
+            return self.word() as i64;
         }
         min.wrapping_add(self.below(span + 1) as i64)
     }
@@ -55,6 +55,6 @@ impl Random {
 
     /// A number in `[0, 1)`.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
