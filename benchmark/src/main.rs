@@ -1,2 +1,40 @@
-//! Placeholder written while the workspace is laid out.
-fn main() {}
+//! How fast is each piece, and against what? The binary `shoal-bench`.
+//!
+//! One command per piece. Every figure comes with the machine, the commit and a hash of the answers, so that a number
+//! can be repeated and a fast wrong answer is seen.
+
+mod answer_hash;
+mod engine;
+mod error;
+mod machine;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Shoal's pieces without the network.
+#[derive(Parser)]
+#[command(name = "shoal-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Rates of the engine alone: cycles of updates and queries, rows made before the clock starts.
+    Engine(engine::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Engine(options) => engine::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shoal-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

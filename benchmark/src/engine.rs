@@ -1,0 +1,299 @@
+//! `shoal-bench engine`: rates of the engine alone, over sizes, distributions and mixes.
+//!
+//! Each row first loads every object, then runs cycles of updates with queries. Rows and queries of a cycle are made
+//! before its clock starts; timed is submit to answers, nothing else.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use shoal_codec::FixColumns;
+use shoal_engine::cpu::CpuBackend;
+use shoal_engine::{
+    Backend, CycleInput, EngineOptions, Filter, Projection, Query, QueryKind, Region, Request,
+    Space,
+};
+use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
+
+use crate::answer_hash::AnswerHash;
+use crate::error::BenchmarkError;
+use crate::machine;
+
+/// Rows of the longest planar workload keep this resolution, metres.
+const QUANTUM_M: f64 = 0.01;
+/// The longest cycle that the histogram tells apart, microseconds.
+const CYCLE_US_MAX: u64 = 600_000_000;
+/// Loading gives up after this many rows an object: some generators report rarely.
+const LOAD_ROWS_PER_OBJECT: u64 = 300;
+
+/// Which engine.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum BackendName {
+    /// Grid, index and cycles on all cores.
+    Cpu,
+}
+
+/// What to run.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The engine.
+    #[arg(long, value_enum, default_value = "cpu")]
+    backend: BackendName,
+    /// Objects of each run.
+    #[arg(long, value_delimiter = ',', default_value = "100000,1000000,10000000")]
+    objects: Vec<u64>,
+    /// Workloads by name.
+    #[arg(long, value_delimiter = ',', default_value = "uniform,gauss")]
+    distribution: Vec<String>,
+    /// Updates per query of each run.
+    #[arg(long, value_delimiter = ',', default_value = "10,100")]
+    updates_per_query: Vec<u64>,
+    /// Updates of each run; 0 means four rounds of all objects, at least 4 million, at most 40.
+    #[arg(long, default_value_t = 0)]
+    updates: u64,
+    /// Updates of one cycle.
+    #[arg(long, default_value_t = 1 << 18)]
+    cycle: usize,
+    /// Side of a query's square as a share of the space's side.
+    #[arg(long, default_value_t = 0.001)]
+    window: f64,
+    /// Seed of the workloads.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes the rows to this file as a JSON list.
+    #[arg(long)]
+    json: Option<String>,
+}
+
+/// One run.
+#[derive(Serialize)]
+struct Row {
+    backend: BackendName,
+    objects: u64,
+    distribution: String,
+    updates: u64,
+    queries: u64,
+    seconds: f64,
+    updates_per_s: f64,
+    queries_per_s: f64,
+    cycle_ms_p99: f64,
+    bytes_per_object: f64,
+    answer_hash: String,
+    results_per_query: f64,
+    machine: String,
+}
+
+/// Runs every combination and prints a table.
+pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    let machine = machine::describe();
+    println!(
+        "# engine {:?}, cycles of {} updates, window {}",
+        options.backend, options.cycle, options.window
+    );
+    println!("# {machine}");
+    println!(
+        "{:>10} {:>8} {:>6} {:>11} {:>12} {:>12} {:>10} {:>8} {:>9}  answers",
+        "objects",
+        "workload",
+        "mix",
+        "updates",
+        "updates/s",
+        "queries/s",
+        "p99 ms",
+        "B/object",
+        "rows/query"
+    );
+    let mut rows = Vec::new();
+    for objects in &options.objects {
+        for distribution in &options.distribution {
+            for updates_per_query in &options.updates_per_query {
+                let row = measure(
+                    options,
+                    &machine,
+                    *objects,
+                    distribution,
+                    *updates_per_query,
+                )?;
+                println!(
+                    "{:>10} {:>8} {:>6} {:>11} {:>12.0} {:>12.0} {:>10.2} {:>8.1} {:>9.2}  {}",
+                    row.objects,
+                    row.distribution,
+                    format!("{updates_per_query}:1"),
+                    row.updates,
+                    row.updates_per_s,
+                    row.queries_per_s,
+                    row.cycle_ms_p99,
+                    row.bytes_per_object,
+                    row.results_per_query,
+                    row.answer_hash
+                );
+                rows.push(row);
+            }
+        }
+    }
+    options
+        .json
+        .as_ref()
+        .map_or(Ok(()), |path| write(path, &rows))
+}
+
+fn write(path: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
+    let failed = |source| BenchmarkError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::create(path).map_err(failed)?;
+    serde_json::to_writer_pretty(file, rows).map_err(|error| failed(error.into()))
+}
+
+fn measure(
+    options: &Options,
+    machine: &str,
+    objects: u64,
+    distribution: &str,
+    updates_per_query: u64,
+) -> Result<Row, BenchmarkError> {
+    let mut source = Source::open(options, objects, distribution)?;
+    let mut backend: Box<dyn Backend> = match options.backend {
+        BackendName::Cpu => Box::new(CpuBackend::new(EngineOptions::new(source.space))),
+    };
+    load(&mut source, backend.as_mut(), objects, options.cycle)?;
+    let updates = match options.updates {
+        0 => (4 * objects).clamp(4_000_000, 40_000_000),
+        given => given,
+    };
+    let mut spent = Duration::ZERO;
+    let mut cycle_us = Histogram::<u64>::new_with_bounds(1, CYCLE_US_MAX, 3)
+        .map_err(|error| unexpected(&error))?;
+    let mut hash = AnswerHash::new();
+    let (mut done, mut queries, mut results) = (0, 0, 0);
+    while done < updates {
+        let rows = options.cycle.min((updates - done) as usize);
+        let input = source.cycle(rows, rows / updates_per_query as usize)?;
+        done += rows as u64;
+        queries += input.queries.len() as u64;
+        let start = Instant::now();
+        let output = backend.run(input)?;
+        let took = start.elapsed();
+        spent += took;
+        cycle_us.saturating_record(took.as_micros() as u64);
+        hash.add(&output.answers);
+        results += output
+            .answers
+            .iter()
+            .map(|answer| answer.total)
+            .sum::<u64>();
+    }
+    let seconds = spent.as_secs_f64();
+    Ok(Row {
+        backend: options.backend,
+        objects,
+        distribution: distribution.to_owned(),
+        updates: done,
+        queries,
+        seconds,
+        updates_per_s: done as f64 / seconds,
+        queries_per_s: queries as f64 / seconds,
+        cycle_ms_p99: cycle_us.value_at_quantile(0.99) as f64 / 1e3,
+        bytes_per_object: backend.memory_bytes() as f64 / objects as f64,
+        answer_hash: hash.finish(),
+        results_per_query: results as f64 / queries.max(1) as f64,
+        machine: machine.to_owned(),
+    })
+}
+
+/// Runs cycles until every object has reported.
+fn load(
+    source: &mut Source,
+    backend: &mut dyn Backend,
+    objects: u64,
+    cycle: usize,
+) -> Result<(), BenchmarkError> {
+    let mut rows = 0;
+    while backend.objects() < objects {
+        if rows > objects * LOAD_ROWS_PER_OBJECT {
+            let known = backend.objects();
+            let text = format!("{rows} rows brought only {known} of {objects} objects");
+            return Err(BenchmarkError::WorkloadRows(text));
+        }
+        backend.run(source.cycle(cycle, 0)?)?;
+        rows += cycle as u64;
+    }
+    Ok(())
+}
+
+fn unexpected(error: &dyn std::error::Error) -> BenchmarkError {
+    BenchmarkError::WorkloadRows(error.to_string())
+}
+
+/// Turns a workload into cycles.
+struct Source {
+    workload: Box<dyn Workload>,
+    space: Space,
+    fixes: Vec<Fix>,
+}
+
+impl Source {
+    fn open(options: &Options, objects: u64, distribution: &str) -> Result<Self, BenchmarkError> {
+        let params = Params {
+            objects,
+            seed: options.seed,
+            window: options.window,
+            ..Params::default()
+        };
+        let workload = shoal_workload::open(distribution, &params)?;
+        let space = match workload.space() {
+            WorkloadSpace::Geographic => Space::geographic(),
+            WorkloadSpace::Planar { width_m, height_m } => {
+                Space::planar(width_m, height_m, QUANTUM_M)?
+            }
+        };
+        Ok(Self {
+            workload,
+            space,
+            fixes: Vec::new(),
+        })
+    }
+
+    fn cycle(&mut self, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
+        self.fixes.clear();
+        self.workload.fill(rows, &mut self.fixes);
+        let mut columns = FixColumns::with_capacity(rows);
+        for fix in &self.fixes {
+            let Ok((x, y)) = self.space.quantise(fix.x, fix.y) else {
+                let text = format!("the workload left its space at {}, {}", fix.x, fix.y);
+                return Err(BenchmarkError::WorkloadRows(text));
+            };
+            columns.object.push(fix.object);
+            columns.time_ms.push(fix.time_ms);
+            columns.x.push(x);
+            columns.y.push(y);
+        }
+        let mut asked = Vec::with_capacity(queries);
+        for _ in 0..queries {
+            let window = self.workload.window();
+            let region = Region::rectangle(
+                &self.space,
+                window.west,
+                window.south,
+                window.east,
+                window.north,
+            )?;
+            asked.push(Query {
+                kind: QueryKind::Range(region),
+                filter: Filter::default(),
+                projection: Projection::Ids,
+                limit: None,
+            });
+        }
+        Ok(CycleInput {
+            system_ms: 0,
+            time_max_ms: i64::MAX,
+            requests: vec![Request::Fixes(columns)],
+            queries: asked,
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! What stops a benchmark, by what its user can do about it.
+
+use thiserror::Error;
+
+/// A benchmark that could not run or could not be recorded.
+#[derive(Debug, Error)]
+pub(crate) enum BenchmarkError {
+    /// The workload could not be made.
+    #[error(transparent)]
+    Workload(#[from] shoal_workload::WorkloadError),
+    /// A region or space of the workload is not valid.
+    #[error(transparent)]
+    Geometry(#[from] shoal_engine::GeometryError),
+    /// The engine refused a cycle.
+    #[error(transparent)]
+    Engine(#[from] shoal_engine::EngineError),
+    /// The results could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A workload ended or refused rows where it must not.
+    #[error("{0}")]
+    WorkloadRows(String),
+}
