@@ -1,1 +1,124 @@
-//! Placeholder written while the workspace is laid out.
+//! Is the house in order? Reads the sources of the workspace, for the tests beside this file.
+//!
+//! Knows files and lines, not Rust: what it measures can be checked with an editor.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One source file.
+#[derive(Debug)]
+pub struct Source {
+    /// Path from the root of the workspace, with forward slashes.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The root of the workspace.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Every file with this ending that is not built or hidden, ordered by path.
+///
+/// # Panics
+/// When a folder or file cannot be read: then nothing can be said about the house.
+#[must_use]
+pub fn sources(ending: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    collect(&root(), ending, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
+    let entries = fs::read_dir(folder).expect("the workspace's folders can be read");
+    for entry in entries {
+        let path = entry.expect("a folder's entries can be read").path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            if !name.starts_with('.') && !name.starts_with("target") && name != "venv" {
+                collect(&path, ending, found);
+            }
+        } else if name.ends_with(ending) {
+            let text = fs::read_to_string(&path).expect("sources are UTF-8");
+            let path = path
+                .strip_prefix(root())
+                .expect("below the root")
+                .to_string_lossy();
+            found.push(Source {
+                path: path.replace('\\', "/"),
+                text,
+            });
+        }
+    }
+}
+
+impl Source {
+    /// True for integration tests and fixtures, which may be longer.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.path
+            .split('/')
+            .any(|part| part == "tests" || part == "conformance")
+    }
+
+    /// The functions of a file as (first line, number of lines), by the indentation that rustfmt
+    /// gives them.
+    #[must_use]
+    pub fn functions(&self) -> Vec<(usize, usize)> {
+        let mut open: Option<(usize, usize)> = None;
+        let mut found = Vec::new();
+        for (number, line) in self.text.lines().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            match open {
+                Some((start, depth)) if indent == depth && line.trim_start().starts_with('}') => {
+                    found.push((start + 1, number - start + 1));
+                    open = None;
+                }
+                None if is_function_head(line) && !line.ends_with([';', '}']) => {
+                    open = Some((number, indent));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+fn is_function_head(line: &str) -> bool {
+    let words = line.trim_start();
+    let head = [
+        "pub(super) ",
+        "pub(crate) ",
+        "pub ",
+        "async ",
+        "const ",
+        "unsafe ",
+    ]
+    .iter()
+    .fold(words, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    head.starts_with("fn ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_with_their_lengths() {
+        let text =
+            "fn a() {\n    x();\n}\n\nimpl B {\n    pub(super) async fn c(\n    ) {\n    }\n}\n";
+        let source = Source {
+            path: "a.rs".into(),
+            text: text.into(),
+        };
+        assert_eq!(source.functions(), [(1, 3), (6, 3)]);
+    }
+}

@@ -1,0 +1,125 @@
+//! The packages see each other only along the edges of ARCHITECTURE.md, and never what they must
+//! not know.
+//!
+//! Dev-dependencies are free: tests may look at everything.
+
+use std::collections::BTreeMap;
+
+use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+
+/// Package: which of ours it may use.
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("shoal-codec", &[]),
+    ("shoal-workload", &[]),
+    ("shoal-engine", &["shoal-codec"]),
+    ("shoal-proto", &[]),
+    (
+        "shoal-service",
+        &[
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-proto",
+            "shoal-workload",
+        ],
+    ),
+    (
+        "shoal-loadgen",
+        &[
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-proto",
+            "shoal-workload",
+        ],
+    ),
+    (
+        "shoal-benchmark",
+        &["shoal-codec", "shoal-engine", "shoal-workload"],
+    ),
+    ("shoal-tidy", &[]),
+];
+
+/// Package: what it never sees.
+const NEVER: [(&str, &[&str]); 3] = [
+    ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
+    (
+        "shoal-engine",
+        &["tokio", "tonic", "prost", "clap", "cudarc"],
+    ),
+    ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),
+];
+
+fn packages() -> Vec<Package> {
+    let mut command = MetadataCommand::new();
+    command
+        .manifest_path(shoal_tidy::root().join("Cargo.toml"))
+        .no_deps();
+    command.exec().expect("cargo metadata runs").packages
+}
+
+fn uses(package: &Package) -> Vec<&cargo_metadata::Dependency> {
+    let counts = |kind| matches!(kind, DependencyKind::Normal | DependencyKind::Build);
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| counts(dependency.kind))
+        .collect()
+}
+
+#[test]
+fn packages_use_only_what_they_may() {
+    let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
+    let packages = packages();
+    assert_eq!(
+        packages.len(),
+        ALLOWED.len(),
+        "a package is missing in the table"
+    );
+    for package in &packages {
+        let name = package.name.as_str();
+        let may = allowed
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is not in the table"));
+        for dependency in uses(package) {
+            let is_ours = dependency.name.starts_with("shoal-");
+            let is_allowed = !is_ours || may.contains(&dependency.name.as_str());
+            assert!(is_allowed, "{name} must not use {}", dependency.name);
+        }
+    }
+}
+
+#[test]
+fn packages_never_see_what_they_must_not_know() {
+    let packages = packages();
+    for (name, never) in NEVER {
+        let package = packages
+            .iter()
+            .find(|package| package.name.as_str() == name);
+        let package = package.unwrap_or_else(|| panic!("{name} is gone"));
+        for dependency in uses(package) {
+            assert!(
+                !never.contains(&dependency.name.as_str()),
+                "{name} sees {}",
+                dependency.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_load_generator_sees_no_backend() {
+    let packages = packages();
+    let loadgen = packages
+        .iter()
+        .find(|package| package.name.as_str() == "shoal-loadgen");
+    let loadgen = loadgen.expect("the load generator is a package");
+    for dependency in uses(loadgen)
+        .into_iter()
+        .filter(|used| used.name == "shoal-engine")
+    {
+        assert!(
+            !dependency.uses_default_features,
+            "default features bring the backends"
+        );
+        assert!(!dependency.features.iter().any(|feature| feature == "cpu"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Files, functions and lines stay small enough to be read; every file says first what it answers.
+//!
+//! The numbers are those of ARCHITECTURE.md, section "House rules".
+
+use shoal_tidy::{Source, sources};
+
+const FILE_LINES_MAX: usize = 500;
+const TEST_FILE_LINES_MAX: usize = 800;
+const FILE_LINES_MEDIAN_MAX: usize = 200;
+const FUNCTION_LINES_MAX: usize = 70;
+const FUNCTION_LINES_P95_MAX: usize = 45;
+const LINE_CHARACTERS_MAX: usize = 100;
+const MODULE_DOC_LINES: std::ops::RangeInclusive<usize> = 2..=8;
+
+fn rust() -> Vec<Source> {
+    let files = sources(".rs");
+    assert!(files.len() > 20, "the workspace was not found");
+    files
+}
+
+fn nothing_found(faults: &[String]) {
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn files_are_small() {
+    let mut lengths = Vec::new();
+    let mut faults = Vec::new();
+    for file in rust() {
+        let lines = file.text.lines().count();
+        let limit = if file.is_test() {
+            TEST_FILE_LINES_MAX
+        } else {
+            FILE_LINES_MAX
+        };
+        if lines > limit {
+            faults.push(format!(
+                "{}: {lines} lines, the limit is {limit}",
+                file.path
+            ));
+        }
+        lengths.push(lines);
+    }
+    lengths.sort_unstable();
+    assert!(
+        lengths[lengths.len() / 2] <= FILE_LINES_MEDIAN_MAX,
+        "the median file is too long"
+    );
+    nothing_found(&faults);
+}
+
+#[test]
+fn functions_are_small() {
+    let mut lengths = Vec::new();
+    let mut faults = Vec::new();
+    for file in rust() {
+        for (line, lines) in file.functions() {
+            if lines > FUNCTION_LINES_MAX {
+                faults.push(format!("{}:{line}: a function of {lines} lines", file.path));
+            }
+            lengths.push(lines);
+        }
+    }
+    assert!(lengths.len() > 100, "functions are not recognised");
+    lengths.sort_unstable();
+    let p95 = lengths[lengths.len() * 95 / 100];
+    assert!(
+        p95 <= FUNCTION_LINES_P95_MAX,
+        "95 % of functions are up to {p95} lines long"
+    );
+    nothing_found(&faults);
+}
+
+#[test]
+fn lines_are_short() {
+    let mut faults = Vec::new();
+    for file in rust() {
+        for (number, line) in file.text.lines().enumerate() {
+            if line.chars().count() > LINE_CHARACTERS_MAX {
+                faults.push(format!("{}:{}: too long", file.path, number + 1));
+            }
+        }
+    }
+    nothing_found(&faults);
+}
+
+#[test]
+fn every_file_says_what_it_answers() {
+    let mut faults = Vec::new();
+    for file in rust() {
+        let doc = file
+            .text
+            .lines()
+            .take_while(|line| line.starts_with("//!"))
+            .count();
+        if !MODULE_DOC_LINES.contains(&doc) {
+            faults.push(format!(
+                "{}: opens with {doc} lines of documentation",
+                file.path
+            ));
+        }
+    }
+    nothing_found(&faults);
+}
+
+#[test]
+fn names_say_something() {
+    const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "misc", "manager"];
+    let mut faults = Vec::new();
+    for file in rust() {
+        let has_empty_name =
+            file.path.trim_end_matches(".rs").split('/').any(|part| {
+                EMPTY_NAMES.contains(&part) || part.ends_with(|last: char| last == '2')
+            });
+        if has_empty_name {
+            faults.push(format!("{}: the name says nothing", file.path));
+        }
+    }
+    nothing_found(&faults);
+}
+
+#[test]
+fn unsafe_is_opened_in_named_places_only() {
+    const OPENED: [&str; 1] = ["service/engine/src/cpu/prefetch.rs"];
+    let mut faults = Vec::new();
+    for file in rust() {
+        let opens = file.text.contains(concat!("allow(", "unsafe_code"));
+        if opens && !OPENED.contains(&file.path.as_str()) {
+            faults.push(format!("{}: opens unsafe code", file.path));
+        }
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let is_block = line.trim_start().starts_with("unsafe {");
+            let before = &lines[number.saturating_sub(4)..number];
+            if is_block && !before.iter().any(|line| line.contains("SAFETY:")) {
+                faults.push(format!(
+                    "{}:{}: unsafe without SAFETY",
+                    file.path,
+                    number + 1
+                ));
+            }
+        }
+    }
+    nothing_found(&faults);
+}
+
+#[test]
+fn every_exception_from_a_lint_has_a_reason() {
+    let mut faults = Vec::new();
+    for file in rust() {
+        for (number, line) in file.text.lines().enumerate() {
+            let opens = line.trim_start().starts_with("#[allow(")
+                || line.trim_start().starts_with("#![allow(")
+                || line.trim_start().starts_with("#[expect(");
+            let mut rest = file.text.lines().skip(number).take(8);
+            if opens && !rest.any(|line| line.contains("reason")) {
+                faults.push(format!("{}:{}: no reason", file.path, number + 1));
+            }
+        }
+    }
+    nothing_found(&faults);
+}
