@@ -1,4 +1,5 @@
-//! A hash of answers (FNV-1a, 64 bits over 64-bit words), so that two runs can be seen to have answered the same.
+//! A hash of answers (FNV-1a, 64 bits over 64-bit words), so that two runs can be seen to have
+//! answered the same.
 
 use shoal_engine::AnswerSet;
 

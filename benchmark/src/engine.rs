@@ -1,7 +1,7 @@
 //! `shoal-bench engine`: rates of the engine alone, over sizes, distributions and mixes.
 //!
-//! Each row first loads every object, then runs cycles of updates with queries. Rows and queries of a cycle are made
-//! before its clock starts; timed is submit to answers, nothing else.
+//! Each row first loads every object, then runs cycles of updates with queries. Rows and queries of
+//! a cycle are made before its clock starts; timed is submit to answers, nothing else.
 
 use std::fs::File;
 use std::time::{Duration, Instant};

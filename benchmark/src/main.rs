@@ -1,7 +1,7 @@
 //! How fast is each piece, and against what? The binary `shoal-bench`.
 //!
-//! One command per piece. Every figure comes with the machine, the commit and a hash of the answers, so that a number
-//! can be repeated and a fast wrong answer is seen.
+//! One command per piece. Every figure comes with the machine, the commit and a hash of the
+//! answers, so that a number can be repeated and a fast wrong answer is seen.
 
 mod answer_hash;
 mod engine;

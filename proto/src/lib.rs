@@ -1,7 +1,7 @@
 //! What goes over the wire? The messages and services of `shoal.v1`.
 //!
-//! Generated at build time from `proto/`, whose comments are the manual; nothing generated is committed.
-//! A golden test holds every published field number, name and type.
+//! Generated at build time from `proto/`, whose comments are the manual; nothing generated is
+//! committed. A golden test holds every published field number, name and type.
 
 /// Messages, clients and servers of package `shoal.v1`.
 #[allow(

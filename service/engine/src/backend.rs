@@ -1,7 +1,7 @@
 //! The one trait of the engine; its documentation is the contract.
 //!
-//! Implemented by the model (a map and a scan), the CPU backend and the CUDA backend. The conformance
-//! suite (`crate::conformance`) is this text as tests; results are compared exactly.
+//! Implemented by the model (a map and a scan), the CPU backend and the CUDA backend. The
+//! conformance suite (`crate::conformance`) is this text as tests; results are compared exactly.
 
 use crate::cycle::{CycleInput, CycleOutput, Snapshot, Ticket};
 use crate::error::EngineError;
@@ -51,24 +51,31 @@ pub enum Clock {
 ///
 /// # A cycle
 ///
-/// `submit` takes the requests queued since the last cycle and returns at once or after the work, as
-/// suits the backend; `wait` returns the output. Cycles take effect in the order of submission and
-/// are numbered by `epoch`. At most [`crate::limits::CYCLES_IN_FLIGHT_MAX`] may be waited for.
+/// `submit` takes the requests queued since the last cycle and returns at once or after the work,
+/// as suits the backend; `wait` returns the output. Cycles take effect in the order of submission
+/// and are numbered by `epoch`. At most [`crate::limits::CYCLES_IN_FLIGHT_MAX`] may be waited for.
 /// A cycle is all or nothing: when `submit` or `wait` fails, nothing of it is applied.
 ///
 /// In order, a cycle:
-/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]); refused rows count for nothing.
+/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]); refused rows count for
+///    nothing.
 ///    A block that fails while decoding loses all its rows and reports `block_error`.
 /// 2. **settles the clock**: see [`Clock`]; it never decreases and starts at 0.
-/// 3. **orders per object**: let *start* be its record at the start of the cycle (none when a removal or a
-///    clear of this cycle arrived before the row). A row older than *start* is *late*. Of the others that
-///    arrived after the object's last removal in the cycle, the greatest (`time_ms`, arrival) wins; every
-///    other row is *superseded*. A winner equal to *start* in every field is a *duplicate* and changes nothing.
+/// 3. **orders per object**: let *start* be its record at the start of the cycle (none when a
+///    removal or a
+///    clear of this cycle arrived before the row). A row older than *start* is *late*. Of the
+///    others that
+///    arrived after the object's last removal in the cycle, the greatest (`time_ms`, arrival) wins;
+///    every
+///    other row is *superseded*. A winner equal to *start* in every field is a *duplicate* and
+///    changes nothing.
 ///    A row of an object that is unknown at the row's arrival is refused with
-///    [`crate::cycle::Refusal::ObjectLimit`] when the cycle started at `objects_max`; a refused row's
+///    [`crate::cycle::Refusal::ObjectLimit`] when the cycle started at `objects_max`; a refused
+///    row's
 ///    time still counts for an event clock only when no other reason refused it.
 /// 4. **expires**: every record with `clock_ms - time_ms > ttl_ms` is removed.
-/// 5. **answers**: all queries see the state after epoch `epoch - answer_lag()`, ages judged at that epoch's
+/// 5. **answers**: all queries see the state after epoch `epoch - answer_lag()`, ages judged at
+///    that epoch's
 ///    clock. Answers are in ascending order of object; nearest by (rank, object).
 ///
 /// The output depends on the inputs alone: not on threads, timing or earlier growth.
@@ -81,9 +88,9 @@ pub trait Backend: Send {
 
     /// Takes one cycle.
     ///
-    /// # Errors
-    /// [`EngineError::Limit`] for a cycle or query beyond a limit, [`EngineError::TooManyInFlight`];
-    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`] end the engine.
+    /// # Errors [`EngineError::Limit`] for a cycle or query beyond a limit,
+    /// [`EngineError::TooManyInFlight`]; [`EngineError::Device`] and [`EngineError::OutOfMemory`]
+    /// end the engine.
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError>;
 
     /// Returns the output of a submitted cycle, once.
@@ -92,18 +99,19 @@ pub trait Backend: Send {
     /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that show only later.
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
-    /// Copies the state after the last submitted cycle out; outputs in flight stay to be waited for.
+    /// Copies the state after the last submitted cycle out; outputs in flight stay to be waited
+    /// for.
     ///
     /// # Errors
     /// [`EngineError::Device`].
     fn export(&mut self) -> Result<Snapshot, EngineError>;
 
-    /// Replaces the state of an engine that has run no cycle; the next epoch follows the snapshot's.
-    /// The term stays this engine's own.
+    /// Replaces the state of an engine that has run no cycle; the next epoch follows the
+    /// snapshot's. The term stays this engine's own.
     ///
-    /// # Errors
-    /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long, objects are
-    /// not ascending over all batches or a row would be refused; [`EngineError::Limit`] above `objects_max`.
+    /// # Errors [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too
+    /// long, objects are not ascending over all batches or a row would be refused;
+    /// [`EngineError::Limit`] above `objects_max`.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire; a cycle at or after it should be run

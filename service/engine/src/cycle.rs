@@ -226,7 +226,8 @@ impl Snapshot {
         self.batches.iter().map(|batch| batch.len() as u64).sum()
     }
 
-    /// Checks that an engine with these options, which has run `epoch` cycles, may take this snapshot.
+    /// Checks that an engine with these options, which has run `epoch` cycles, may take this
+    /// snapshot.
     ///
     /// # Errors
     /// As [`crate::Backend::import`].

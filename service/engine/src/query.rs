@@ -1,8 +1,8 @@
 //! What can be asked of the engine, and how an answer looks.
 //!
-//! Everything here is in quanta and stored units; conversion from degrees and metres happens once, at
-//! the door, through `Space`. Answers hold their rows in shared pages, so a million small answers
-//! are a few allocations.
+//! Everything here is in quanta and stored units; conversion from degrees and metres happens once,
+//! at the door, through `Space`. Answers hold their rows in shared pages, so a million small
+//! answers are a few allocations.
 
 use shoal_codec::FixRow;
 
@@ -118,7 +118,8 @@ pub struct Answer<'a> {
     pub objects: &'a [u64],
     /// Records beside the ids with [`Projection::Fixes`], else empty.
     pub fixes: &'a [FixRow],
-    /// Ranks beside the ids for nearest (none for `Count`), else empty; see [`crate::Space::distance_m`].
+    /// Ranks beside the ids for nearest (none for `Count`), else empty; see
+    /// [`crate::Space::distance_m`].
     pub ranks: &'a [u64],
 }
 

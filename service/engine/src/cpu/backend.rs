@@ -1,6 +1,8 @@
-//! The CPU backend as a whole: holds the state of one fleet and takes it through the stages of each cycle.
+//! The CPU backend as a whole: holds the state of one fleet and takes it through the stages of each
+//! cycle.
 //!
-//! A cycle is done when `submit` returns; `wait` hands the output over. Answers hold on the cycle's own epoch.
+//! A cycle is done when `submit` returns; `wait` hands the output over. Answers hold on the cycle's
+//! own epoch.
 
 use std::collections::VecDeque;
 
@@ -105,7 +107,8 @@ impl CpuBackend {
         self.clock_ms = now_ms.map_or(self.clock_ms, |now| now.max(self.clock_ms));
     }
 
-    /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by request.
+    /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by
+    /// request.
     fn settle_shards(&mut self, requests: usize) -> Vec<(usize, u64)> {
         let dispatch = &self.dispatch;
         let attributes = |arrival: u32| dispatch.attributes(arrival);
@@ -176,7 +179,8 @@ impl CpuBackend {
             starts.push(arrival);
             arrival += request.rows() as u32;
         }
-        // Requests without rows share their start with the next one: the last of equals owns the rows.
+        // Requests without rows share their start with the next one: the last of equals owns the
+        // rows.
         let owner = |arrival: u32| starts.partition_point(|start| *start <= arrival) - 1;
         let mut outcomes = vec![RequestOutcome::default(); requests.len()];
         for (arrival, reason) in self.dispatch.lanes().iter().flat_map(|lane| &lane.refused) {

@@ -1,8 +1,9 @@
-//! A band: the cells of some neighbouring rows of the grid, and the buckets that they overflow into.
+//! A band: the cells of some neighbouring rows of the grid, and the buckets that they overflow
+//! into.
 //!
-//! The unit of ownership of the update stage. The first buckets are the heads of its cells, in order. Objects in
-//! overflow buckets are found through a small index of their own, so a cell that holds the whole fleet costs an
-//! update no more than any other.
+//! The unit of ownership of the update stage. The first buckets are the heads of its cells, in
+//! order. Objects in overflow buckets are found through a small index of their own, so a cell that
+//! holds the whole fleet costs an update no more than any other.
 
 use super::bucket::{Bucket, NO_BUCKET};
 use super::index::Index;
@@ -48,7 +49,8 @@ impl Band {
         self.buckets[cell].push(slot, x, y);
     }
 
-    /// Takes an object out of a cell; panics when it is not there, for then index and grid disagree.
+    /// Takes an object out of a cell; panics when it is not there, for then index and grid
+    /// disagree.
     #[inline]
     pub(super) fn delete(&mut self, cell: usize, slot: u32) {
         let (bucket, at) = self.locate(cell, slot);

@@ -1,7 +1,7 @@
 //! A bucket: a fixed number of objects of one cell, in two cache lines.
 //!
-//! A cell is a head bucket and a chain of overflow buckets. Only the head may be partly filled, so an insertion and
-//! the filling of a hole never walk the chain; a search does.
+//! A cell is a head bucket and a chain of overflow buckets. Only the head may be partly filled, so
+//! an insertion and the filling of a hole never walk the chain; a search does.
 
 /// Objects of one bucket: as many as fit two cache lines.
 pub(super) const BUCKET_OBJECTS: usize = 10;
@@ -56,7 +56,8 @@ impl Bucket {
     /// Where a slot lies in this bucket.
     #[inline(always)]
     pub(super) fn position(&self, slot: u32) -> Option<usize> {
-        // A fixed-length comparison becomes a few vector instructions; entries past `count` are masked out.
+        // A fixed-length comparison becomes a few vector instructions; entries past `count` are
+        // masked out.
         let mut hits = 0_u32;
         for (at, entry) in self.slots.iter().enumerate() {
             hits |= u32::from(*entry == slot) << at;

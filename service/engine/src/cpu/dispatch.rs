@@ -1,8 +1,10 @@
-//! Stage `dispatch`: decodes and judges the rows of a cycle and routes them to the shards of their objects.
+//! Stage `dispatch`: decodes and judges the rows of a cycle and routes them to the shards of their
+//! objects.
 //!
-//! The cycle is cut into lanes, runs of some thousand arrivals, that are worked on side by side. A lane keeps one list
-//! per shard, so a shard that reads the lanes in order sees its rows in order of arrival. A block that fails while
-//! decoding is left out and the cycle is routed again: nothing has touched the state yet.
+//! The cycle is cut into lanes, runs of some thousand arrivals, that are worked on side by side. A
+//! lane keeps one list per shard, so a shard that reads the lanes in order sees its rows in order
+//! of arrival. A block that fails while decoding is left out and the cycle is routed again: nothing
+//! has touched the state yet.
 
 use std::ops::Range;
 
@@ -118,7 +120,8 @@ impl Dispatch {
         self.lanes.truncate(lanes_max.max(self.used));
     }
 
-    /// Cuts the requests into lanes; returns the number of rows. A lane starts where it is full and at a `Clear`.
+    /// Cuts the requests into lanes; returns the number of rows. A lane starts where it is full and
+    /// at a `Clear`.
     fn plan(&mut self, requests: &[Request]) -> usize {
         self.used = 0;
         let mut arrival = 0;

@@ -1,7 +1,8 @@
-//! Removal by age. Blocks of slots keep a lower bound on the event time of their records; a block is
-//! scanned only when its bound has come due, and its bound is exact afterwards.
+//! Removal by age. Blocks of slots keep a lower bound on the event time of their records; a block
+//! is scanned only when its bound has come due, and its bound is exact afterwards.
 //!
-//! Updates only ever lower a bound, so the work is one scan of a block per time to live, and nothing is queued.
+//! Updates only ever lower a bound, so the work is one scan of a block per time to live, and
+//! nothing is queued.
 
 use super::record::{NO_OBJECT, UNTOUCHED};
 use super::shard::{EXPIRY_BLOCK, Shard, ShardCycle};
@@ -32,7 +33,7 @@ impl Shard {
             );
             if record.time_ms < cycle.time_min_ms {
                 let delete = CellOperation::delete(base | slot as u32);
-                self.operate(cycle.grid, record.x, record.y, delete);
+                self.list(cycle.grid.locate(record.x, record.y), delete);
                 self.free_slot(slot as u32, cycle.hash.shard_and_hash(record.object).1);
                 self.expired += 1;
             } else {

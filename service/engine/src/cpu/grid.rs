@@ -1,8 +1,9 @@
 //! Which cell a position falls into: a uniform grid over the extent of the data.
 //!
-//! The mapping is monotone in each coordinate, which is all that queries need: cells strictly between those of two
-//! borders lie strictly between the borders. Positions outside the extent fall into the cells at its rim, so the
-//! extent decides speed and never answers. Row-major: a covered row of cells is one run of memory.
+//! The mapping is monotone in each coordinate, which is all that queries need: cells strictly
+//! between those of two borders lie strictly between the borders. Positions outside the extent fall
+//! into the cells at its rim, so the extent decides speed and never answers. Row-major: a covered
+//! row of cells is one run of memory.
 
 use crate::space::QuantaRect;
 
@@ -39,7 +40,8 @@ impl CellRange {
 }
 
 impl Grid {
-    /// A grid of about `columns` x `rows` cells over an extent; never more cells than quanta on a side.
+    /// A grid of about `columns` x `rows` cells over an extent; never more cells than quanta on a
+    /// side.
     pub(super) fn new(extent: QuantaRect, columns: u32, rows: u32) -> Self {
         let side = |min: i32, max: i32| max.abs_diff(min) as u64 + 1;
         let (width, height) = (

@@ -1,10 +1,12 @@
 //! The secondary index of one shard: object id to slot.
 //!
-//! Open addressing with linear probing over 8-byte entries (32 bits of the id's hash, 32 of the slot). The hash
-//! bits place an entry by multiplication, so growth and removal read no record, capacity need not be a power of
-//! two, and a grown table is filled in order. The caller confirms an entry against the record.
+//! Open addressing with linear probing over 8-byte entries (32 bits of the id's hash, 32 of the
+//! slot). The hash bits place an entry by multiplication, so growth and removal read no record,
+//! capacity need not be a power of two, and a grown table is filled in order. The caller confirms
+//! an entry against the record.
 
-/// Entries per slot grow by half when three quarters are taken: between 10.7 and 16 bytes an object.
+/// Entries per slot grow by half when three quarters are taken: between 10.7 and 16 bytes an
+/// object.
 const LOAD_MAX_PERCENT: usize = 75;
 const CAPACITY_MIN: usize = 16;
 const EMPTY: u64 = u64::MAX;

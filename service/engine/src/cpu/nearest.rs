@@ -1,7 +1,8 @@
 //! The k nearest objects, by circles that grow until one holds enough.
 //!
-//! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k nearest are among them,
-//! ties included: that is the whole proof of completeness. The first radius comes from the crowd around the centre.
+//! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k
+//! nearest are among them, ties included: that is the whole proof of completeness. The first radius
+//! comes from the crowd around the centre.
 
 use super::query::View;
 use crate::query::Filter;
@@ -72,7 +73,8 @@ fn collect(
     });
 }
 
-/// A radius that would hold about twice k objects if all around were as crowded as the centre's own cell.
+/// A radius that would hold about twice k objects if all around were as crowded as the centre's own
+/// cell.
 fn first_radius_m(view: &View<'_>, x: i32, y: i32, k: usize) -> f64 {
     let grid = view.cells.grid;
     let here = QuantaRect {

@@ -1,4 +1,5 @@
-//! Runs work over items on all cores, or on this thread when the work is too small to be worth waking others.
+//! Runs work over items on all cores, or on this thread when the work is too small to be worth
+//! waking others.
 //!
 //! Waking a pool costs tens of microseconds (weak evidence: 2 cores); a small cycle takes fewer.
 

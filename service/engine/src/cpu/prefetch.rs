@@ -18,8 +18,8 @@ pub(super) fn read<T>(slice: &[T], index: usize) {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = core::ptr::from_ref(item).cast::<i8>();
         for line in (0..size_of::<T>()).step_by(CACHE_LINE_BYTES) {
-            // SAFETY: the pointer stays inside a live reference's object, and a prefetch neither reads
-            // nor writes memory as far as the program can tell.
+            // SAFETY: the pointer stays inside a live reference's object, and a prefetch neither
+            // reads nor writes memory as far as the program can tell.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.add(line)) }
         }
     }

@@ -1,7 +1,8 @@
 //! Stage `query`: answers all queries of a cycle on the state after it.
 //!
-//! Queries are ordered by place, so that neighbours share cells in the cache, and answered in pages side by side. A page
-//! first collects candidate slots of all its queries, then looks their records up with the misses overlapped.
+//! Queries are ordered by place, so that neighbours share cells in the cache, and answered in pages
+//! side by side. A page first collects candidate slots of all its queries, then looks their records
+//! up with the misses overlapped.
 
 use rayon::prelude::*;
 

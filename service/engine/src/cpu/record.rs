@@ -1,6 +1,7 @@
 //! The stored record of an object, and the shapes in which rows travel between the stages.
 //!
-//! A record is half a cache line, so reading one costs one miss. Attributes lie apart: most fleets send none.
+//! A record is half a cache line, so reading one costs one miss. Attributes lie apart: most fleets
+//! send none.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 

@@ -1,8 +1,9 @@
-//! Chooses the grid from the data, and again when the data has changed: number of cells from the number of objects,
-//! extent from where nearly all of them are.
+//! Chooses the grid from the data, and again when the data has changed: number of cells from the
+//! number of objects, extent from where nearly all of them are.
 //!
-//! Rebuilding never changes an answer. It happens when objects have grown by half or fallen to a quarter, or when overflow
-//! buckets have doubled since the grid was chosen, so its cost is a constant share of the work that caused it.
+//! Rebuilding never changes an answer. It happens when objects have grown by half or fallen to a
+//! quarter, or when overflow buckets have doubled since the grid was chosen, so its cost is a
+//! constant share of the work that caused it.
 
 use rayon::prelude::*;
 
@@ -14,7 +15,8 @@ use super::update::CellOperation;
 use crate::space::QuantaRect;
 use crate::space::Space;
 
-/// Objects a cell when a grid is chosen. Measured: 3 to 6 are alike; fewer cost memory, more overflow.
+/// Objects a cell when a grid is chosen. Measured: 3 to 6 are alike; fewer cost memory, more
+/// overflow.
 const CELL_OBJECTS: u64 = 4;
 const CELLS_MIN: u64 = 64;
 const CELLS_MAX: u64 = 1 << 29;
@@ -88,7 +90,10 @@ impl Shard {
             let record = self.records[slot];
             if record.object != NO_OBJECT {
                 let (x, y) = (record.x, record.y);
-                self.operate(grid, x, y, CellOperation::insert(base | slot as u32, x, y));
+                self.list(
+                    grid.locate(x, y),
+                    CellOperation::insert(base | slot as u32, x, y),
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Walks the buckets of the cells that a rectangle touches.
 //!
-//! Tells of each bucket whether its cell lies wholly inside the rectangle: then its positions need no comparison.
+//! Tells of each bucket whether its cell lies wholly inside the rectangle: then its positions need
+//! no comparison.
 
 use super::band::Band;
 use super::bucket::{BUCKET_OBJECTS, Bucket, NO_BUCKET};

@@ -1,8 +1,9 @@
-//! A shard: the objects whose id hashes to it, their records, and what a cycle does to each of them.
+//! A shard: the objects whose id hashes to it, their records, and what a cycle does to each of
+//! them.
 //!
-//! Rows reach the shard in order of arrival. Each touched object keeps its winner so far; at the end of the cycle the
-//! winners are written and the cells that change are told. Records hold the state at the start of the cycle until
-//! then, which is what late and duplicate are judged against.
+//! Rows reach the shard in order of arrival. Each touched object keeps its winner so far; at the
+//! end of the cycle the winners are written and the cells that change are told. Records hold the
+//! state at the start of the cycle until then, which is what late and duplicate are judged against.
 
 use super::grid::Grid;
 use super::index::Index;
@@ -18,7 +19,8 @@ pub(super) const EXPIRY_BLOCK: usize = 1024;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
 
-/// The 64-bit hash of an object: a folded multiplication, keyed so that nobody can choose ids that collide.
+/// The 64-bit hash of an object: a folded multiplication, keyed so that nobody can choose ids that
+/// collide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectHash {
     key: u64,
@@ -296,7 +298,8 @@ impl Shard {
         place
     }
 
-    /// Writes the winners, frees what is gone, expires, and lists the cell operations of this shard (number `shard`).
+    /// Writes the winners, frees what is gone, expires, and lists the cell operations of this shard
+    /// (number `shard`).
     pub(super) fn settle(&mut self, cycle: &ShardCycle<'_>, shard: usize) {
         for operations in &mut self.operations {
             operations.clear();
@@ -319,12 +322,8 @@ impl Shard {
         if !touched.has_winner {
             if !touched.is_alive() {
                 if touched.existed {
-                    self.operate(
-                        cycle.grid,
-                        start.x,
-                        start.y,
-                        CellOperation::delete(base | touched.slot),
-                    );
+                    let from = cycle.grid.locate(start.x, start.y);
+                    self.list(from, CellOperation::delete(base | touched.slot));
                 }
                 self.free_slot(touched.slot, touched.hash);
             }
@@ -340,14 +339,16 @@ impl Shard {
         self.write(slot, winner, attributes);
         let slot = base | touched.slot;
         let (x, y) = (winner.x, winner.y);
+        let to = cycle.grid.locate(x, y);
         if !touched.existed {
-            self.operate(cycle.grid, x, y, CellOperation::insert(slot, x, y));
+            self.list(to, CellOperation::insert(slot, x, y));
         } else if (start.x, start.y) != (x, y) {
-            if cycle.grid.locate(start.x, start.y) == cycle.grid.locate(x, y) {
-                self.operate(cycle.grid, x, y, CellOperation::relocate(slot, x, y));
+            let from = cycle.grid.locate(start.x, start.y);
+            if from == to {
+                self.list(to, CellOperation::relocate(slot, x, y));
             } else {
-                self.operate(cycle.grid, start.x, start.y, CellOperation::delete(slot));
-                self.operate(cycle.grid, x, y, CellOperation::insert(slot, x, y));
+                self.list(from, CellOperation::delete(slot));
+                self.list(to, CellOperation::insert(slot, x, y));
             }
         }
     }
@@ -375,9 +376,9 @@ impl Shard {
         }
     }
 
-    /// Adds an operation on the cell of a position.
-    pub(super) fn operate(&mut self, grid: &Grid, x: i32, y: i32, operation: CellOperation) {
-        let (band, cell) = grid.locate(x, y);
+    /// Lists an operation on a cell, given as band and cell inside it.
+    #[inline(always)]
+    pub(super) fn list(&mut self, (band, cell): (u32, u32), operation: CellOperation) {
         self.operations[band as usize].push(operation.in_cell(cell));
     }
 

@@ -1,13 +1,15 @@
 //! Stage `update`: each band applies the cell operations that the shards listed for it.
 //!
-//! A band takes the lists in the order of the shards and each list in its own order; an object's operations are all in
-//! one list, so a cell never sees a deletion before its insertion. No two threads touch one band.
+//! A band takes the lists in the order of the shards and each list in its own order; an object's
+//! operations are all in one list, so a cell never sees a deletion before its insertion. No two
+//! threads touch one band.
 
 use super::band::Band;
 use super::prefetch;
 use super::shard::Shard;
 
-/// How many operations ahead the cells are fetched; enough to cover a miss at some 20 ns an operation.
+/// How many operations ahead the cells are fetched; enough to cover a miss at some 20 ns an
+/// operation.
 const LOOK_AHEAD: usize = 12;
 const DELETE: u32 = 1 << 30;
 const RELOCATE: u32 = 2 << 30;
