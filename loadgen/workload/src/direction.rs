@@ -22,6 +22,18 @@ pub(crate) fn east_north(turns: f64) -> (f64, f64) {
     }
 }
 
+/// Length of a vector; `sqrt` is exact to the last bit everywhere, `hypot` is not.
+pub(crate) fn length(east: f64, north: f64) -> f64 {
+    (east * east + north * north).sqrt()
+}
+
+/// Length of a way and its compass direction in degrees, `[0, 360)`; 0 if it has no length.
+pub(crate) fn motion(east: f64, north: f64) -> (f64, f64) {
+    let deg = libm::atan2(east, north).to_degrees();
+    let deg = if deg < 0.0 { deg + 360.0 } else { deg };
+    (length(east, north), if deg < 360.0 { deg } else { 0.0 })
+}
+
 /// Sine and cosine for |angle| <= pi/4.
 fn eighth(angle: f64) -> (f64, f64) {
     const SINE: [f64; 7] = [
@@ -61,6 +73,20 @@ mod tests {
             let angle = turns * TAU;
             assert!((east - angle.sin()).abs() < 1e-15, "{turns}");
             assert!((north - angle.cos()).abs() < 1e-15, "{turns}");
+        }
+    }
+
+    #[test]
+    fn headings_of_ways_are_compass_degrees() {
+        for (way, expected) in [
+            ((0.0, 2.0), (2.0, 0.0)),
+            ((2.0, 0.0), (2.0, 90.0)),
+            ((0.0, -2.0), (2.0, 180.0)),
+            ((-2.0, 0.0), (2.0, 270.0)),
+            ((-1e-300, 3.0), (3.0, 0.0)),
+            ((0.0, 0.0), (0.0, 0.0)),
+        ] {
+            assert_eq!(motion(way.0, way.1), expected);
         }
     }
 

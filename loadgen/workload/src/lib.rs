@@ -4,11 +4,14 @@
 //! number of shards, and no trace is ever held. Nothing here knows the engine, the wire or a clock;
 //! pacing is the caller's.
 
+mod calendar;
 mod csv_reader;
 mod direction;
 mod error;
 mod fix;
+mod gauss;
 mod limits;
+mod normal;
 mod open;
 mod params;
 mod random;
@@ -22,6 +25,7 @@ mod workload;
 pub use csv_reader::{CsvError, CsvFault, CsvReader, CsvRow};
 pub use error::WorkloadError;
 pub use fix::Fix;
+pub use gauss::Gauss;
 pub use limits::*;
 pub use open::{NAMES, open};
 pub use params::Params;

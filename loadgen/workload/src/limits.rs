@@ -53,6 +53,13 @@ pub const REPLAY_SAMPLE_ROWS: usize = 4_096;
 /// Most copies of replayed rows that wait for their time, 80 bytes each; one row may exceed it.
 pub const FAN_OUT_PENDING_MAX: usize = 1 << 20;
 
+/// Most buckets of a calendar queue: 4 MiB.
+pub const CALENDAR_BUCKETS_MAX: i64 = 1 << 20;
+
+/// Most tries at a random position under conditions; then the object stays where it is. The mean is
+/// below 10, so it is met by parameters that leave no room at all.
+pub const REDRAWS_MAX: u32 = 10_000;
+
 // A phase is object * step / objects; the product must fit.
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.

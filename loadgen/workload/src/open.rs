@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use crate::{Params, Replay, Uniform, Workload, WorkloadError};
+use crate::{Gauss, Params, Replay, Uniform, Workload, WorkloadError};
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 2] = ["uniform", "replay:FILE"];
+pub const NAMES: [&str; 3] = ["uniform", "gauss", "replay:FILE"];
 
 /// Opens a workload by name.
 ///
@@ -20,6 +20,7 @@ pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadEr
         return Ok(Box::new(Replay::open(Path::new(file), params)?));
     }
     match name {
+        "gauss" => Ok(Box::new(Gauss::new(params))),
         "uniform" => Ok(Box::new(Uniform::new(params))),
         _ => Err(WorkloadError::UnknownName {
             name: name.to_owned(),

@@ -17,6 +17,7 @@ pub(crate) enum Domain {
     Windows = 1,
     Objects = 2,
     Sample = 3,
+    Hotspots = 4,
 }
 
 /// The finaliser of splitmix64 (Stafford's variant 13): a bijection that spreads every bit.

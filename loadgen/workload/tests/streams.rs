@@ -6,7 +6,7 @@
 use shoal_workload::{Fix, Params, START_MS, Workload, WorkloadSpace, open};
 
 const SEED: u64 = 20_260_801;
-const GENERATORS: [&str; 1] = ["uniform"];
+const GENERATORS: [&str; 2] = ["uniform", "gauss"];
 
 fn params() -> Params {
     Params {
@@ -87,7 +87,7 @@ fn equal_seeds_give_equal_rows_however_they_are_asked_for() {
 
 #[test]
 fn shards_together_are_the_whole() {
-    let end_ms = START_MS + 40_000;
+    let end_ms = START_MS + 300_000;
     for name in GENERATORS {
         let mut whole = until(opened(name, &params()).as_mut(), end_ms);
         let mut union = Vec::new();
