@@ -18,7 +18,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use columns::{COLUMNS, Column, Columns};
 pub use error::{CsvError, CsvFault};
-use line::Lines;
+pub(crate) use line::Lines;
 
 use crate::limits::CSV_BUFFER_BYTES;
 use crate::{Fix, SpeedUnit, WorkloadError};

@@ -39,6 +39,12 @@ pub enum WorkloadError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file of edges without one that joins two nodes.
+    #[error("{}: no edge joins two different nodes", file.display())]
+    NoRoads {
+        /// The file.
+        file: PathBuf,
+    },
     /// A file that holds no position.
     #[error("{}: none of its first {rows} rows can be read as a position", file.display())]
     NoRows {

@@ -78,7 +78,12 @@ impl Gauss {
             rings,
             objects,
             calendar,
-            windows: PlanarWindows::new(params.seed, params.shard, params.window, SPACE_M),
+            windows: PlanarWindows::new(
+                params.seed,
+                params.shard,
+                params.window,
+                (SPACE_M, SPACE_M),
+            ),
         }
     }
 

@@ -60,9 +60,17 @@ pub const CALENDAR_BUCKETS_MAX: i64 = 1 << 20;
 /// below 10, so it is met by parameters that leave no room at all.
 pub const REDRAWS_MAX: u32 = 10_000;
 
+/// Most nodes of a road network read from files.
+pub const NETWORK_NODES_MAX: usize = 20_000_000;
+
+/// Most edges of a road network read from files.
+pub const NETWORK_EDGES_MAX: usize = 50_000_000;
+
 // A phase is object * step / objects; the product must fit.
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.
 const _: () = assert!(OBJECTS_MAX < u32::MAX as u64);
 // Any legal line and its end fit into the buffer, and a full buffer without an end is too long.
 const _: () = assert!(CSV_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);
+// Nodes and both directions of each edge are numbered with `u32`.
+const _: () = assert!(NETWORK_NODES_MAX < u32::MAX as usize && NETWORK_EDGES_MAX < 1 << 31);

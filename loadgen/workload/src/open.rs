@@ -4,10 +4,17 @@
 
 use std::path::Path;
 
-use crate::{Gauss, Params, Replay, Uniform, Workload, WorkloadError};
+use crate::{Gauss, Hub, Network, Params, Replay, Uniform, Workload, WorkloadError};
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 3] = ["uniform", "gauss", "replay:FILE"];
+pub const NAMES: [&str; 6] = [
+    "uniform",
+    "gauss",
+    "network",
+    "network:FILE",
+    "hub",
+    "replay:FILE",
+];
 
 /// Opens a workload by name.
 ///
@@ -19,8 +26,13 @@ pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadEr
     if let Some(file) = name.strip_prefix("replay:") {
         return Ok(Box::new(Replay::open(Path::new(file), params)?));
     }
+    if let Some(file) = name.strip_prefix("network:") {
+        return Ok(Box::new(Network::open(Path::new(file), params)?));
+    }
     match name {
         "gauss" => Ok(Box::new(Gauss::new(params))),
+        "hub" => Ok(Box::new(Hub::new(params))),
+        "network" => Ok(Box::new(Network::city(params))),
         "uniform" => Ok(Box::new(Uniform::new(params))),
         _ => Err(WorkloadError::UnknownName {
             name: name.to_owned(),

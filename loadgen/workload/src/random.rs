@@ -18,6 +18,8 @@ pub(crate) enum Domain {
     Objects = 2,
     Sample = 3,
     Hotspots = 4,
+    Places = 5,
+    Groups = 6,
 }
 
 /// The finaliser of splitmix64 (Stafford's variant 13): a bijection that spreads every bit.

@@ -37,7 +37,12 @@ impl Uniform {
             step_ms: params.step_ms,
             round: 0,
             next_local: 0,
-            windows: PlanarWindows::new(params.seed, params.shard, params.window, SPACE_M),
+            windows: PlanarWindows::new(
+                params.seed,
+                params.shard,
+                params.window,
+                (SPACE_M, SPACE_M),
+            ),
         }
     }
 

@@ -56,39 +56,39 @@ fn span(centre: f64, side: f64, low: f64, high: f64) -> (f64, f64) {
     (start, (start + side).min(high))
 }
 
-/// The query stream of a planar square: its random numbers, and windows of one size.
+/// The query stream of a planar space: its random numbers, and windows of one size.
 #[derive(Debug)]
 pub(crate) struct PlanarWindows {
     pub(crate) random: Xoshiro256PlusPlus,
     space: Window,
-    side_m: f64,
+    sides_m: (f64, f64),
 }
 
 impl PlanarWindows {
-    /// Windows of `share` of the side of a `space_m` square, for one seed and shard.
-    pub(crate) fn new(seed: u64, shard: u32, share: f64, space_m: f64) -> Self {
+    /// Windows of `share` of each side of a space of width and height, for one seed and shard.
+    pub(crate) fn new(seed: u64, shard: u32, share: f64, (width_m, height_m): (f64, f64)) -> Self {
         Self {
             random: stream(seed, Domain::Windows, u64::from(shard)),
             space: Window {
                 west: 0.0,
                 south: 0.0,
-                east: space_m,
-                north: space_m,
+                east: width_m,
+                north: height_m,
             },
-            side_m: share * space_m,
+            sides_m: (share * width_m, share * height_m),
         }
     }
 
     /// The window around a point.
     pub(crate) fn around(&self, x: f64, y: f64) -> Window {
-        Window::around((x, y), (self.side_m, self.side_m), &self.space)
+        Window::around((x, y), self.sides_m, &self.space)
     }
 
     /// A window whose lower left corner is uniform over all places where it fits.
     pub(crate) fn anywhere(&mut self) -> Window {
-        let free_m = self.space.east - self.side_m;
-        let west = unit(&mut self.random) * free_m;
-        let south = unit(&mut self.random) * free_m;
-        self.around(west + self.side_m / 2.0, south + self.side_m / 2.0)
+        let (width_m, height_m) = self.sides_m;
+        let west = unit(&mut self.random) * (self.space.east - width_m);
+        let south = unit(&mut self.random) * (self.space.north - height_m);
+        self.around(west + width_m / 2.0, south + height_m / 2.0)
     }
 }

@@ -6,7 +6,7 @@
 use shoal_workload::{Fix, Params, START_MS, Workload, WorkloadSpace, open};
 
 const SEED: u64 = 20_260_801;
-const GENERATORS: [&str; 2] = ["uniform", "gauss"];
+const GENERATORS: [&str; 4] = ["uniform", "gauss", "network", "hub"];
 
 fn params() -> Params {
     Params {

@@ -66,6 +66,12 @@ pub enum CsvFault {
         /// The limit, [`CSV_LINE_BYTES_MAX`](crate::CSV_LINE_BYTES_MAX).
         limit_bytes: usize,
     },
+    /// More rows than may be held.
+    #[error("the file has more than {limit_rows} rows")]
+    TooMany {
+        /// The limit.
+        limit_rows: usize,
+    },
     /// The file cannot be read further: a disk error, or gzip data that are damaged or cut off.
     #[error("cannot be read further: {source}")]
     Unreadable {
@@ -76,7 +82,7 @@ pub enum CsvFault {
 
 impl CsvFault {
     /// The fault of a text that is not what was expected.
-    pub(super) fn not_a(text: &str, expected: &'static str) -> Self {
+    pub(crate) fn not_a(text: &str, expected: &'static str) -> Self {
         Self::NotA {
             text: text.chars().take(TEXT_SHOWN_MAX).collect(),
             expected,

@@ -11,7 +11,7 @@ use crate::limits::{CSV_BUFFER_BYTES, CSV_LINE_BYTES_MAX};
 
 /// Cuts bytes into lines and numbers them from 1.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
     /// Bytes of the buffer that no line has taken yet.
@@ -23,7 +23,7 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         let buffer = vec![0; CSV_BUFFER_BYTES];
         Self {
             input,
@@ -36,18 +36,18 @@ impl<R: Read> Lines<R> {
     }
 
     /// Number of the line found last.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// The line found last, without its end (`\n` or `\r\n`).
-    pub(super) fn line(&self) -> &[u8] {
+    pub(crate) fn line(&self) -> &[u8] {
         let line = &self.buffer[self.line.clone()];
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     /// Finds the next line that is not blank; false at the end.
-    pub(super) fn find_filled(&mut self) -> Result<bool, CsvFault> {
+    pub(crate) fn find_filled(&mut self) -> Result<bool, CsvFault> {
         while self.find()? {
             if !self.line().trim_ascii().is_empty() {
                 return Ok(true);
