@@ -88,7 +88,8 @@ pub trait Backend: Send {
 
     /// Takes one cycle.
     ///
-    /// # Errors [`EngineError::Limit`] for a cycle or query beyond a limit,
+    /// # Errors
+    /// [`EngineError::Limit`] for a cycle or query beyond a limit,
     /// [`EngineError::TooManyInFlight`]; [`EngineError::Device`] and [`EngineError::OutOfMemory`]
     /// end the engine.
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError>;
@@ -109,9 +110,10 @@ pub trait Backend: Send {
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the
     /// snapshot's. The term stays this engine's own.
     ///
-    /// # Errors [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too
-    /// long, objects are not ascending over all batches or a row would be refused;
-    /// [`EngineError::Limit`] above `objects_max`.
+    /// # Errors
+    /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
+    /// objects are not ascending over all batches or a row would be refused; [`EngineError::Limit`]
+    /// above `objects_max`.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire; a cycle at or after it should be run

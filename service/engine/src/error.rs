@@ -5,6 +5,8 @@
 
 use thiserror::Error;
 
+use crate::limits::CYCLES_IN_FLIGHT_MAX;
+
 /// An engine call that could not be carried out; the state is as before the call.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
@@ -23,7 +25,7 @@ pub enum EngineError {
     #[error("ticket {0} is not in flight")]
     UnknownTicket(u64),
     /// Too many cycles are in flight: wait for one first.
-    #[error("{0} cycles are in flight, the limit is {limit}", limit = crate::limits::CYCLES_IN_FLIGHT_MAX)]
+    #[error("{0} cycles are in flight, the limit is {CYCLES_IN_FLIGHT_MAX}")]
     TooManyInFlight(usize),
     /// A snapshot that this backend cannot take: not empty, other space, unequal columns.
     #[error("snapshot refused: {0}")]

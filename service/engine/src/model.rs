@@ -1,7 +1,7 @@
 //! The plain truth: a map and a scan, against which every backend is compared.
 //!
-//! Follows the words of [`Backend`] one by one and is as slow as it looks. Shares types, regions and
-//! the judge with the backends, nothing of how they work.
+//! Follows the words of [`Backend`] one by one and is as slow as it looks. Shares types, regions
+//! and the judge with the backends, nothing of how they work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -185,6 +185,12 @@ impl Model {
             clock_ms: 0,
             outputs: BTreeMap::new(),
         }
+    }
+
+    /// The last submitted cycle; 0 at the start.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// The clock after the last submitted cycle.

@@ -88,8 +88,8 @@ impl Space {
     /// A plane from (0, 0) to (`width_m`, `height_m`), both borders inside.
     ///
     /// # Errors
-    /// [`GeometryError`] for a side that is not 1 to [`PLANAR_SIDE_MAX`] quanta after rounding and a
-    /// quantum outside [`PLANAR_QUANTUM_M_MIN`], [`PLANAR_QUANTUM_M_MAX`].
+    /// [`GeometryError`] for a side that is not 1 to [`PLANAR_SIDE_MAX`] quanta after rounding and
+    /// a quantum outside [`PLANAR_QUANTUM_M_MIN`], [`PLANAR_QUANTUM_M_MAX`].
     pub fn planar(width_m: f64, height_m: f64, quantum_m: f64) -> Result<Self, GeometryError> {
         let (min, max) = (PLANAR_QUANTUM_M_MIN, PLANAR_QUANTUM_M_MAX);
         in_range("the quantum in metres", quantum_m, min, max)?;
@@ -159,7 +159,8 @@ impl Space {
     /// The quanta of a point, rounded half to even; longitude 180 becomes -180.
     ///
     /// # Errors
-    /// [`Refusal::NotFinite`]; [`Refusal::OutsideSpace`] when the rounded point is not in the space.
+    /// [`Refusal::NotFinite`]; [`Refusal::OutsideSpace`] when the rounded point is not in the
+    /// space.
     pub fn quantise(&self, x: f64, y: f64) -> Result<(i32, i32), Refusal> {
         if !(x.is_finite() && y.is_finite()) {
             return Err(Refusal::NotFinite);

@@ -4,9 +4,9 @@
 //! polynomials in f64 additions and multiplications in written order; no libm, no fused
 //! multiply-add. What is compared goes through here; [`distance_m`] is for people and may use libm.
 //!
-//! Truncation: |t| <= pi/4, so the first sine term left out is below t^17/17! < 4.7e-17 and the first
-//! cosine term below t^18/18! < 2.1e-18; with rounding every result is within 2.3e-16 of the truth
-//! for the reduced angle, whose own relative error is below 2.3e-16.
+//! Truncation: |t| <= pi/4, so the first sine term left out is below t^17/17! < 4.7e-17 and the
+//! first cosine term below t^18/18! < 2.1e-18; with rounding every result is within 2.3e-16 of the
+//! truth for the reduced angle, whose own relative error is below 2.3e-16.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
 

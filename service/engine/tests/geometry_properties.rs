@@ -1,7 +1,9 @@
 //! Do covers cover, does wholly inside mean inside, and are regions what geometry says they are?
 //!
-//! Random regions and points against independent references: wide integers for polygons, haversine for
-//! circles. Every failure prints its seed; borders are hit on purpose.
+//! Random regions and points against independent references: wide integers for polygons, haversine
+//! for circles. Every failure prints its seed; borders are hit on purpose.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use shoal_engine::conformance::random::Random;
 use shoal_engine::sphere::EARTH_RADIUS_M;

@@ -1,8 +1,8 @@
 //! Which points lie within a distance of a centre?
 //!
-//! Those whose rank ([`crate::rank::Ranker`]) is at most `rank_max`, which is computed once. The cover
-//! of a geographic circle is widened by a metre and the wholly-inside test narrowed by one, so that
-//! rounding and libm there never decide an answer.
+//! Those whose rank ([`crate::rank::Ranker`]) is at most `rank_max`, which is computed once. The
+//! cover of a geographic circle is widened by a metre and the wholly-inside test narrowed by one,
+//! so that rounding and libm there never decide an answer.
 
 use super::Cover;
 use super::rectangle::meridian_cover;
@@ -154,8 +154,8 @@ impl Circle {
     ///
     /// On one parallel the distance grows with the difference in longitude. On one meridian at most
     /// 90 degrees away the cosine of the distance, sin a sin b + cos a cos b cos l, has its maximum
-    /// inside and falls to both sides, so the farthest point is an end. On meridians further away the
-    /// distance is at most that over the pole, 180 degrees less |a + b|.
+    /// inside and falls to both sides, so the farthest point is an end. On meridians further away
+    /// the distance is at most that over the pole, 180 degrees less |a + b|.
     fn farthest_rank(&self, rect: &QuantaRect) -> u64 {
         let (x, y) = self.ranker.centre();
         let opposite = if x < 0 { x + HALF_TURN } else { x - HALF_TURN };
@@ -193,8 +193,8 @@ fn planar_cover(space: &Space, ranker: &Ranker, rank_max: u64) -> Cover {
 /// The boxes of a geographic circle; libm will do, as the radius is widened already.
 ///
 /// A circle of angle d around latitude a that holds no pole touches the meridians at the longitudes
-/// l with sin l = sin d / cos a on both sides; written with the arc tangent, because the arc sine is
-/// inexact near 90 degrees: tan l = sin d / sqrt(cos(a + d) cos(a - d)).
+/// l with sin l = sin d / cos a on both sides; written with the arc tangent, because the arc sine
+/// is inexact near 90 degrees: tan l = sin d / sqrt(cos(a + d) cos(a - d)).
 fn geographic_cover(space: &Space, ranker: &Ranker, radius_m: f64) -> Cover {
     let (x, y) = ranker.centre();
     let angle = radius_m / EARTH_RADIUS_M;

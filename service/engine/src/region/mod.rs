@@ -1,7 +1,7 @@
 //! Which points lie in a region? Closed sets on quanta, decided the same way everywhere.
 //!
-//! `region` holds the sum of the kinds, `cover` the rectangles that hold a region; each kind has its
-//! own file.
+//! `region` holds the sum of the kinds, `cover` the rectangles that hold a region; each kind has
+//! its own file.
 
 mod circle;
 mod cover;

@@ -1,8 +1,8 @@
 //! Which points lie in a polygon or multipolygon?
 //!
 //! Even-odd over all rings with straight edges in quanta, every border inside; decided by comparing
-//! two i64 products, exactly. Edges are filed by horizontal slab, so that a point meets few of them.
-//! Does not cross the antimeridian and does not treat edges as great circles (RFC 7946).
+//! two i64 products, exactly. Edges are filed by horizontal slab, so that a point meets few of
+//! them. Does not cross the antimeridian and does not treat edges as great circles (RFC 7946).
 
 use super::Cover;
 use super::rectangle::meridian_cover;

@@ -21,12 +21,12 @@ pub enum Region {
 impl Region {
     /// A rectangle by its sides in degrees or metres, rounded to quanta.
     ///
-    /// In geographic space `west > east` crosses the antimeridian, `west == east` is a meridian, and
-    /// `east == 180` includes the antimeridian. Planar sides may stick out of the space.
+    /// In geographic space `west > east` crosses the antimeridian, `west == east` is a meridian,
+    /// and `east == 180` includes the antimeridian. Planar sides may stick out of the space.
     ///
     /// # Errors
-    /// [`GeometryError`]: a side that is not finite, a longitude or latitude out of range, `south` above
-    /// `north`, or `west` beyond `east` in planar space.
+    /// [`GeometryError`]: a side that is not finite, a longitude or latitude out of range, `south`
+    /// above `north`, or `west` beyond `east` in planar space.
     pub fn rectangle(
         space: &Space,
         west: f64,
@@ -39,11 +39,13 @@ impl Region {
 
     /// A circle around a point of the space, radius in metres.
     ///
-    /// Planar: the radius is rounded to quanta once. Geographic: great-circle distance on the sphere of
-    /// radius [`crate::sphere::EARTH_RADIUS_M`]; from half the circumference on it is everything.
+    /// Planar: the radius is rounded to quanta once. Geographic: great-circle distance on the
+    /// sphere of radius [`crate::sphere::EARTH_RADIUS_M`]; from half the circumference on it is
+    /// everything.
     ///
     /// # Errors
-    /// [`GeometryError`]: a centre outside the space, a negative radius, NaN; an infinite radius is everything.
+    /// [`GeometryError`]: a centre outside the space, a negative radius, NaN; an infinite radius is
+    /// everything.
     pub fn circle(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
         Circle::new(space, x, y, radius_m).map(Self::Circle)
     }
@@ -52,13 +54,13 @@ impl Region {
     /// in these coordinates, every border inside. The closing vertex is optional, winding is free,
     /// rings may cross themselves and each other.
     ///
-    /// A geographic polygon does not cross the antimeridian (split it, RFC 7946 section 3.1.9); one that
-    /// touches longitude 180 contains the points there, which are stored at -180.
+    /// A geographic polygon does not cross the antimeridian (split it, RFC 7946 section 3.1.9); one
+    /// that touches longitude 180 contains the points there, which are stored at -180.
     ///
     /// # Errors
-    /// [`GeometryError`]: no ring, under 3 distinct vertices in a ring (counted in quanta), more than
-    /// [`crate::limits::POLYGON_VERTICES_MAX`] vertices, a vertex out of range, an edge wider than
-    /// 180 degrees (planar: than 2^31 - 1 quanta).
+    /// [`GeometryError`]: no ring, under 3 distinct vertices in a ring (counted in quanta), more
+    /// than [`crate::limits::POLYGON_VERTICES_MAX`] vertices, a vertex out of range, an edge wider
+    /// than 180 degrees (planar: than 2^31 - 1 quanta).
     pub fn polygon(space: &Space, rings: &[Vec<(f64, f64)>]) -> Result<Self, GeometryError> {
         Polygon::new(space, rings).map(Self::Polygon)
     }

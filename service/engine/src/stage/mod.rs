@@ -1,5 +1,6 @@
 //! The stages of a cycle as contracts: what each decides, shared by every backend.
 //!
-//! The same names stand in `cpu/` (the work on the CPU) and later in the device kernels and launches.
+//! The same names stand in `cpu/` (the work on the CPU) and later in the device kernels and
+//! launches.
 
 pub mod dispatch;

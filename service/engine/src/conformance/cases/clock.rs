@@ -1,0 +1,158 @@
+//! What drives the clock, and what goes by age?
+//!
+//! The clock never steps back, whoever drives it. Expiry is judged on the clock of the cycle, after
+//! its rows; the due time may be early but never late.
+
+use crate::backend::{Clock, EngineOptions};
+use crate::conformance::rows::{START_MS, fix, fixes, query};
+use crate::conformance::trial::{Make, Trial, plane};
+use crate::cycle::Request;
+use crate::query::{Filter, Query, QueryKind};
+
+fn trial(make: Make, clock: Clock, ttl_ms: Option<i64>) -> Trial {
+    let options = EngineOptions {
+        clock,
+        ttl_ms,
+        ..EngineOptions::new(plane())
+    };
+    Trial::new(make, options, "clock")
+}
+
+/// An event clock follows the greatest time accepted, late rows included, and ignores the system.
+pub fn an_event_clock_follows_the_rows(make: Make) {
+    let mut trial = trial(make, Clock::Event, None);
+    trial.system_ms = START_MS + 1_000_000;
+    trial.send(Vec::new());
+    assert_eq!(trial.model().clock_ms(), 0);
+    trial.send_one(fixes(&[fix(1, 100, 1, 1), fix(1, 50, 1, 1)]));
+    assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    trial.send_one(fixes(&[fix(2, 70, 1, 1)]));
+    trial.send_one(fixes(&[fix(1, 60, 1, 1)]));
+    assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    trial.send_one(Request::Clear);
+    assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    // Beaten by a removal, and still the newest time that was accepted.
+    trial.send(vec![fixes(&[fix(3, 300, 1, 1)]), Request::Remove(vec![3])]);
+    assert_eq!(trial.model().clock_ms(), START_MS + 300);
+}
+
+/// A system clock follows the system and does not step back with it.
+pub fn a_system_clock_does_not_step_back(make: Make) {
+    let mut trial = trial(make, Clock::System, Some(1_000));
+    trial.system_ms = -5;
+    trial.send(Vec::new());
+    assert_eq!(trial.model().clock_ms(), 0);
+    trial.system_ms = START_MS + 5_000;
+    trial.send_one(fixes(&[fix(1, 4_500, 1, 1), fix(2, 90_000, 2, 2)]));
+    assert_eq!(trial.model().clock_ms(), START_MS + 5_000);
+    trial.system_ms = START_MS - 60_000;
+    trial.send(Vec::new());
+    assert_eq!(trial.model().clock_ms(), START_MS + 5_000);
+    assert_eq!(trial.ids(QueryKind::Get(vec![1, 2])), [1, 2]);
+    trial.system_ms = START_MS + 5_501;
+    assert_eq!(trial.ids(QueryKind::Get(vec![1, 2])), [2]);
+}
+
+/// A record goes when its age exceeds the TTL, not when it reaches it.
+pub fn records_expire_beyond_their_ttl(make: Make) {
+    let mut trial = trial(make, Clock::System, Some(1_000));
+    assert_eq!(trial.backend().due_ms(), None);
+    trial.system_ms = START_MS;
+    trial.send_one(fixes(&[
+        fix(1, 0, 1, 1),
+        fix(2, 1, 2, 2),
+        fix(3, 500, 3, 3),
+    ]));
+    let due_ms = trial.backend().due_ms();
+    assert!(
+        due_ms.is_some_and(|due_ms| due_ms <= START_MS + 1_001),
+        "due {due_ms:?}"
+    );
+    for (after_ms, expired, left) in [
+        (1_000, 0, 3),
+        (1_001, 1, 2),
+        (1_001, 0, 2),
+        (1_002, 1, 1),
+        (1_500, 0, 1),
+        (9_999, 1, 0),
+    ] {
+        trial.system_ms = START_MS + after_ms;
+        trial.submit(Vec::new(), Vec::new());
+        let output = trial.wait(0);
+        assert_eq!(
+            (output.expired, output.objects),
+            (expired, left),
+            "after {after_ms} ms"
+        );
+    }
+    // A new report keeps an object that would have gone in this very cycle.
+    trial.system_ms = START_MS + 10_000;
+    trial.send_one(fixes(&[fix(4, 10_000, 1, 1)]));
+    trial.system_ms = START_MS + 11_001;
+    assert_eq!(trial.send_one(fixes(&[fix(4, 10_500, 1, 1)])).applied, 1);
+    assert_eq!(trial.ids(QueryKind::Get(vec![4])), [4]);
+}
+
+/// A row that is too old on arrival is applied and goes in the same cycle.
+pub fn old_rows_expire_as_they_come(make: Make) {
+    let mut trial = trial(make, Clock::Event, Some(100));
+    let rows = [fix(1, 0, 1, 1), fix(2, 101, 1, 1), fix(3, 1, 1, 1)];
+    trial.submit(vec![fixes(&rows)], Vec::new());
+    let output = trial.wait(0);
+    assert_eq!(
+        (output.requests[0].applied, output.expired, output.objects),
+        (3, 1, 2)
+    );
+    // The same object comes back; it was not left behind anywhere.
+    assert_eq!(trial.send_one(fixes(&[fix(1, 50, 9, 9)])).applied, 1);
+    let outcomes = trial.send(vec![Request::Remove(vec![2]), fixes(&[fix(5, 400, 1, 1)])]);
+    assert_eq!((outcomes[0].removed, outcomes[1].applied), (1, 1));
+    assert_eq!(trial.export().rows(), 1);
+}
+
+/// A TTL of zero keeps what is exactly as old as the clock.
+pub fn a_ttl_of_zero_keeps_the_newest(make: Make) {
+    let mut trial = trial(make, Clock::Event, Some(0));
+    trial.send_one(fixes(&[fix(1, 5, 1, 1), fix(2, 5, 1, 1), fix(3, 4, 1, 1)]));
+    assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3])), [1, 2]);
+}
+
+/// The largest TTL never lets anything go and overflows nowhere.
+pub fn the_largest_ttl_keeps_everything(make: Make) {
+    let mut trial = trial(make, Clock::System, Some(i64::MAX));
+    trial.send_one(fixes(&[fix(1, 5, 1, 1)]));
+    trial.system_ms = i64::MAX;
+    assert_eq!(trial.ids(QueryKind::Get(vec![1])), [1]);
+}
+
+/// Ages are judged on the clock of the answer, fixes from the future included.
+pub fn the_age_filter_uses_the_clock(make: Make) {
+    let mut trial = trial(make, Clock::System, None);
+    trial.system_ms = START_MS + 1_000;
+    trial.send_one(fixes(&[
+        fix(1, 0, 1, 1),
+        fix(2, 900, 1, 1),
+        fix(3, 2_000, 1, 1),
+    ]));
+    for (age_max_ms, expected) in [
+        (-1_001, vec![]),
+        (-1_000, vec![3]),
+        (0, vec![3]),
+        (99, vec![3]),
+        (100, vec![2, 3]),
+        (999, vec![2, 3]),
+        (1_000, vec![1, 2, 3]),
+        (i64::MAX, vec![1, 2, 3]),
+        (i64::MIN, vec![]),
+    ] {
+        let filter = Filter {
+            age_max_ms: Some(age_max_ms),
+            ..Filter::default()
+        };
+        let asked = Query {
+            filter,
+            ..query(QueryKind::Get(vec![1, 2, 3]))
+        };
+        assert_eq!(trial.ask(&asked).objects, expected, "age {age_max_ms}");
+    }
+}

@@ -1,0 +1,399 @@
+//! Does every kind of question, filter, projection and limit give what the contract says?
+//!
+//! A small crowd of hand-made records; expectations are written out, not computed.
+
+use shoal_codec::FixRow;
+
+use crate::conformance::rows::{fix, fixes, query};
+use crate::conformance::trial::{Make, Trial};
+use crate::limits::NEAREST_MAX;
+use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::region::Region;
+
+/// Ten objects on a line, 10 quanta apart, with attributes that differ.
+fn crowd(make: Make) -> Trial {
+    let mut trial = Trial::planar(make);
+    let row = |id: u64| FixRow {
+        speed_mm_s: if id == 9 { u32::MAX } else { id as u32 * 100 },
+        heading_cdeg: if id == 9 { u16::MAX } else { id as u16 * 4_000 },
+        altitude_mm: if id == 9 {
+            i32::MIN
+        } else {
+            (id as i32 - 4) * 1_000
+        },
+        state: if id == 9 { 0 } else { 1 << id | 1 },
+        ..fix(id, id as i64 * 10, 100 + id as i32 * 10, 500)
+    };
+    let rows: Vec<FixRow> = (0..10).map(row).collect();
+    trial.send_one(fixes(&rows));
+    trial
+}
+
+fn everything() -> QueryKind {
+    let plane = crate::conformance::trial::plane();
+    QueryKind::Range(Region::rectangle(&plane, 0.0, 0.0, 1e3, 1e3).expect("it is right"))
+}
+
+/// Unknown ids are absent, repeated ids count once, order is ascending.
+pub fn get_answers_known_ids_once(make: Make) {
+    let mut trial = crowd(make);
+    let answer = trial.ask(&query(QueryKind::Get(vec![7, 3, 7, 99, 3, 0, u64::MAX, 3])));
+    assert_eq!((answer.total, answer.truncated), (3, false));
+    assert_eq!(answer.objects, [0, 3, 7]);
+    assert_eq!(
+        answer.fixes.iter().map(|row| row.x).collect::<Vec<_>>(),
+        [100, 130, 170]
+    );
+    assert_eq!(answer.ranks, []);
+    assert_eq!(trial.ids(QueryKind::Get(Vec::new())), []);
+    assert_eq!(trial.ids(QueryKind::Get(vec![12, 13])), []);
+}
+
+/// Ids, records or the total alone, for each kind of question.
+pub fn projections_return_what_they_name(make: Make) {
+    let mut trial = crowd(make);
+    let kinds = [
+        (QueryKind::Get((0..20).collect()), 10, 0),
+        (everything(), 10, 0),
+        (
+            QueryKind::Nearest {
+                x: 100,
+                y: 500,
+                k: 4,
+            },
+            4,
+            4,
+        ),
+    ];
+    for (kind, total, ranks) in kinds {
+        let mut ask = |projection| {
+            trial.ask(&Query {
+                projection,
+                ..query(kind.clone())
+            })
+        };
+        let fixes = ask(Projection::Fixes);
+        assert_eq!(
+            (fixes.total, fixes.objects.len(), fixes.fixes.len()),
+            (total, total as usize, total as usize)
+        );
+        assert_eq!(fixes.ranks.len(), ranks);
+        let ids = ask(Projection::Ids);
+        assert_eq!(
+            (ids.total, &ids.objects, &ids.ranks),
+            (total, &fixes.objects, &fixes.ranks)
+        );
+        assert_eq!(ids.fixes, []);
+        let count = ask(Projection::Count);
+        assert_eq!((count.total, count.truncated), (total, false));
+        assert!(count.objects.is_empty() && count.fixes.is_empty() && count.ranks.is_empty());
+    }
+}
+
+/// A limit of nothing, one, all but one, all, and more than there are.
+pub fn limits_cut_and_say_so(make: Make) {
+    let mut trial = crowd(make);
+    let kinds = [
+        QueryKind::Get((0..20).collect()),
+        everything(),
+        QueryKind::Nearest {
+            x: 0,
+            y: 500,
+            k: 10,
+        },
+    ];
+    for kind in kinds {
+        for (limit, returned) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
+            for projection in [Projection::Ids, Projection::Fixes] {
+                let asked = Query {
+                    limit: Some(limit),
+                    projection,
+                    ..query(kind.clone())
+                };
+                let answer = trial.ask(&asked);
+                assert_eq!((answer.total, answer.truncated), (10, returned < 10));
+                assert_eq!(answer.objects, (0..returned).collect::<Vec<_>>());
+            }
+            let projection = Projection::Count;
+            let asked = Query {
+                limit: Some(limit),
+                projection,
+                ..query(kind.clone())
+            };
+            let answer = trial.ask(&asked);
+            assert_eq!(
+                (answer.total, answer.truncated),
+                (10, false),
+                "count is never cut"
+            );
+        }
+    }
+}
+
+/// A limit of 0 on an empty answer cuts nothing.
+pub fn nothing_is_never_truncated(make: Make) {
+    let mut trial = Trial::planar(make);
+    for kind in [
+        QueryKind::Get(vec![1]),
+        everything(),
+        QueryKind::Nearest { x: 0, y: 0, k: 3 },
+    ] {
+        let answer = trial.ask(&Query {
+            limit: Some(0),
+            ..query(kind)
+        });
+        assert_eq!((answer.total, answer.truncated), (0, false));
+    }
+}
+
+/// No neighbours, fewer than there are, as many, more, and the most that may be asked for.
+pub fn nearest_returns_at_most_what_there_is(make: Make) {
+    let mut trial = crowd(make);
+    for (k, expected) in [
+        (0, 0),
+        (1, 1),
+        (9, 9),
+        (10, 10),
+        (11, 10),
+        (NEAREST_MAX as u32, 10),
+    ] {
+        let answer = trial.ask(&query(QueryKind::Nearest { x: 195, y: 500, k }));
+        assert_eq!(answer.total, expected);
+        let nearest: Vec<u64> = (0..10).rev().take(expected as usize).collect();
+        assert_eq!(answer.objects, nearest);
+        assert_eq!(answer.ranks.first().copied(), (k > 0).then_some(25));
+    }
+}
+
+/// Equal distances are ordered by object, also where k cuts through them.
+pub fn ties_are_ordered_by_object(make: Make) {
+    let mut trial = Trial::planar(make);
+    let around = [
+        (3, 4),
+        (-3, 4),
+        (5, 0),
+        (0, -5),
+        (-4, -3),
+        (4, 3),
+        (0, 5),
+        (-5, 0),
+    ];
+    let rows: Vec<FixRow> = (0..)
+        .zip(around)
+        .map(|(id, (x, y))| fix(1_000 - id * 7, 0, 500 + x, 500 + y))
+        .collect();
+    trial.send_one(fixes(&rows));
+    let mut ids: Vec<u64> = rows.iter().map(|row| row.object).collect();
+    ids.sort_unstable();
+    for k in 0..=8 {
+        let answer = trial.ask(&query(QueryKind::Nearest { x: 500, y: 500, k }));
+        assert_eq!(answer.objects, ids[..k as usize], "k {k}");
+        assert_eq!(answer.ranks, vec![25; k as usize]);
+    }
+    // Everyone on one point.
+    let rows: Vec<FixRow> = (0..500).map(|id| fix(id * 3, 1, 7, 7)).collect();
+    trial.send(vec![crate::Request::Clear, fixes(&rows)]);
+    let expected: Vec<u64> = (0..100).map(|id| id * 3).collect();
+    assert_eq!(
+        trial.ids(QueryKind::Nearest { x: 7, y: 7, k: 100 }),
+        expected
+    );
+    assert_eq!(
+        trial.ids(QueryKind::Nearest {
+            x: 8,
+            y: 900,
+            k: 100
+        }),
+        expected
+    );
+}
+
+/// State, speed, heading and altitude, each alone, borders included, unknown never.
+pub fn every_filter_keeps_its_borders(make: Make) {
+    let mut trial = crowd(make);
+    let none = Filter::default();
+    let heading = |from, to| Filter {
+        heading_cdeg: Some((from, to)),
+        ..none
+    };
+    let cases: Vec<(Filter, Vec<u64>)> = vec![
+        (none, (0..10).collect()),
+        (
+            Filter {
+                state_mask: 8,
+                state_value: 8,
+                ..none
+            },
+            vec![3],
+        ),
+        (
+            Filter {
+                state_mask: 1,
+                state_value: 0,
+                ..none
+            },
+            vec![9],
+        ),
+        (
+            Filter {
+                state_mask: 9,
+                state_value: 1,
+                ..none
+            },
+            vec![0, 1, 2, 4, 5, 6, 7, 8],
+        ),
+        // A wanted bit outside the mask can never be.
+        (
+            Filter {
+                state_mask: 1,
+                state_value: 2,
+                ..none
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                speed_mm_s: Some((200, 400)),
+                ..none
+            },
+            vec![2, 3, 4],
+        ),
+        (
+            Filter {
+                speed_mm_s: Some((0, u32::MAX)),
+                ..none
+            },
+            (0..9).collect(),
+        ),
+        (
+            Filter {
+                speed_mm_s: Some((400, 200)),
+                ..none
+            },
+            vec![],
+        ),
+        (heading(8_000, 16_000), vec![2, 3, 4]),
+        (heading(28_000, 4_000), vec![0, 1, 7, 8]),
+        (heading(0, u16::MAX), (0..9).collect()),
+        (heading(4_000, 3_999), (0..9).collect()),
+        (
+            Filter {
+                altitude_mm: Some((-1_000, 1_000)),
+                ..none
+            },
+            vec![3, 4, 5],
+        ),
+        (
+            Filter {
+                altitude_mm: Some((i32::MIN, i32::MAX)),
+                ..none
+            },
+            (0..9).collect(),
+        ),
+        (
+            Filter {
+                altitude_mm: Some((1, -1)),
+                ..none
+            },
+            vec![],
+        ),
+        (
+            Filter {
+                age_max_ms: Some(20),
+                ..none
+            },
+            vec![7, 8, 9],
+        ),
+        (
+            Filter {
+                age_max_ms: Some(40),
+                speed_mm_s: Some((600, 700)),
+                ..none
+            },
+            vec![6, 7],
+        ),
+    ];
+    for (filter, expected) in cases {
+        for kind in [everything(), QueryKind::Get((0..10).collect())] {
+            let answer = trial.ask(&Query {
+                filter,
+                ..query(kind)
+            });
+            assert_eq!(answer.objects, expected, "{filter:?}");
+            assert_eq!(answer.total, expected.len() as u64);
+        }
+        // Neighbours that do not pass are not counted among the k.
+        let nearest = QueryKind::Nearest {
+            x: 100,
+            y: 500,
+            k: 3,
+        };
+        let answer = trial.ask(&Query {
+            filter,
+            ..query(nearest)
+        });
+        assert_eq!(
+            answer.objects,
+            expected[..expected.len().min(3)],
+            "{filter:?}"
+        );
+    }
+}
+
+/// Many questions of one cycle are answered in their order and on one state.
+pub fn answers_come_in_the_order_of_the_questions(make: Make) {
+    let mut trial = crowd(make);
+    let mut queries = Vec::new();
+    for at in 0..500_u64 {
+        queries.push(match at % 3 {
+            0 => query(QueryKind::Get(vec![at % 10])),
+            1 => query(QueryKind::Nearest {
+                x: (at % 1_000) as i32,
+                y: 0,
+                k: 2,
+            }),
+            _ => Query {
+                limit: Some(at % 12),
+                ..query(everything())
+            },
+        });
+    }
+    let rows = [fix(50, 500, 1, 1), fix(3, 500, 900, 900)];
+    trial.submit(vec![fixes(&rows)], queries);
+    let output = trial.wait(0);
+    assert_eq!(output.answers.len(), 500);
+    assert_eq!(output.answers.get(9).objects, [9]);
+    // Moves inside one cycle are seen whole or not at all.
+    let after: Vec<u64> = (0..10).chain([50]).collect();
+    assert_eq!(trial.ids(everything()), after);
+    assert_eq!(
+        trial.ids(QueryKind::Nearest {
+            x: 900,
+            y: 900,
+            k: 1
+        }),
+        [3]
+    );
+}
+
+/// What has been removed, moved or cleared is found nowhere else.
+pub fn objects_are_in_one_place_only(make: Make) {
+    let mut trial = crowd(make);
+    for step in 1..200 {
+        let (x, y) = ((step * 7_919) % 1_001, (step * 104_729) % 1_001);
+        trial.send_one(fixes(&[fix(4, 100 + i64::from(step), x, y)]));
+        assert_eq!(trial.ids(everything()).len(), 10, "step {step}");
+    }
+    trial.send_one(crate::Request::Remove(vec![4]));
+    assert_eq!(trial.ids(everything()), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
+    trial.send_one(crate::Request::Clear);
+    assert_eq!(trial.ids(everything()), []);
+    assert_eq!(
+        trial.ids(QueryKind::Nearest {
+            x: 100,
+            y: 500,
+            k: 10
+        }),
+        []
+    );
+}

@@ -1,0 +1,351 @@
+//! Which rows are refused, one by one, and what does a damaged block lose?
+//!
+//! A refused row counts for nothing and disturbs nobody. A block is rows and nothing else, until
+//! its values contradict its header: then all of it is dropped, alone.
+
+use shoal_codec::FixRow;
+
+use crate::backend::EngineOptions;
+use crate::conformance::rows::{START_MS, block, fix, fixes, lying_block, query};
+use crate::conformance::trial::{Make, Trial, plane};
+use crate::cycle::{Refusal, Request, RequestOutcome};
+use crate::limits::TIME_MIN_MS;
+use crate::query::QueryKind;
+
+/// Rows of which each has one fault, with its reason, and rows at the edge that are right.
+fn faulty_rows(time_max_ms: i64) -> Vec<(FixRow, Option<Refusal>)> {
+    let right = fix(5, 0, 10, 10);
+    vec![
+        (right, None),
+        (
+            FixRow {
+                object: u64::MAX,
+                ..right
+            },
+            Some(Refusal::Object),
+        ),
+        (
+            FixRow {
+                x: Refusal::POISON_NOT_FINITE,
+                ..right
+            },
+            Some(Refusal::NotFinite),
+        ),
+        (
+            FixRow {
+                x: Refusal::POISON_OUTSIDE,
+                ..right
+            },
+            Some(Refusal::OutsideSpace),
+        ),
+        (FixRow { x: -1, ..right }, Some(Refusal::OutsideSpace)),
+        (FixRow { x: 1_001, ..right }, Some(Refusal::OutsideSpace)),
+        (FixRow { y: -1, ..right }, Some(Refusal::OutsideSpace)),
+        (FixRow { y: 1_001, ..right }, Some(Refusal::OutsideSpace)),
+        (
+            FixRow {
+                object: 6,
+                x: 0,
+                y: 0,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                object: 7,
+                x: 1_000,
+                y: 1_000,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                time_ms: TIME_MIN_MS - 1,
+                ..right
+            },
+            Some(Refusal::TimeTooEarly),
+        ),
+        (
+            FixRow {
+                object: 8,
+                time_ms: TIME_MIN_MS,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                time_ms: time_max_ms + 1,
+                ..right
+            },
+            Some(Refusal::TimeTooLate),
+        ),
+        (
+            FixRow {
+                object: 9,
+                time_ms: time_max_ms,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                speed_mm_s: Refusal::POISON_SPEED,
+                ..right
+            },
+            Some(Refusal::Speed),
+        ),
+        (
+            FixRow {
+                object: 10,
+                speed_mm_s: Refusal::POISON_SPEED - 1,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                heading_cdeg: 36_000,
+                ..right
+            },
+            Some(Refusal::Heading),
+        ),
+        (
+            FixRow {
+                heading_cdeg: Refusal::POISON_HEADING,
+                ..right
+            },
+            Some(Refusal::Heading),
+        ),
+        (
+            FixRow {
+                object: 11,
+                heading_cdeg: 35_999,
+                ..right
+            },
+            None,
+        ),
+        (
+            FixRow {
+                altitude_mm: Refusal::POISON_ALTITUDE,
+                ..right
+            },
+            Some(Refusal::Altitude),
+        ),
+        (
+            FixRow {
+                object: 12,
+                altitude_mm: i32::MIN + 2,
+                ..right
+            },
+            None,
+        ),
+    ]
+}
+
+/// Every reason, told by row, while the rows around it are applied.
+pub fn every_reason_is_told_by_row(make: Make) {
+    let mut trial = Trial::planar(make);
+    let cases = faulty_rows(trial.time_max_ms);
+    let rows: Vec<FixRow> = cases.iter().map(|(row, _)| *row).collect();
+    let outcome = trial.send_one(fixes(&rows));
+    let expected: Vec<(u32, Refusal)> = (0..)
+        .zip(&cases)
+        .filter_map(|(row, (_, refusal))| refusal.map(|refusal| (row, refusal)))
+        .collect();
+    assert_eq!(outcome.refused, expected);
+    assert_eq!(outcome.applied, 8);
+    assert_eq!(trial.model().records().len(), 8);
+    trial.export();
+}
+
+/// A row with several faults names the one with the lowest number.
+pub fn the_first_fault_is_named(make: Make) {
+    let mut trial = Trial::planar(make);
+    let mut row = fix(u64::MAX, i64::MIN / 2, i32::MIN, -5);
+    row.speed_mm_s = Refusal::POISON_SPEED;
+    row.heading_cdeg = Refusal::POISON_HEADING;
+    row.altitude_mm = Refusal::POISON_ALTITUDE;
+    let mut rows = vec![row];
+    row.object = 1;
+    rows.push(row);
+    row.x = 5;
+    rows.push(row);
+    row.y = 5;
+    rows.push(row);
+    row.time_ms = i64::MAX;
+    rows.push(row);
+    row.time_ms = START_MS;
+    rows.push(row);
+    row.speed_mm_s = 0;
+    rows.push(row);
+    row.heading_cdeg = 0;
+    rows.push(row);
+    let refused = trial.send_one(fixes(&rows)).refused;
+    let reasons: Vec<Refusal> = refused.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!(reasons, Refusal::ALL[..8]);
+}
+
+/// The reasons of a row that is refused do not depend on the request around it.
+pub fn a_whole_batch_may_be_refused(make: Make) {
+    let mut trial = Trial::planar(make);
+    let rows = vec![fix(1, 0, -1, 0); 300];
+    let outcomes = trial.send(vec![fixes(&rows), fixes(&[fix(2, 0, 1, 1)]), fixes(&rows)]);
+    assert_eq!(outcomes[0].refused.len(), 300);
+    assert_eq!(outcomes[0].refused, outcomes[2].refused);
+    assert_eq!(outcomes[1].applied, 1);
+    assert_eq!(trial.ids(QueryKind::Get(vec![1, 2])), [2]);
+}
+
+/// Refused rows do not move an event clock; late ones and superseded ones do.
+pub fn refused_rows_do_not_move_the_clock(make: Make) {
+    let mut trial = Trial::planar(make);
+    trial.send_one(fixes(&[fix(1, 100, 1, 1)]));
+    trial.send_one(fixes(&[fix(1, 900, -1, 1)]));
+    assert_eq!(trial.model().clock_ms(), START_MS + 100);
+    let removed = vec![fixes(&[fix(1, 500, 1, 1)]), Request::Remove(vec![1])];
+    trial.send(removed);
+    assert_eq!(trial.model().clock_ms(), START_MS + 500);
+}
+
+/// A fleet that starts a cycle at its limit refuses new objects in it and serves the known ones.
+pub fn the_object_limit_holds_for_a_cycle(make: Make) {
+    let options = EngineOptions {
+        objects_max: 3,
+        ..EngineOptions::new(plane())
+    };
+    let mut trial = Trial::new(make, options, "object limit");
+    let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 0, 1, 1)]));
+    assert_eq!(outcome.applied, 2);
+    // Started below the limit: the cycle may pass it.
+    let outcome = trial.send_one(fixes(&[fix(3, 0, 1, 1), fix(4, 0, 1, 1), fix(5, 0, 1, 1)]));
+    assert_eq!(outcome.applied, 3);
+    let outcomes = trial.send(vec![
+        fixes(&[fix(6, 500, 1, 1), fix(1, 10, 2, 2), fix(6, 0, -1, 1)]),
+        Request::Remove(vec![1, 2, 6]),
+        fixes(&[fix(1, 20, 3, 3), fix(7, 20, 3, 3), fix(5, 20, 3, 3)]),
+    ]);
+    let limit = Refusal::ObjectLimit;
+    assert_eq!(
+        outcomes[0].refused,
+        [(0, limit), (2, Refusal::OutsideSpace)]
+    );
+    assert_eq!((outcomes[1].removed, outcomes[1].missing), (2, 1));
+    assert_eq!(outcomes[2].refused, [(0, limit), (1, limit)]);
+    assert_eq!(outcomes[2].applied, 1);
+    // The time of a row that only the limit refused counts for the clock.
+    assert_eq!(trial.model().clock_ms(), START_MS + 500);
+    let outcome = trial.send_one(fixes(&[fix(8, 0, 1, 1)]));
+    assert_eq!(outcome.refused, [(0, limit)]);
+    trial.send_one(Request::Remove(vec![3]));
+    assert_eq!(trial.send_one(fixes(&[fix(8, 0, 1, 1)])).applied, 1);
+    let outcomes = trial.send(vec![Request::Clear, fixes(&[fix(8, 0, 1, 1)])]);
+    assert_eq!(outcomes[1].refused, [(0, limit)]);
+}
+
+/// A limit of zero objects holds nothing, and nothing breaks.
+pub fn a_fleet_without_room(make: Make) {
+    let options = EngineOptions {
+        objects_max: 0,
+        ..EngineOptions::new(plane())
+    };
+    let mut trial = Trial::new(make, options, "no room");
+    let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(1, 1, 1, 1)]));
+    assert_eq!(
+        outcome.refused,
+        [(0, Refusal::ObjectLimit), (1, Refusal::ObjectLimit)]
+    );
+    assert_eq!(trial.export().rows(), 0);
+}
+
+/// A block does what its rows do, with and without optional columns, among other requests.
+pub fn blocks_equal_their_rows(make: Make) {
+    let plain: Vec<FixRow> = (0..500)
+        .map(|at| fix(at % 90, at as i64, at as i32, 7))
+        .collect();
+    let cases = faulty_rows(START_MS + 1_000_000);
+    // The header of a block states its box: rows of any value are fine as long as it holds.
+    let faulty: Vec<FixRow> = cases
+        .iter()
+        .map(|(row, _)| *row)
+        .filter(|row| row.time_ms > TIME_MIN_MS)
+        .collect();
+    let outcomes = [false, true].map(|as_block| {
+        let mut trial = Trial::planar(make);
+        trial.time_max_ms = START_MS + 1_000_000;
+        let space = trial.space();
+        let request = |rows: &[FixRow]| {
+            if as_block {
+                block(&space, rows)
+            } else {
+                fixes(rows)
+            }
+        };
+        let requests = vec![
+            request(&plain),
+            Request::Remove(vec![3]),
+            request(&faulty),
+            request(&[]),
+            fixes(&plain[..9]),
+        ];
+        let outcomes = trial.send(requests);
+        (outcomes, trial.export())
+    });
+    assert_eq!(outcomes[0].0, outcomes[1].0);
+    assert_eq!(outcomes[0].1.rows(), outcomes[1].1.rows());
+}
+
+/// A block that lies about its box is dropped whole, and its neighbours are not disturbed.
+pub fn a_lying_block_is_dropped_whole(make: Make) {
+    let mut trial = Trial::planar(make);
+    let space = trial.space();
+    let rows = [fix(1, 900, 5, 5), fix(2, 0, 6, 5)];
+    let outcomes = trial.send(vec![
+        fixes(&[fix(3, 0, 1, 1)]),
+        lying_block(&space, &rows),
+        block(&space, &[fix(4, 0, 1, 1)]),
+    ]);
+    assert!(outcomes[1].block_error.is_some());
+    let rest = RequestOutcome {
+        block_error: None,
+        ..outcomes[1].clone()
+    };
+    assert_eq!(rest, RequestOutcome::default());
+    assert_eq!((outcomes[0].applied, outcomes[2].applied), (1, 1));
+    assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [3, 4]);
+    assert_eq!(trial.model().clock_ms(), START_MS);
+    // The same cycle again, the lying block alone: nothing at all happens.
+    let outcome = trial.send_one(lying_block(&space, &rows));
+    assert!(outcome.block_error.is_some());
+    assert_eq!(trial.ask(&query(QueryKind::Get(vec![1]))).total, 0);
+}
+
+/// Requests without rows are requests: they have their outcome in their place.
+pub fn empty_requests_keep_their_place(make: Make) {
+    let mut trial = Trial::planar(make);
+    let space = trial.space();
+    assert_eq!(trial.send(Vec::new()), []);
+    let outcomes = trial.send(vec![
+        fixes(&[]),
+        Request::Remove(Vec::new()),
+        block(&space, &[]),
+        fixes(&[fix(1, 0, -1, 1), fix(1, 0, 1, 1)]),
+        fixes(&[]),
+        Request::Clear,
+        Request::Remove(Vec::new()),
+        Request::Clear,
+        fixes(&[fix(1, 0, 1, -1)]),
+        fixes(&[]),
+    ]);
+    assert_eq!(outcomes.len(), 10);
+    assert_eq!(outcomes[3].refused, [(0, Refusal::OutsideSpace)]);
+    assert_eq!(outcomes[3].superseded, 1);
+    assert_eq!((outcomes[5].removed, outcomes[7].removed), (1, 0));
+    assert_eq!(outcomes[8].refused, [(0, Refusal::OutsideSpace)]);
+    let empty = RequestOutcome::default();
+    for place in [0, 1, 2, 4, 6, 9] {
+        assert_eq!(outcomes[place], empty, "request {place}");
+    }
+}

@@ -1,0 +1,200 @@
+//! Does a state survive the way out and in again, and is a wrong one refused?
+//!
+//! What goes on after an import must be what would have gone on before it: records, epoch and
+//! clock. A refused import leaves an empty engine that works.
+
+use shoal_codec::FixColumns;
+
+use crate::backend::{Clock, EngineOptions};
+use crate::conformance::rows::{START_MS, columns, fix, fixes};
+use crate::conformance::trial::{Make, Trial, plane};
+use crate::cycle::{Refusal, Request, Snapshot};
+use crate::error::EngineError;
+use crate::limits::SNAPSHOT_BATCH_ROWS;
+use crate::query::QueryKind;
+
+/// Nothing out, nothing in.
+pub fn an_empty_state_moves(make: Make) {
+    let mut trial = Trial::planar(make);
+    assert_eq!(trial.export().rows(), 0);
+    trial.migrate(EngineOptions::new(plane()));
+    assert_eq!(trial.send_one(fixes(&[fix(1, 0, 1, 1)])).applied, 1);
+    assert_eq!(trial.export().epoch, 1);
+}
+
+/// Records with every attribute, the epoch and the clock come along; the term does not.
+pub fn a_state_moves_whole(make: Make) {
+    let options = EngineOptions {
+        term: 1,
+        ..EngineOptions::new(plane())
+    };
+    let mut trial = Trial::new(make, options.clone(), "moves");
+    let mut row = fix(4, 400, 4, 4);
+    row.speed_mm_s = 0;
+    row.heading_cdeg = 35_999;
+    row.altitude_mm = -5;
+    row.state = u32::MAX;
+    trial.send_one(fixes(&[
+        fix(9, 100, 1, 1),
+        fix(u64::MAX - 1, 300, 1_000, 1_000),
+        row,
+    ]));
+    trial.send_one(Request::Remove(vec![9]));
+    assert_eq!(trial.export().term, 1);
+    trial.migrate(EngineOptions { term: 2, ..options });
+    assert_eq!(trial.export().term, 2);
+    assert_eq!(trial.model().clock_ms(), START_MS + 400);
+    assert_eq!(trial.send_one(fixes(&[fix(4, 399, 9, 9)])).late, 1);
+    assert_eq!(trial.send_one(fixes(&[row])).duplicate, 1);
+    assert_eq!(trial.export().epoch, 4);
+    assert_eq!(
+        trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 5 }),
+        [4, u64::MAX - 1]
+    );
+}
+
+/// More rows than one batch holds, at both sides of its length.
+pub fn batches_are_cut_at_their_length(make: Make) {
+    for rows in [
+        SNAPSHOT_BATCH_ROWS - 1,
+        SNAPSHOT_BATCH_ROWS,
+        SNAPSHOT_BATCH_ROWS + 1,
+    ] {
+        let mut trial = Trial::planar(make);
+        let place = |id: usize| fix(id as u64 * 3, 0, (id % 1_000) as i32, (id / 1_000) as i32);
+        let all: Vec<_> = (0..rows).map(place).collect();
+        trial.send_one(fixes(&all));
+        let snapshot = trial.export();
+        let batches: Vec<usize> = snapshot.batches.iter().map(FixColumns::len).collect();
+        assert_eq!(batches.iter().sum::<usize>(), rows);
+        let whole = batches[..batches.len() - 1]
+            .iter()
+            .all(|rows| *rows == SNAPSHOT_BATCH_ROWS);
+        assert!(whole, "{batches:?}");
+        trial.migrate(EngineOptions::new(plane()));
+    }
+}
+
+/// An import runs no cycle: what a shorter TTL or the clock would remove goes in the next one.
+pub fn an_import_expires_nothing_by_itself(make: Make) {
+    let options = EngineOptions::new(plane());
+    for clock in [Clock::Event, Clock::System] {
+        let mut trial = Trial::new(make, options.clone(), "import");
+        trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 5_000, 2, 2)]));
+        let ttl_ms = Some(1_000);
+        trial.migrate(EngineOptions {
+            ttl_ms,
+            clock,
+            ..options.clone()
+        });
+        assert_eq!(trial.backend().objects(), 2);
+        trial.system_ms = START_MS;
+        trial.submit(Vec::new(), Vec::new());
+        let output = trial.wait(0);
+        assert_eq!((output.expired, output.objects), (1, 1));
+        assert_eq!(output.clock_ms, START_MS + 5_000);
+    }
+}
+
+/// A snapshot's clock may be ahead of its rows, and rows may be ahead of the clock.
+pub fn the_clock_of_a_snapshot_is_taken_as_it_is(make: Make) {
+    for clock_ms in [0, START_MS, START_MS + 10_000] {
+        let mut backend = make(EngineOptions::new(plane()));
+        let batches = vec![columns(&[fix(1, 5_000, 1, 1)])];
+        let snapshot = Snapshot {
+            term: 5,
+            epoch: 77,
+            clock_ms,
+            batches,
+        };
+        backend.import(snapshot).expect("the snapshot is right");
+        let exported = backend.export().expect("it exports");
+        assert_eq!(
+            (exported.epoch, exported.clock_ms, exported.term),
+            (77, clock_ms, 0)
+        );
+        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        assert_eq!(
+            (output.epoch, output.clock_ms, output.objects),
+            (78, clock_ms, 1)
+        );
+    }
+}
+
+/// As many objects as the limit allows come in, one more does not.
+pub fn an_import_obeys_the_object_limit(make: Make) {
+    let options = EngineOptions {
+        objects_max: 2,
+        ..EngineOptions::new(plane())
+    };
+    let batch = columns(&[fix(1, 0, 1, 1), fix(2, 0, 1, 1)]);
+    let snapshot = |batch: &FixColumns| Snapshot {
+        epoch: 3,
+        clock_ms: START_MS,
+        batches: vec![batch.clone()],
+        ..Snapshot::default()
+    };
+    let mut backend = make(options.clone());
+    backend.import(snapshot(&batch)).expect("two fit");
+    assert_eq!(backend.objects(), 2);
+    let mut more = batch;
+    more.push_row(fix(3, 0, 1, 1));
+    let error = make(options)
+        .import(snapshot(&more))
+        .expect_err("three do not");
+    assert!(
+        matches!(
+            error,
+            EngineError::Limit {
+                value: 3,
+                limit: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+/// Unequal columns, repeated or unordered objects, refused rows, a backend that has run.
+pub fn wrong_snapshots_are_refused(make: Make) {
+    let right = columns(&[fix(1, 0, 1, 1), fix(2, 0, 2, 2)]);
+    let mut unequal = right.clone();
+    unequal.x.pop();
+    let outside = columns(&[fix(1, 0, 1, 1), fix(2, 0, 1_001, 2)]);
+    let mut poisoned = fix(1, 0, 1, 1);
+    poisoned.speed_mm_s = Refusal::POISON_SPEED;
+    let wrong = [
+        vec![unequal],
+        vec![outside],
+        vec![columns(&[poisoned])],
+        vec![columns(&[fix(u64::MAX, 0, 1, 1)])],
+        vec![columns(&[fix(1, 0, 1, 1), fix(1, 0, 1, 1)])],
+        vec![columns(&[fix(2, 0, 1, 1), fix(1, 0, 1, 1)])],
+        vec![right.clone(), columns(&[fix(2, 0, 1, 1)])],
+    ];
+    for (number, batches) in wrong.into_iter().enumerate() {
+        let mut backend = make(EngineOptions::new(plane()));
+        let snapshot = Snapshot {
+            epoch: 9,
+            clock_ms: START_MS,
+            batches,
+            ..Snapshot::default()
+        };
+        let error = backend.import(snapshot).expect_err("it is wrong");
+        assert!(
+            matches!(error, EngineError::Snapshot(_)),
+            "snapshot {number}: {error}"
+        );
+        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        assert_eq!((output.epoch, output.objects), (1, 0), "snapshot {number}");
+        let snapshot = Snapshot {
+            batches: vec![right.clone()],
+            ..Snapshot::default()
+        };
+        let error = backend.import(snapshot).expect_err("a cycle has run");
+        assert!(
+            matches!(error, EngineError::Snapshot(_)),
+            "snapshot {number}: {error}"
+        );
+    }
+}

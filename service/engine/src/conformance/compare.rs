@@ -1,0 +1,162 @@
+//! Where do two outputs first differ?
+//!
+//! Everything is compared exactly, in the order in which a person would look: numbers of the cycle,
+//! outcomes by request, answers by query, then row by row. Says it in one line.
+
+use std::fmt::Debug;
+
+use shoal_codec::FixRow;
+
+use crate::cycle::{CycleOutput, RequestOutcome, Snapshot};
+use crate::query::Answer;
+
+/// The first difference between two outputs; `None` when they are equal.
+#[must_use]
+pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<String> {
+    cycle_difference(expected, actual)
+        .or_else(|| {
+            let pairs = expected.requests.iter().zip(&actual.requests).enumerate();
+            pairs.into_iter().find_map(|(request, (expected, actual))| {
+                let difference = outcome_difference(expected, actual)?;
+                Some(format!("request {request}: {difference}"))
+            })
+        })
+        .or_else(|| {
+            let pairs = expected
+                .answers
+                .iter()
+                .zip(actual.answers.iter())
+                .enumerate();
+            pairs.into_iter().find_map(|(query, (expected, actual))| {
+                let difference = answer_difference(&expected, &actual)?;
+                Some(format!("query {query}: {difference}"))
+            })
+        })
+}
+
+/// The first difference between two snapshots but for their terms, as rows: which optional columns
+/// a batch has is free.
+pub(super) fn snapshot_difference(expected: &Snapshot, actual: &Snapshot) -> Option<String> {
+    let rows = |snapshot: &Snapshot| -> Vec<FixRow> {
+        let batches = snapshot.batches.iter();
+        batches
+            .flat_map(|batch| (0..batch.len()).map(|row| batch.row(row)))
+            .collect()
+    };
+    let lengths = |snapshot: &Snapshot| {
+        snapshot
+            .batches
+            .iter()
+            .map(|batch| batch.len())
+            .collect::<Vec<_>>()
+    };
+    values("epoch", &expected.epoch, &actual.epoch)
+        .or_else(|| values("clock_ms", &expected.clock_ms, &actual.clock_ms))
+        .or_else(|| values("rows of the batches", &lengths(expected), &lengths(actual)))
+        .or_else(|| lists("row", &rows(expected), &rows(actual)))
+}
+
+fn cycle_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<String> {
+    values("epoch", &expected.epoch, &actual.epoch)
+        .or_else(|| values("clock_ms", &expected.clock_ms, &actual.clock_ms))
+        .or_else(|| values("expired", &expected.expired, &actual.expired))
+        .or_else(|| values("objects", &expected.objects, &actual.objects))
+        .or_else(|| values("answer_epoch", &expected.answer_epoch, &actual.answer_epoch))
+        .or_else(|| {
+            values(
+                "answer_clock_ms",
+                &expected.answer_clock_ms,
+                &actual.answer_clock_ms,
+            )
+        })
+        .or_else(|| values("outcomes", &expected.requests.len(), &actual.requests.len()))
+        .or_else(|| values("answers", &expected.answers.len(), &actual.answers.len()))
+}
+
+fn outcome_difference(expected: &RequestOutcome, actual: &RequestOutcome) -> Option<String> {
+    lists("refused row", &expected.refused, &actual.refused).or_else(|| {
+        let rest = |outcome: &RequestOutcome| RequestOutcome {
+            refused: Vec::new(),
+            ..outcome.clone()
+        };
+        values("outcome", &rest(expected), &rest(actual))
+    })
+}
+
+fn answer_difference(expected: &Answer<'_>, actual: &Answer<'_>) -> Option<String> {
+    values("total", &expected.total, &actual.total)
+        .or_else(|| values("truncated", &expected.truncated, &actual.truncated))
+        .or_else(|| lists("object", expected.objects, actual.objects))
+        .or_else(|| lists("rank", expected.ranks, actual.ranks))
+        .or_else(|| lists("fix", expected.fixes, actual.fixes))
+}
+
+fn values<T: PartialEq + Debug>(what: &str, expected: &T, actual: &T) -> Option<String> {
+    (expected != actual).then(|| format!("{what} is {actual:?}, the model has {expected:?}"))
+}
+
+fn lists<T: PartialEq + Debug>(what: &str, expected: &[T], actual: &[T]) -> Option<String> {
+    let at = expected
+        .iter()
+        .zip(actual)
+        .position(|(expected, actual)| expected != actual);
+    match at {
+        Some(at) => values(&format!("{what} {at}"), &expected[at], &actual[at]),
+        None if expected.len() == actual.len() => None,
+        None => {
+            let at = expected.len().min(actual.len());
+            let (expected, actual) = (expected.get(at), actual.get(at));
+            Some(format!(
+                "{what} {at} is {actual:?}, the model has {expected:?}"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::{AnswerHead, AnswerPage, AnswerSet};
+
+    fn output(objects: Vec<u64>, refused: Vec<(u32, crate::Refusal)>) -> CycleOutput {
+        let heads = vec![AnswerHead {
+            objects: (0, objects.len()),
+            ..AnswerHead::default()
+        }];
+        let page = AnswerPage {
+            heads,
+            objects,
+            ..AnswerPage::default()
+        };
+        CycleOutput {
+            requests: vec![RequestOutcome {
+                refused,
+                ..RequestOutcome::default()
+            }],
+            answers: AnswerSet::new(vec![page], vec![(0, 0)]),
+            ..CycleOutput::default()
+        }
+    }
+
+    #[test]
+    fn the_first_difference_is_told() {
+        let refused = vec![(3, crate::Refusal::Speed)];
+        let expected = output(vec![1, 2], refused.clone());
+        assert_eq!(first_difference(&expected, &expected.clone()), None);
+        let difference = |actual: &CycleOutput| first_difference(&expected, actual).unwrap();
+        let told = difference(&output(vec![1, 2, 5], refused.clone()));
+        assert!(told.contains("query 0: object 2 is Some(5)"), "{told}");
+        let told = difference(&output(vec![1, 4], refused));
+        assert!(
+            told.contains("query 0: object 1 is 4, the model has 2"),
+            "{told}"
+        );
+        let told = difference(&output(vec![1, 2], Vec::new()));
+        assert!(told.contains("request 0: refused row 0 is None"), "{told}");
+        let told = difference(&CycleOutput {
+            epoch: 9,
+            ..expected.clone()
+        });
+        assert!(told.contains("epoch is 9"), "{told}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Does a backend give the model's answers over hundreds of thousands of random operations?
+//!
+//! A row, a removal, a clear and a question are one operation each. Every output is compared
+//! exactly; cycles overlap, states are exported and move to fresh engines on the way.
+
+use super::generate::Generator;
+use super::rows::START_MS;
+use super::trial::{Make, Trial};
+use crate::backend::{Clock, EngineOptions};
+use crate::space::Space;
+
+/// Operations of one seed: the environment's `SHOAL_CONFORMANCE_OPERATIONS`, else 200,000.
+#[must_use]
+pub fn operations_per_seed() -> u64 {
+    let set = std::env::var("SHOAL_CONFORMANCE_OPERATIONS").ok();
+    set.and_then(|text| text.replace('_', "").parse().ok())
+        .unwrap_or(200_000)
+}
+
+/// Runs so many random operations on a thousand ids and compares every output with the model.
+///
+/// Even seeds are geographic, odd ones planar; clock, TTL and object limit vary with the seed.
+pub fn random_operations(make: Make, seed: u64, operations: u64) {
+    let space = match seed % 4 {
+        1 => Space::planar(100_000.0, 60_000.0, 0.01).expect("the plane exists"),
+        3 => Space::planar(30.0, 20.0, 1.0).expect("the plane exists"),
+        _ => Space::geographic(),
+    };
+    let options = EngineOptions {
+        clock: if seed % 3 == 2 {
+            Clock::System
+        } else {
+            Clock::Event
+        },
+        ttl_ms: (seed % 5 > 1).then_some(40_000),
+        objects_max: if seed % 5 == 4 { 500 } else { 1 << 20 },
+        term: seed,
+        ..EngineOptions::new(space)
+    };
+    let mut trial = Trial::new(make, options.clone(), &format!("seed {seed}"));
+    let mut generator = Generator::new(seed, space, 1_000, START_MS);
+    let mut done = 0;
+    while done < operations {
+        let random = &mut generator.random;
+        if random.once_in(40) {
+            generator.next_phase();
+        }
+        let random = &mut generator.random;
+        generator.now_ms += *random.pick(&[0, 1, 500, 5_000]);
+        let step_back_ms = *random.pick(&[0, 0, 0, 10_000]);
+        trial.system_ms = generator.now_ms - step_back_ms;
+        trial.time_max_ms = generator.now_ms + 60_000;
+        let requests = generator.random.below(6);
+        let queries = generator.random.below(8);
+        done += 1 + submit(&mut trial, &mut generator, requests, 60, queries);
+        settle(&mut trial, &mut generator, &options);
+    }
+    finish(&mut trial);
+}
+
+/// Runs cycles of a hundred thousand objects and more, that gather, spread, vanish and come back.
+pub fn many_objects(make: Make, seed: u64, operations: u64) {
+    let space = if seed.is_multiple_of(2) {
+        Space::geographic()
+    } else {
+        Space::planar(200_000.0, 200_000.0, 0.01).expect("the plane exists")
+    };
+    let ttl_ms = (seed % 3 == 2).then_some(60_000);
+    let options = EngineOptions {
+        ttl_ms,
+        term: seed,
+        ..EngineOptions::new(space)
+    };
+    let mut trial = Trial::new(make, options.clone(), &format!("many objects, seed {seed}"));
+    let mut generator = Generator::new(seed, space, 250_000, START_MS);
+    let mut done = 0;
+    while done < operations.max(400_000) {
+        generator.next_phase();
+        generator.now_ms += 10_000;
+        trial.system_ms = generator.now_ms;
+        trial.time_max_ms = generator.now_ms + 60_000;
+        done += submit(&mut trial, &mut generator, 8, 20_000, 24);
+        settle(&mut trial, &mut generator, &options);
+    }
+    finish(&mut trial);
+}
+
+/// Submits one random cycle; returns its operations.
+fn submit(
+    trial: &mut Trial,
+    generator: &mut Generator,
+    requests: u64,
+    rows_max: u64,
+    queries: u64,
+) -> u64 {
+    let mut operations = queries;
+    let mut changes = Vec::new();
+    for _ in 0..requests {
+        let (request, count) = generator.request(trial.model(), rows_max);
+        operations += count;
+        changes.push(request);
+    }
+    let asked = (0..queries)
+        .map(|_| generator.query(trial.model()))
+        .collect();
+    trial.submit(changes, asked);
+    operations
+}
+
+/// Leaves the cycle flying or waits, in any order; at times exports or moves.
+fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions) {
+    let random = &mut generator.random;
+    if trial.in_flight() < 2 && random.once_in(2) {
+        return;
+    }
+    while trial.in_flight() > 0 {
+        let place = random.below(trial.in_flight() as u64) as usize;
+        trial.wait(place);
+        if random.once_in(3) {
+            break;
+        }
+    }
+    if random.once_in(50) {
+        trial.export();
+    }
+    if trial.in_flight() == 0 && random.once_in(100) {
+        trial.migrate(options.clone());
+    }
+}
+
+fn finish(trial: &mut Trial) {
+    while trial.in_flight() > 0 {
+        trial.wait(0);
+    }
+    trial.export();
+}

@@ -1,0 +1,12 @@
+//! Does the CPU backend keep the contract? The whole suite.
+
+#![cfg(feature = "cpu")]
+
+use shoal_engine::cpu::CpuBackend;
+use shoal_engine::{Backend, EngineOptions};
+
+fn cpu(options: EngineOptions) -> Box<dyn Backend> {
+    Box::new(CpuBackend::new(options))
+}
+
+shoal_engine::conformance_suite!(cpu);
