@@ -108,12 +108,15 @@ pub trait Backend: Send {
     fn export(&mut self) -> Result<Snapshot, EngineError>;
 
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the
-    /// snapshot's. The term stays this engine's own.
+    /// snapshot's. The term stays this engine's own. No cycle is run: what is too old or beyond
+    /// `objects_max` stays until the next one, so that every state that can be exported can be
+    /// imported under the same options.
     ///
     /// # Errors
     /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
-    /// objects are not ascending over all batches or a row would be refused; [`EngineError::Limit`]
-    /// above `objects_max`.
+    /// objects are not ascending over all batches or a row would be refused;
+    /// [`EngineError::Limit`] for more objects than a fleet can reach, which is `objects_max` plus
+    /// [`crate::limits::CYCLE_FIXES_MAX`].
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire; a cycle at or after it should be run

@@ -47,7 +47,8 @@ macro_rules! conformance_cases {
             empty_requests_keep_their_place);
         $crate::conformance_tests!($make, snapshots: an_empty_state_moves, a_state_moves_whole,
             batches_are_cut_at_their_length, an_import_expires_nothing_by_itself,
-            the_clock_of_a_snapshot_is_taken_as_it_is, an_import_obeys_the_object_limit,
+            the_clock_of_a_snapshot_is_taken_as_it_is, a_state_beyond_the_object_limit_moves,
+            impossible_numbers_of_objects_are_refused,
             wrong_snapshots_are_refused);
     };
 }

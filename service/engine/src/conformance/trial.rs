@@ -257,8 +257,9 @@ impl Trial {
             requests,
             queries,
         };
-        let refused = self.backend.submit(input).map(|_| ());
-        let error = refused.expect_err("the cycle must be refused");
+        let Err(error) = self.backend.submit(input) else {
+            panic!("{}: the cycle was taken, it must be refused", self.label);
+        };
         self.check_state();
         self.export();
         error
