@@ -59,7 +59,8 @@ impl Calendar {
                 };
                 objects as usize
             ],
-            bucket: start_ms.div_euclid(width_ms),
+            // The one before the start: events go into lists until the first is taken.
+            bucket: start_ms.div_euclid(width_ms) - 1,
             open: Vec::new(),
             pending: 0,
         }

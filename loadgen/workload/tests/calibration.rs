@@ -175,3 +175,84 @@ fn gauss_meets_the_published_intervals_and_speeds() {
         );
     }
 }
+
+#[test]
+fn hub_updates_as_often_as_published() {
+    // 100,000 objects, UI = 60 min and 600 min make about 1 M updates; a tenth of them here.
+    let params = Params {
+        objects: 10_000,
+        seed: SEED,
+        ..Params::default()
+    };
+    let mut workload = open("hub", &params).expect("the parameters are legal");
+    let end_ms = START_MS + 600 * 60_000;
+    let mut fixes: Vec<Fix> = Vec::new();
+    while fixes.last().is_none_or(|fix| fix.time_ms < end_ms) {
+        workload.fill(10_000, &mut fixes);
+    }
+    // The first report of each object is its insertion.
+    let updates = fixes[10_000..]
+        .iter()
+        .filter(|fix| fix.time_ms < end_ms)
+        .count();
+    println!("hub: {updates} updates of 10,000 objects in 600 minutes, seed {SEED}");
+    assert!(
+        updates.abs_diff(100_000) < 6_000,
+        "{updates} updates, seed {SEED}"
+    );
+
+    let mut groups = [0_u32; 3];
+    let mut fastest_m_s = vec![0.0_f64; 10_000];
+    for fix in &fixes {
+        let speed_m_s = fix.speed_m_s.expect("hub knows speeds");
+        let fastest = &mut fastest_m_s[fix.object as usize];
+        *fastest = fastest.max(speed_m_s);
+    }
+    for speed_m_s in fastest_m_s {
+        assert!(speed_m_s <= 50.0, "{speed_m_s}");
+        groups[usize::from(speed_m_s > 12.5) + usize::from(speed_m_s > 25.0)] += 1;
+    }
+    // Reports fall on ramps, so a few vehicles were never seen above the speed of the group below.
+    assert!(
+        groups.iter().all(|count| count.abs_diff(3_333) < 600),
+        "{groups:?}, seed {SEED}"
+    );
+}
+
+#[test]
+fn network_objects_report_at_each_crossing_and_keep_their_speed() {
+    let params = Params {
+        objects: 500,
+        seed: SEED,
+        ..Params::default()
+    };
+    let mut workload = open("network", &params).expect("the parameters are legal");
+    let mut last: Vec<Option<Fix>> = vec![None; 500];
+    let mut fixes = Vec::new();
+    workload.fill(20_000, &mut fixes);
+    let mut classes = [0_u32; 10];
+    for fix in &fixes {
+        let before = last[fix.object as usize].replace(*fix);
+        let Some(before) = before else { continue };
+        assert_leads_to(&before, fix);
+        if before.time_ms < START_MS + params.step_ms {
+            continue;
+        }
+        // V (k + 1) / S, but for the rounding of times to milliseconds.
+        let class = fix.speed_m_s.expect("network knows speeds") / 10.0;
+        assert!(
+            (class - class.round()).abs() < 0.02 && class > 0.9 && class < 10.1,
+            "{fix:?}"
+        );
+        classes[class.round() as usize - 1] += 1;
+        let held = before.speed_m_s.expect("network knows speeds") / 10.0;
+        assert!(
+            (class - held).abs() < 0.04,
+            "{before:?} {fix:?}, seed {SEED}"
+        );
+    }
+    assert!(
+        classes.is_sorted(),
+        "the faster, the more crossings: {classes:?}, seed {SEED}"
+    );
+}
