@@ -66,6 +66,18 @@ pub const NETWORK_NODES_MAX: usize = 20_000_000;
 /// Most edges of a road network read from files.
 pub const NETWORK_EDGES_MAX: usize = 50_000_000;
 
+/// Longest delay or absence of a mix: a day.
+pub const MIX_DELAY_MS_MAX: i64 = 86_400_000;
+
+/// Most fixes that a mix holds back in each of its two lines, 64 bytes each; beyond, the oldest goes.
+pub const MIX_HELD_MAX: usize = 1 << 20;
+
+/// Most objects that a mix has removed at a time; beyond, none is removed.
+pub const MIX_ABSENT_MAX: usize = 1 << 20;
+
+/// Rows that a mix takes from its workload at a time.
+pub const MIX_BATCH_ROWS: usize = 1_024;
+
 // A phase is object * step / objects; the product must fit.
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.

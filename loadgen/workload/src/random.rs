@@ -20,6 +20,8 @@ pub(crate) enum Domain {
     Hotspots = 4,
     Places = 5,
     Groups = 6,
+    Mix = 7,
+    Kinds = 8,
 }
 
 /// The finaliser of splitmix64 (Stafford's variant 13): a bijection that spreads every bit.
