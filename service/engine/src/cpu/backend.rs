@@ -153,7 +153,7 @@ impl CpuBackend {
     }
 
     fn update(&mut self) {
-        let shards = &self.shards;
+        let (grid, shards) = (&self.grid, &self.shards);
         let size = shards
             .iter()
             .flat_map(|shard| &shard.operations)
@@ -161,7 +161,7 @@ impl CpuBackend {
             .sum();
         if size > 0 {
             parallel::for_each_mut(&mut self.bands, size, |number, band| {
-                band.update(shards, number);
+                band.update(grid, shards, number);
             });
         }
         if self.chosen.is_outgrown(self.objects(), &self.bands) {

@@ -1,22 +1,65 @@
-//! A band: the cells of some neighbouring rows of the grid, and the buckets that they overflow
-//! into.
+//! A band: the cells of some neighbouring rows of the grid, and what they overflow into.
 //!
 //! The unit of ownership of the update stage. The first buckets are the heads of its cells, in
-//! order. Objects in overflow buckets are found through a small index of their own, so a cell that
-//! holds the whole fleet costs an update no more than any other.
+//! order. A crowded cell is refined into nine smaller ones, again and again; at the last level
+//! objects in overflow buckets are found through an index, so that even a place that holds the
+//! whole fleet costs an update no more than any other.
 
 use super::bucket::{Bucket, NO_BUCKET};
+use super::grid::Grid;
 use super::index::Index;
+
+/// A refined cell has this many columns and rows.
+pub(super) const BLOCK_SIDE: u32 = 3;
+/// Buckets of a refined cell.
+const BLOCK: usize = (BLOCK_SIDE * BLOCK_SIDE) as usize;
+/// Overflow buckets behind a head before its cell is refined: 40 objects become nine cells of
+/// four. Refining sooner costs memory, later costs searches.
+const OVERFLOW_MAX: u16 = 3;
+/// Levels of refinement: a cell of 80 km, all that a city gets on a grid over the earth, comes down
+/// to 12 m.
+const DEPTH_MAX: u32 = 8;
 
 /// Buckets of one band.
 #[derive(Debug)]
 pub(super) struct Band {
-    /// Heads first, one per cell; then overflow buckets.
+    /// Heads first, one per cell; then overflow buckets and blocks.
     pub(super) buckets: Vec<Bucket>,
     cells: usize,
     free: Vec<u32>,
-    /// Slot to overflow bucket.
+    /// Slot to overflow bucket, for cells at the last level.
     spilled: Index,
+}
+
+/// The smallest cell at a position.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf {
+    pub(super) head: usize,
+    pub(super) depth: u32,
+}
+
+/// Where a position lies inside a cell, in 2^-32 of its sides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inside {
+    pub(super) x: u32,
+    pub(super) y: u32,
+}
+
+impl Inside {
+    /// The smaller cell of a block, and where the position lies in it.
+    #[inline(always)]
+    fn descend(self) -> (u32, Self) {
+        let (column, x) = split(self.x);
+        let (row, y) = split(self.y);
+        (row * BLOCK_SIDE + column, Self { x, y })
+    }
+}
+
+/// The part of a block's side that a fraction lies in, and the fraction of that part.
+#[inline(always)]
+pub(super) fn split(fraction: u32) -> (u32, u32) {
+    let scaled = u64::from(fraction) * u64::from(BLOCK_SIDE);
+    ((scaled >> 32) as u32, scaled as u32)
 }
 
 impl Band {
@@ -29,7 +72,7 @@ impl Band {
         }
     }
 
-    /// Overflow buckets in use.
+    /// Buckets in use beside the heads of the grid's own cells.
     pub(super) fn overflow(&self) -> usize {
         self.buckets.len() - self.cells - self.free.len()
     }
@@ -40,64 +83,94 @@ impl Band {
             + self.spilled.memory_bytes()
     }
 
-    /// Puts an object into a cell.
-    #[inline]
-    pub(super) fn insert(&mut self, cell: usize, slot: u32, x: i32, y: i32) {
-        if self.buckets[cell].is_full() {
-            self.spill(cell);
+    /// The smallest cell at a position of one of the grid's cells.
+    #[inline(always)]
+    pub(super) fn leaf(&self, grid: &Grid, cell: usize, x: i32, y: i32) -> Leaf {
+        match self.buckets[cell].block() {
+            None => Leaf {
+                head: cell,
+                depth: 0,
+            },
+            Some(_) => self.leaf_below(
+                Leaf {
+                    head: cell,
+                    depth: 0,
+                },
+                grid.inside(x, y),
+            ),
         }
-        self.buckets[cell].push(slot, x, y);
     }
 
-    /// Takes an object out of a cell; panics when it is not there, for then index and grid
-    /// disagree.
-    #[inline]
-    pub(super) fn delete(&mut self, cell: usize, slot: u32) {
-        let (bucket, at) = self.locate(cell, slot);
-        let (last_slot, last_x, last_y) = self.buckets[cell].pop();
-        if bucket != cell {
-            self.spilled.remove(scramble(slot), bucket as u32);
-            self.spilled.insert(scramble(last_slot), bucket as u32);
+    fn leaf_below(&self, mut leaf: Leaf, mut inside: Inside) -> Leaf {
+        while let Some(block) = self.buckets[leaf.head].block() {
+            let (part, deeper) = inside.descend();
+            leaf = Leaf {
+                head: (block + part) as usize,
+                depth: leaf.depth + 1,
+            };
+            inside = deeper;
         }
+        leaf
+    }
+
+    /// Puts an object into one of the grid's cells.
+    #[inline]
+    pub(super) fn insert(&mut self, grid: &Grid, cell: usize, slot: u32, x: i32, y: i32) {
+        let mut leaf = self.leaf(grid, cell, x, y);
+        if self.buckets[leaf.head].is_full() {
+            while self.buckets[leaf.head].overflow == OVERFLOW_MAX && leaf.depth < DEPTH_MAX {
+                self.refine(grid, leaf);
+                leaf = self.leaf(grid, cell, x, y);
+            }
+            if self.buckets[leaf.head].is_full() {
+                self.spill(leaf);
+            }
+        }
+        self.buckets[leaf.head].push(slot, x, y);
+    }
+
+    /// Takes an object out of the cell at its position; panics when it is not there, for then
+    /// records and grid disagree.
+    #[inline]
+    pub(super) fn delete(&mut self, grid: &Grid, cell: usize, slot: u32, x: i32, y: i32) {
+        let leaf = self.leaf(grid, cell, x, y);
+        let (bucket, at) = self.locate(leaf, slot);
+        let (last_slot, last_x, last_y) = self.buckets[leaf.head].pop();
         if last_slot != slot {
             let holed = &mut self.buckets[bucket];
             holed.slots[at] = last_slot;
             holed.x[at] = last_x;
             holed.y[at] = last_y;
+            if bucket != leaf.head && leaf.depth == DEPTH_MAX {
+                self.spilled.remove(scramble(slot), bucket as u32);
+                self.spilled.insert(scramble(last_slot), bucket as u32);
+            }
         }
-        let head = &self.buckets[cell];
+        let head = &self.buckets[leaf.head];
         if head.count == 0 && head.next != NO_BUCKET {
-            self.refill(cell);
+            self.refill(leaf);
         }
     }
 
-    /// Moves an object inside its cell.
     #[inline]
-    pub(super) fn relocate(&mut self, cell: usize, slot: u32, x: i32, y: i32) {
-        let (bucket, at) = self.locate(cell, slot);
-        self.buckets[bucket].x[at] = x;
-        self.buckets[bucket].y[at] = y;
-    }
-
-    #[inline]
-    fn locate(&self, cell: usize, slot: u32) -> (usize, usize) {
-        if let Some(at) = self.buckets[cell].position(slot) {
-            return (cell, at);
+    fn locate(&self, leaf: Leaf, slot: u32) -> (usize, usize) {
+        let mut bucket = leaf.head;
+        loop {
+            if let Some(at) = self.buckets[bucket].position(slot) {
+                return (bucket, at);
+            }
+            let next = match leaf.depth {
+                DEPTH_MAX => self.spilled.find(scramble(slot), |_| true),
+                _ => Some(self.buckets[bucket].next).filter(|next| *next != NO_BUCKET),
+            };
+            bucket = next.unwrap_or_else(|| panic!("slot {slot} is not in its cell")) as usize;
         }
-        let place = self
-            .spilled
-            .find(scramble(slot), |_| true)
-            .and_then(|bucket| {
-                let at = self.buckets[bucket as usize].position(slot)?;
-                Some((bucket as usize, at))
-            });
-        place.unwrap_or_else(|| panic!("slot {slot} is not in cell {cell} of its band"))
     }
 
     /// Moves a full head into an overflow bucket.
     #[cold]
-    fn spill(&mut self, cell: usize) {
-        let full = self.buckets[cell];
+    fn spill(&mut self, leaf: Leaf) {
+        let full = self.buckets[leaf.head];
         let spilled = if let Some(bucket) = self.free.pop() {
             self.buckets[bucket as usize] = full;
             bucket
@@ -106,24 +179,67 @@ impl Band {
             self.buckets.push(full);
             (self.buckets.len() - 1) as u32
         };
-        for slot in full.slots {
-            self.spilled.insert(scramble(slot), spilled);
+        if leaf.depth == DEPTH_MAX {
+            for slot in full.slots {
+                self.spilled.insert(scramble(slot), spilled);
+            }
         }
-        self.buckets[cell] = Bucket {
+        let overflow = (full.overflow + 1).min(OVERFLOW_MAX);
+        self.buckets[leaf.head] = Bucket {
             next: spilled,
+            overflow,
             ..Bucket::EMPTY
         };
     }
 
     /// Moves the first overflow bucket into an empty head.
     #[cold]
-    fn refill(&mut self, cell: usize) {
-        let bucket = self.buckets[cell].next;
-        self.buckets[cell] = self.buckets[bucket as usize];
-        for slot in self.buckets[cell].slots {
-            self.spilled.remove(scramble(slot), bucket);
+    fn refill(&mut self, leaf: Leaf) {
+        let bucket = self.buckets[leaf.head].next;
+        // An overflow bucket still knows how many were behind it when it was a head.
+        self.buckets[leaf.head] = self.buckets[bucket as usize];
+        if leaf.depth == DEPTH_MAX {
+            for slot in self.buckets[leaf.head].slots {
+                self.spilled.remove(scramble(slot), bucket);
+            }
         }
         self.free.push(bucket);
+    }
+
+    /// Spreads the objects of a crowded cell over a block of smaller ones.
+    #[cold]
+    fn refine(&mut self, grid: &Grid, leaf: Leaf) {
+        let block = self.buckets.len();
+        self.buckets
+            .reserve_exact(BLOCK.max(self.buckets.len() / 16));
+        self.buckets.resize(block + BLOCK, Bucket::EMPTY);
+        let mut bucket = leaf.head;
+        loop {
+            let crowd = self.buckets[bucket];
+            for at in 0..crowd.count as usize {
+                let (slot, x, y) = (crowd.slots[at], crowd.x[at], crowd.y[at]);
+                let mut inside = grid.inside(x, y);
+                for _ in 0..leaf.depth {
+                    inside = inside.descend().1;
+                }
+                let head = block + inside.descend().0 as usize;
+                if self.buckets[head].is_full() {
+                    self.spill(Leaf {
+                        head,
+                        depth: leaf.depth + 1,
+                    });
+                }
+                self.buckets[head].push(slot, x, y);
+            }
+            if bucket != leaf.head {
+                self.free.push(bucket as u32);
+            }
+            if crowd.next == NO_BUCKET {
+                break;
+            }
+            bucket = crowd.next as usize;
+        }
+        self.buckets[leaf.head] = Bucket::refined(block as u32);
     }
 }
 

@@ -1,19 +1,24 @@
 //! A bucket: a fixed number of objects of one cell, in two cache lines.
 //!
 //! A cell is a head bucket and a chain of overflow buckets. Only the head may be partly filled, so
-//! an insertion and the filling of a hole never walk the chain; a search does.
+//! an insertion and the filling of a hole never walk the chain. A crowded cell is refined instead:
+//! its head then holds no object and points at a block of smaller cells.
 
 /// Objects of one bucket: as many as fit two cache lines.
 pub(super) const BUCKET_OBJECTS: usize = 10;
 /// The end of a chain.
 pub(super) const NO_BUCKET: u32 = u32::MAX;
+/// In place of the number of overflow buckets: the cell is refined.
+const REFINED: u16 = u16::MAX;
 
 /// Positions of up to [`BUCKET_OBJECTS`] objects.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 pub(super) struct Bucket {
-    pub(super) count: u32,
-    /// The next bucket of the chain, or [`NO_BUCKET`].
+    pub(super) count: u16,
+    /// In a head: overflow buckets behind it, counted up to a limit; or [`REFINED`].
+    pub(super) overflow: u16,
+    /// The next bucket of the chain, or [`NO_BUCKET`]; of a refined cell its first smaller cell.
     pub(super) next: u32,
     pub(super) slots: [u32; BUCKET_OBJECTS],
     pub(super) x: [i32; BUCKET_OBJECTS],
@@ -25,11 +30,27 @@ const _: () = assert!(size_of::<Bucket>() == 128, "a bucket is two cache lines")
 impl Bucket {
     pub(super) const EMPTY: Self = Self {
         count: 0,
+        overflow: 0,
         next: NO_BUCKET,
         slots: [0; BUCKET_OBJECTS],
         x: [0; BUCKET_OBJECTS],
         y: [0; BUCKET_OBJECTS],
     };
+
+    /// The head of a refined cell.
+    pub(super) fn refined(block: u32) -> Self {
+        Self {
+            overflow: REFINED,
+            next: block,
+            ..Self::EMPTY
+        }
+    }
+
+    /// The first of the smaller cells, when this cell is refined.
+    #[inline(always)]
+    pub(super) fn block(&self) -> Option<u32> {
+        (self.overflow == REFINED).then_some(self.next)
+    }
 
     pub(super) fn is_full(&self) -> bool {
         self.count as usize == BUCKET_OBJECTS
@@ -53,6 +74,12 @@ impl Bucket {
         (self.slots[at], self.x[at], self.y[at])
     }
 
+    /// One bit per object that is there.
+    #[inline(always)]
+    pub(super) fn mask(&self) -> u32 {
+        (1 << self.count) - 1
+    }
+
     /// Where a slot lies in this bucket.
     #[inline(always)]
     pub(super) fn position(&self, slot: u32) -> Option<usize> {
@@ -62,7 +89,7 @@ impl Bucket {
         for (at, entry) in self.slots.iter().enumerate() {
             hits |= u32::from(*entry == slot) << at;
         }
-        hits &= (1 << self.count) - 1;
+        hits &= self.mask();
         (hits != 0).then(|| hits.trailing_zeros() as usize)
     }
 }

@@ -32,7 +32,7 @@ impl Shard {
                 "expiry runs after the rows are settled"
             );
             if record.time_ms < cycle.time_min_ms {
-                let delete = CellOperation::delete(base | slot as u32);
+                let delete = CellOperation::delete(base | slot as u32, record.x, record.y);
                 self.list(cycle.grid.locate(record.x, record.y), delete);
                 self.free_slot(slot as u32, cycle.hash.shard_and_hash(record.object).1);
                 self.expired += 1;

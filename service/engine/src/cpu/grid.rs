@@ -5,6 +5,7 @@
 //! into the cells at its rim, so the extent decides speed and never answers. Row-major: a covered
 //! row of cells is one run of memory.
 
+use super::band::Inside;
 use crate::space::QuantaRect;
 
 /// Bands of a grid at most; more than cores, so that crowded ones even out.
@@ -83,20 +84,34 @@ impl Grid {
         u64::from(self.columns) * u64::from(self.rows)
     }
 
+    /// Columns from the left edge, in 2^-32.
+    #[inline(always)]
+    fn across(&self, x: i32) -> u64 {
+        let offset = x.clamp(self.extent.x_min, self.extent.x_max).abs_diff(self.extent.x_min);
+        u64::from(offset) * self.scale_x
+    }
+
+    /// Rows from the lower edge, in 2^-32.
+    #[inline(always)]
+    fn up(&self, y: i32) -> u64 {
+        let offset = y.clamp(self.extent.y_min, self.extent.y_max).abs_diff(self.extent.y_min);
+        u64::from(offset) * self.scale_y
+    }
+
     #[inline(always)]
     fn column(&self, x: i32) -> u32 {
-        let offset = x
-            .clamp(self.extent.x_min, self.extent.x_max)
-            .abs_diff(self.extent.x_min);
-        ((u64::from(offset) * self.scale_x) >> 32) as u32
+        (self.across(x) >> 32) as u32
     }
 
     #[inline(always)]
     fn row(&self, y: i32) -> u32 {
-        let offset = y
-            .clamp(self.extent.y_min, self.extent.y_max)
-            .abs_diff(self.extent.y_min);
-        ((u64::from(offset) * self.scale_y) >> 32) as u32
+        (self.up(y) >> 32) as u32
+    }
+
+    /// Where a position lies inside its cell.
+    #[inline(always)]
+    pub(super) fn inside(&self, x: i32, y: i32) -> Inside {
+        Inside { x: self.across(x) as u32, y: self.up(y) as u32 }
     }
 
     /// Band and cell inside the band of a position.

@@ -8,7 +8,6 @@ use super::query::View;
 use crate::query::Filter;
 use crate::rank::Ranker;
 use crate::region::{Circle, Region};
-use crate::space::QuantaRect;
 use crate::sphere;
 
 /// One neighbour.
@@ -77,18 +76,11 @@ fn collect(
 /// cell.
 fn first_radius_m(view: &View<'_>, x: i32, y: i32, k: usize) -> f64 {
     let grid = view.cells.grid;
-    let here = QuantaRect {
-        x_min: x,
-        y_min: y,
-        x_max: x,
-        y_max: y,
-    };
-    let mut objects = 0;
-    view.cells.visit(&here, |bucket, _| objects += bucket.count);
+    let (objects, share) = view.cells.crowd(x, y);
     let extent = grid.extent();
     let side = |min: i32, max: i32| f64::from(max.abs_diff(min)) + 1.0;
-    let cell_quanta2 =
-        side(extent.x_min, extent.x_max) * side(extent.y_min, extent.y_max) / grid.cells() as f64;
+    let cell_quanta2 = share * side(extent.x_min, extent.x_max) * side(extent.y_min, extent.y_max)
+        / grid.cells() as f64;
     let area_quanta2 = 2.0 * k as f64 * cell_quanta2 / f64::from(objects.max(1));
     let quantum_m = if view.space.is_geographic() {
         view.space.quantum().to_radians() * sphere::EARTH_RADIUS_M

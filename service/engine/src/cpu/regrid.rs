@@ -67,7 +67,7 @@ pub(super) fn rebuild(space: &Space, shards: &mut [Shard]) -> (Grid, Vec<Band>, 
         bands
             .par_iter_mut()
             .enumerate()
-            .for_each(|(number, band)| band.update(members, number));
+            .for_each(|(number, band)| band.update(&grid, members, number));
         for shard in members {
             shard.operations = Vec::new();
         }

@@ -3,7 +3,7 @@
 //! Tells of each bucket whether its cell lies wholly inside the rectangle: then its positions need
 //! no comparison.
 
-use super::band::Band;
+use super::band::{BLOCK_SIDE, Band, Leaf, split};
 use super::bucket::{BUCKET_OBJECTS, Bucket, NO_BUCKET};
 use super::grid::Grid;
 use super::prefetch;
@@ -20,6 +20,26 @@ pub(super) struct Cells<'a> {
 const AHEAD_MAX: u64 = 24;
 
 impl Cells<'_> {
+    /// Objects of the smallest cell at a position, and its area as a share of a grid's cell.
+    pub(super) fn crowd(&self, x: i32, y: i32) -> (u32, f64) {
+        let (band, cell) = self.grid.locate(x, y);
+        let band = &self.bands[band as usize];
+        let Leaf { head, depth } = band.leaf(self.grid, cell as usize, x, y);
+        let mut objects = 0;
+        chain(
+            &band.buckets,
+            &band.buckets[head],
+            true,
+            &mut |bucket, _| {
+                objects += u32::from(bucket.count);
+            },
+        );
+        (
+            objects,
+            f64::from(BLOCK_SIDE * BLOCK_SIDE).powi(-(depth as i32)),
+        )
+    }
+
     /// Asks the cache for the cells that a rectangle touches, unless they are many.
     pub(super) fn prefetch(&self, rect: &QuantaRect) {
         let cover = self.grid.cover(rect);
@@ -44,17 +64,95 @@ impl Cells<'_> {
             let row_inside = row > cover.row_min && row < cover.row_max;
             let last = first + (cover.column_max - cover.column_min);
             for cell in first..=last {
-                let is_inside = row_inside && cell > first && cell < last;
-                let mut bucket = &buckets[cell as usize];
-                loop {
-                    each(bucket, is_inside);
-                    if bucket.next == NO_BUCKET {
-                        break;
-                    }
-                    bucket = &buckets[bucket.next as usize];
+                let head = &buckets[cell as usize];
+                if let Some(block) = head.block() {
+                    let low = self.grid.inside(rect.x_min, rect.y_min);
+                    let high = self.grid.inside(rect.x_max, rect.y_max);
+                    let columns = Span {
+                        low: (cell == first).then_some(low.x),
+                        high: (cell == last).then_some(high.x),
+                    };
+                    let rows = Span {
+                        low: (row == cover.row_min).then_some(low.y),
+                        high: (row == cover.row_max).then_some(high.y),
+                    };
+                    visit_block(buckets, block, columns, rows, &mut each);
+                } else {
+                    chain(
+                        buckets,
+                        head,
+                        row_inside && cell > first && cell < last,
+                        &mut each,
+                    );
                 }
             }
         }
+    }
+}
+
+/// What a rectangle leaves of one side of a cell: the border's place inside it, or `None` where
+/// the rectangle goes on beyond the cell.
+#[derive(Clone, Copy)]
+struct Span {
+    low: Option<u32>,
+    high: Option<u32>,
+}
+
+impl Span {
+    /// The parts of the side that are touched.
+    fn parts(self) -> std::ops::RangeInclusive<u32> {
+        let low = self.low.map_or(0, |low| split(low).0);
+        low..=self.high.map_or(BLOCK_SIDE - 1, |high| split(high).0)
+    }
+
+    /// What the rectangle leaves of one of those parts.
+    fn of_part(self, part: u32) -> Self {
+        let border = |edge: Option<u32>| edge.map(split).filter(|(at, _)| *at == part);
+        Self {
+            low: border(self.low).map(|(_, low)| low),
+            high: border(self.high).map(|(_, high)| high),
+        }
+    }
+
+    fn is_open(self) -> bool {
+        self.low.is_none() && self.high.is_none()
+    }
+}
+
+/// Visits the smaller cells of a refined one.
+fn visit_block<F: FnMut(&Bucket, bool)>(
+    buckets: &[Bucket],
+    block: u32,
+    columns: Span,
+    rows: Span,
+    each: &mut F,
+) {
+    for row in rows.parts() {
+        let of_row = rows.of_part(row);
+        for column in columns.parts() {
+            let of_column = columns.of_part(column);
+            let head = &buckets[(block + row * BLOCK_SIDE + column) as usize];
+            if let Some(block) = head.block() {
+                visit_block(buckets, block, of_column, of_row, each);
+            } else {
+                chain(buckets, head, of_row.is_open() && of_column.is_open(), each);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn chain<F: FnMut(&Bucket, bool)>(
+    buckets: &[Bucket],
+    head: &Bucket,
+    is_inside: bool,
+    each: &mut F,
+) {
+    let mut bucket = head;
+    each(bucket, is_inside);
+    while bucket.next != NO_BUCKET {
+        bucket = &buckets[bucket.next as usize];
+        each(bucket, is_inside);
     }
 }
 
@@ -69,5 +167,5 @@ pub(super) fn inside(bucket: &Bucket, rect: &QuantaRect) -> u32 {
             & (bucket.y[at] <= rect.y_max);
         hits |= u32::from(is_in) << at;
     }
-    hits & ((1 << bucket.count) - 1)
+    hits & bucket.mask()
 }

@@ -323,7 +323,10 @@ impl Shard {
             if !touched.is_alive() {
                 if touched.existed {
                     let from = cycle.grid.locate(start.x, start.y);
-                    self.list(from, CellOperation::delete(base | touched.slot));
+                    self.list(
+                        from,
+                        CellOperation::delete(base | touched.slot, start.x, start.y),
+                    );
                 }
                 self.free_slot(touched.slot, touched.hash);
             }
@@ -344,12 +347,8 @@ impl Shard {
             self.list(to, CellOperation::insert(slot, x, y));
         } else if (start.x, start.y) != (x, y) {
             let from = cycle.grid.locate(start.x, start.y);
-            if from == to {
-                self.list(to, CellOperation::relocate(slot, x, y));
-            } else {
-                self.list(from, CellOperation::delete(slot));
-                self.list(to, CellOperation::insert(slot, x, y));
-            }
+            self.list(from, CellOperation::delete(slot, start.x, start.y));
+            self.list(to, CellOperation::insert(slot, x, y));
         }
     }
 

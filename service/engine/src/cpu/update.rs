@@ -5,6 +5,7 @@
 //! threads touch one band.
 
 use super::band::Band;
+use super::grid::Grid;
 use super::prefetch;
 use super::shard::Shard;
 
@@ -12,13 +13,12 @@ use super::shard::Shard;
 /// operation.
 const LOOK_AHEAD: usize = 12;
 const DELETE: u32 = 1 << 30;
-const RELOCATE: u32 = 2 << 30;
 const CELL: u32 = (1 << 30) - 1;
 
 /// One change of one cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellOperation {
-    /// Cell inside its band; the two upper bits are the kind.
+    /// Cell inside its band; one upper bit tells the kind.
     cell: u32,
     slot: u32,
     x: i32,
@@ -35,18 +35,10 @@ impl CellOperation {
         }
     }
 
-    pub(super) fn delete(slot: u32) -> Self {
+    /// `x` and `y` are where the object is, so that it is found in a refined cell.
+    pub(super) fn delete(slot: u32, x: i32, y: i32) -> Self {
         Self {
             cell: DELETE,
-            slot,
-            x: 0,
-            y: 0,
-        }
-    }
-
-    pub(super) fn relocate(slot: u32, x: i32, y: i32) -> Self {
-        Self {
-            cell: RELOCATE,
             slot,
             x,
             y,
@@ -64,15 +56,15 @@ impl CellOperation {
 
 impl Band {
     /// Applies what the shards listed for this band, number `band`.
-    pub(super) fn update(&mut self, shards: &[Shard], band: usize) {
+    pub(super) fn update(&mut self, grid: &Grid, shards: &[Shard], band: usize) {
         for shard in shards {
             if let Some(operations) = shard.operations.get(band) {
-                self.apply(operations);
+                self.apply(grid, operations);
             }
         }
     }
 
-    fn apply(&mut self, operations: &[CellOperation]) {
+    fn apply(&mut self, grid: &Grid, operations: &[CellOperation]) {
         for ahead in &operations[..operations.len().min(LOOK_AHEAD)] {
             prefetch::read(&self.buckets, (ahead.cell & CELL) as usize);
         }
@@ -81,10 +73,11 @@ impl Band {
                 prefetch::read(&self.buckets, (ahead.cell & CELL) as usize);
             }
             let cell = (operation.cell & CELL) as usize;
-            match operation.cell & !CELL {
-                DELETE => self.delete(cell, operation.slot),
-                RELOCATE => self.relocate(cell, operation.slot, operation.x, operation.y),
-                _ => self.insert(cell, operation.slot, operation.x, operation.y),
+            let (slot, x, y) = (operation.slot, operation.x, operation.y);
+            if operation.cell & DELETE != 0 {
+                self.delete(grid, cell, slot, x, y);
+            } else {
+                self.insert(grid, cell, slot, x, y);
             }
         }
     }
