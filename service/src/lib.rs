@@ -3,9 +3,14 @@
 //! `server` brings everything up, `rpc` holds one file per call, `fleet` one engine thread per fleet and
 //! the queues before it. Everything that crosses the wire is judged here, once; the engine sees quanta.
 
+pub mod cli;
+pub mod client;
+pub mod config;
 pub mod engine_choice;
 pub mod error;
 pub mod limits;
+pub mod logs;
+pub mod replay;
 pub mod server;
 
 pub use engine_choice::EngineChoice;

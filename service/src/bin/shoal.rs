@@ -1,2 +1,7 @@
-//! Placeholder written while the workspace is laid out.
-fn main() {}
+//! The program `shoal`: server and client. Everything is in the library; this only exits.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    shoal_service::cli::run().into()
+}

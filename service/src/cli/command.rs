@@ -1,0 +1,126 @@
+//! Which commands are there, and how does the program describe itself?
+
+use clap::{Parser, Subcommand};
+
+use super::connection::ConnectionArgs;
+use super::error::CliError;
+use super::fleets::FleetsArgs;
+use super::get::GetArgs;
+use super::nearest::NearestArgs;
+use super::range::RangeArgs;
+use super::remove::RemoveArgs;
+use super::report::ReportArgs;
+use super::serve::ServeArgs;
+use super::stats::StatsArgs;
+use crate::client::connection::Connection;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  done
+  1  the server, the connection or this machine failed
+  2  the command line, a file or a value is wrong
+  3  some rows of a report were refused
+  4  an object or a fleet does not exist
+
+Coordinates are X,Y: longitude before latitude in degrees (WGS 84), or metres in a planar fleet.";
+
+/// A streaming moving-object server, and its client
+#[derive(Parser, Debug)]
+#[command(name = "shoal", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A client command with its connection.
+#[derive(clap::Args, Debug)]
+pub struct Client<T: clap::Args> {
+    /// Where to.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// What.
+    #[command(flatten)]
+    pub args: T,
+}
+
+impl<T: clap::Args> Client<T> {
+    /// Connects to the server that was named.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub async fn connect(&self) -> Result<Connection, CliError> {
+        Connection::open(&self.connection).await
+    }
+}
+
+/// Everything that the program can do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a server until Ctrl-C
+    Serve(Box<ServeArgs>),
+    /// Ask or tell a server.
+    #[command(flatten)]
+    Client(Box<ClientCommand>),
+}
+
+/// What can be asked of a server, or told to it.
+#[derive(Subcommand, Debug)]
+pub enum ClientCommand {
+    /// Show objects by id
+    Get(Client<GetArgs>),
+    /// Show every object in a region
+    Range(Client<RangeArgs>),
+    /// Show the objects nearest to a point
+    Nearest(Client<NearestArgs>),
+    /// Send positions, from a CSV file or one from flags
+    Report(Client<ReportArgs>),
+    /// Remove objects by id
+    Remove(Client<RemoveArgs>),
+    /// List, create, describe, clear and drop fleets
+    Fleets(Client<FleetsArgs>),
+    /// Show how much a fleet holds and how fast it changes
+    Stats(Client<StatsArgs>),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn negative_coordinates_are_values() {
+        for line in [
+            "shoal range --rect -97.9,30.1,-97.6,30.5",
+            "shoal range --circle -97.7,30.2,1000 --count",
+            "shoal range --circle=-97.7,30.2,1000 --speed -1..2 --altitude -5..5",
+            "shoal nearest -97.7,30.2 -k 5",
+            "shoal nearest -k 5 -97.7,-30.2 --json",
+            "shoal report --object 1 --x -97.7 --y -30 --altitude -3.5",
+        ] {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+        for line in [
+            "shoal range",
+            "shoal range --rect 1,2,3",
+            "shoal range --rect 1,2,3,4 --circle 1,2,3",
+            "shoal get",
+            "shoal get 1 --json --geojson",
+            "shoal range --rect 1,2,3,4 --ids --count",
+            "shoal report",
+            "shoal report --object 1",
+            "shoal report day.csv --object 1 --x 1 --y 2",
+            "shoal serve --speedup 0 --replay x",
+        ] {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            assert_eq!(parsed.map(|_| ()).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+}

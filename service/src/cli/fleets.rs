@@ -1,0 +1,155 @@
+//! `shoal fleets`: which fleets are there; create, clear and drop them.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use shoal_engine::{Clock, Space};
+use shoal_proto::v1;
+
+use super::error::{CliError, Exit};
+use super::serve::clock;
+use super::values::{millis, span};
+use crate::client::connection::Connection;
+use crate::client::fleet;
+use crate::client::output::{FleetJson, fleet_details, fleet_table, stdout};
+
+/// Flags of `shoal fleets`.
+#[derive(Args, Debug)]
+pub struct FleetsArgs {
+    /// What to do; lists when nothing is said.
+    #[command(subcommand)]
+    pub action: Option<FleetsAction>,
+    /// Write JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What can be done with fleets.
+#[derive(Subcommand, Debug)]
+pub enum FleetsAction {
+    /// List all fleets
+    List,
+    /// Create a fleet
+    Create(CreateArgs),
+    /// Show one fleet
+    Describe(NameArgs),
+    /// Remove every object of a fleet
+    Clear(NameArgs),
+    /// Stop a fleet and forget it
+    Drop(NameArgs),
+}
+
+/// A fleet that exists.
+#[derive(Args, Debug)]
+pub struct NameArgs {
+    /// Name of the fleet
+    pub name: String,
+}
+
+/// A fleet that is to be.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// Name: a-z, 0-9, _ and -, at most 64 characters
+    pub name: String,
+    /// Where its objects live: geographic, or planar:WIDTHxHEIGHT[:QUANTUM] in metres
+    #[arg(long, default_value = "geographic")]
+    pub space: Space,
+    /// What drives age and time to live: system, or event (the largest event time)
+    #[arg(long, default_value = "system", value_parser = clock)]
+    pub clock: Clock,
+    /// Remove objects silent for this long, as in 10m; 0 keeps them
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = span)]
+    pub ttl: Duration,
+    /// Most objects; 0 for the server's default
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub objects_max: u64,
+}
+
+impl CreateArgs {
+    fn request(&self) -> v1::CreateFleetRequest {
+        let clock = match self.clock {
+            Clock::System => v1::Clock::System,
+            Clock::Event => v1::Clock::Event,
+        };
+        v1::CreateFleetRequest {
+            name: self.name.clone(),
+            space: Some(fleet::to_wire(&self.space)),
+            clock: clock.into(),
+            ttl_ms: millis(self.ttl),
+            limits: Some(v1::FleetLimits {
+                objects_max: self.objects_max,
+            }),
+        }
+    }
+}
+
+/// Does it and writes the fleets concerned.
+///
+/// # Errors
+/// Those of the connection, the server and of writing.
+pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, CliError> {
+    let mut fleets = connection.fleets();
+    let mut out = stdout();
+    match args.action.as_ref().unwrap_or(&FleetsAction::List) {
+        FleetsAction::List => {
+            let request = connection.request(v1::ListFleetsRequest {});
+            let list = connection
+                .wait(fleets.list(request))
+                .await?
+                .into_inner()
+                .fleets;
+            if args.json {
+                for fleet in &list {
+                    writeln!(out, "{}", FleetJson::new(fleet).line())?;
+                }
+            } else {
+                writeln!(out, "{}", fleet_table(&list).trim_fmt())?;
+            }
+        }
+        FleetsAction::Create(create) => {
+            let request = connection.request(create.request());
+            let fleet = connection.wait(fleets.create(request)).await?.into_inner();
+            write_one(&mut out, &fleet, args.json)?;
+        }
+        FleetsAction::Describe(NameArgs { name }) => {
+            write_one(
+                &mut out,
+                &fleet::describe(connection, name).await?,
+                args.json,
+            )?;
+        }
+        FleetsAction::Clear(NameArgs { name }) => {
+            let request = connection.request(v1::ClearFleetRequest { name: name.clone() });
+            let cleared = connection.wait(fleets.clear(request)).await?.into_inner();
+            let (removed, epoch) = (cleared.removed, cleared.epoch);
+            if args.json {
+                let line = json!({ "name": name, "removed": removed, "epoch": epoch });
+                writeln!(out, "{line}")?;
+            } else {
+                writeln!(out, "{name}: {removed} objects removed, epoch {epoch}")?;
+            }
+        }
+        FleetsAction::Drop(NameArgs { name }) => {
+            let request = connection.request(v1::DropFleetRequest { name: name.clone() });
+            connection.wait(fleets.drop(request)).await?;
+            if args.json {
+                writeln!(out, "{}", json!({ "name": name, "dropped": true }))?;
+            } else {
+                writeln!(out, "{name} dropped")?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
+fn write_one(out: &mut dyn std::io::Write, fleet: &v1::Fleet, json: bool) -> Result<(), CliError> {
+    if json {
+        writeln!(out, "{}", FleetJson::new(fleet).line())?;
+    } else {
+        writeln!(out, "{}", fleet_details(fleet).trim_fmt())?;
+    }
+    Ok(())
+}

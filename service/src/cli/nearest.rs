@@ -1,0 +1,42 @@
+//! `shoal nearest X,Y`: who is closest?
+
+use clap::Args;
+use shoal_proto::v1;
+
+use super::error::{CliError, Exit};
+use super::question::QuestionArgs;
+use super::values::PointValue;
+use crate::client::answer::AnswerReader;
+use crate::client::ask;
+use crate::client::connection::Connection;
+
+/// Flags of `shoal nearest`.
+#[derive(Args, Debug)]
+pub struct NearestArgs {
+    /// Where: longitude and latitude in degrees, or metres
+    #[arg(value_name = "X,Y", allow_hyphen_values = true)]
+    pub centre: PointValue,
+    /// How many, at most 4,096
+    #[arg(short, value_name = "N", default_value_t = 10)]
+    pub k: u32,
+    #[command(flatten)]
+    pub(crate) question: QuestionArgs,
+}
+
+/// Asks and writes.
+///
+/// # Errors
+/// Those of the connection, the server and of writing.
+pub async fn run(connection: &Connection, args: &NearestArgs) -> Result<Exit, CliError> {
+    let message = v1::NearestRequest {
+        options: Some(args.question.options()),
+        x: args.centre.x,
+        y: args.centre.y,
+        k: args.k,
+    };
+    let mut queries = connection.queries();
+    let answer =
+        AnswerReader::open(connection, queries.nearest(connection.request(message))).await?;
+    ask::write(connection, &args.question, answer).await?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,66 @@
+//! `shoal remove ID...`: take objects out of a fleet.
+
+use clap::Args;
+use serde_json::json;
+use shoal_proto::v1;
+
+use super::connection::FleetArgs;
+use super::error::{CliError, Exit};
+use super::values::object;
+use crate::client::connection::Connection;
+
+/// Ids of one request, the wire's limit.
+const REQUEST_OBJECTS: usize = 65_536;
+
+/// Flags of `shoal remove`.
+#[derive(Args, Debug)]
+pub struct RemoveArgs {
+    /// Object ids
+    #[arg(required = true, value_name = "ID", value_parser = object)]
+    pub objects: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    /// Write one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Removes; [`Exit::NotFound`] when an id did not exist.
+///
+/// # Errors
+/// Those of the connection and the server.
+pub async fn run(connection: &Connection, args: &RemoveArgs) -> Result<Exit, CliError> {
+    let mut sum = v1::RemoveResponse::default();
+    for objects in args.objects.chunks(REQUEST_OBJECTS) {
+        let message = v1::RemoveRequest {
+            fleet: args.fleet.fleet.clone(),
+            objects: objects.to_vec(),
+            ..Default::default()
+        };
+        let mut positions = connection.positions();
+        let answer = connection
+            .wait(positions.remove(connection.request(message)))
+            .await?;
+        let answer = answer.into_inner();
+        sum.removed += answer.removed;
+        sum.missing += answer.missing;
+        sum.epoch = answer.epoch;
+    }
+    if args.json {
+        let (removed, missing, epoch) = (sum.removed, sum.missing, sum.epoch);
+        println!(
+            "{}",
+            json!({ "removed": removed, "missing": missing, "epoch": epoch })
+        );
+    } else {
+        println!(
+            "{} removed, {} not found, epoch {}",
+            sum.removed, sum.missing, sum.epoch
+        );
+    }
+    Ok(if sum.missing > 0 {
+        Exit::NotFound
+    } else {
+        Exit::Done
+    })
+}

@@ -1,0 +1,231 @@
+//! `shoal report`: send positions, from a CSV file or one from flags.
+//!
+//! Rows go through the streaming call that any client uses. Ends with a summary; refused rows make
+//! exit code 3.
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use shoal_proto::v1::{self, report_request::Payload};
+use shoal_workload::{CsvReader, SpeedUnit};
+use tokio::sync::mpsc;
+
+use super::connection::FleetArgs;
+use super::error::{CliError, Exit};
+use super::values::{bits, object};
+use crate::client::block::BlockEncoder;
+use crate::client::connection::Connection;
+use crate::client::fleet;
+use crate::client::moment;
+use crate::client::output::stdout;
+use crate::client::report::ReportStream;
+use crate::client::rows::{self, RowBatch};
+use crate::client::summary::Summary;
+
+/// Flags of `shoal report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat[,speed][,heading]; - for
+    /// standard input
+    #[arg(required_unless_present = "object", conflicts_with = "object")]
+    pub file: Option<String>,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    #[command(flatten)]
+    pub(crate) single: SingleArgs,
+    /// How rows travel
+    #[arg(long, value_enum, default_value_t = Encoding::Rows)]
+    pub encoding: Encoding,
+    /// Rows of a message
+    #[arg(long, value_name = "ROWS", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub batch: u32,
+    /// Unit of the file's column speed: m/s, km/h or knots
+    #[arg(long, value_name = "UNIT", default_value = "m/s")]
+    pub speed_unit: SpeedUnit,
+    /// Write the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One position, given by flags.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "One position instead of a file")]
+pub struct SingleArgs {
+    /// Object id
+    #[arg(long, value_name = "ID", value_parser = object, requires_all = ["x", "y"])]
+    pub object: Option<u64>,
+    /// Longitude in degrees, or metres
+    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    pub x: Option<f64>,
+    /// Latitude in degrees, or metres
+    #[arg(long, allow_hyphen_values = true, requires = "object")]
+    pub y: Option<f64>,
+    /// Event time: Unix milliseconds, RFC 3339, or now
+    #[arg(long, default_value = "now", value_parser = moment::parse)]
+    pub time: i64,
+    /// Speed in metres a second
+    #[arg(
+        long,
+        value_name = "M_S",
+        allow_hyphen_values = true,
+        requires = "object"
+    )]
+    pub speed: Option<f32>,
+    /// Heading in degrees clockwise from north, below 360
+    #[arg(
+        long,
+        value_name = "DEG",
+        allow_hyphen_values = true,
+        requires = "object"
+    )]
+    pub heading: Option<f32>,
+    /// Altitude in metres
+    #[arg(
+        long,
+        value_name = "M",
+        allow_hyphen_values = true,
+        requires = "object"
+    )]
+    pub altitude: Option<f64>,
+    /// State bits, decimal or 0x...
+    #[arg(long, value_name = "BITS", value_parser = bits, requires = "object")]
+    pub state: Option<u32>,
+}
+
+/// How rows travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Encoding {
+    /// Plain messages.
+    Rows,
+    /// Blocks of the codec: smaller and cheaper to take.
+    Block,
+}
+
+/// What is to be sent.
+pub enum Source {
+    /// One position.
+    Single(Box<v1::Fix>),
+    /// A file whose header was read.
+    Csv(Box<CsvReader>),
+}
+
+impl ReportArgs {
+    /// Opens what is to be sent.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] for a file that cannot be read.
+    pub fn source(&self) -> Result<Source, CliError> {
+        let single = &self.single;
+        match (&self.file, single.object, single.x, single.y) {
+            (Some(file), ..) => Ok(Source::Csv(Box::new(rows::open(file, self.speed_unit)?))),
+            (None, Some(object), Some(x), Some(y)) => Ok(Source::Single(Box::new(v1::Fix {
+                object,
+                time_ms: single.time,
+                x,
+                y,
+                speed_m_s: single.speed,
+                heading_deg: single.heading,
+                altitude_m: single.altitude,
+                state: single.state,
+            }))),
+            _ => Err(CliError::Usage(
+                "give a FILE, or --object with --x and --y".to_owned(),
+            )),
+        }
+    }
+}
+
+/// Sends everything, waits for the acknowledgements and writes the summary.
+///
+/// # Errors
+/// Those of the connection, the server and of writing; refused rows are no error but
+/// [`Exit::PartlyRefused`].
+pub async fn run(
+    connection: &Connection,
+    args: &ReportArgs,
+    source: Source,
+) -> Result<Exit, CliError> {
+    let fleet = fleet::describe(connection, &args.fleet.fleet).await?;
+    let mut encoder = match args.encoding {
+        Encoding::Rows => None,
+        Encoding::Block => Some(BlockEncoder::new(fleet::space(&fleet)?)),
+    };
+    let mut batches = match source {
+        Source::Csv(csv) => rows::batches(*csv, args.batch as usize),
+        Source::Single(fix) => one_batch(*fix),
+    };
+    let (started, bar) = (Instant::now(), bar());
+    let mut stream = ReportStream::open(connection);
+    let mut summary = Summary::new(&fleet.name);
+    while let Some(batch) = batches.recv().await {
+        summary.unreadable(&batch);
+        for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
+            summary.sent(rows);
+            let request = v1::ReportRequest {
+                fleet: fleet.name.clone(),
+                payload: Some(payload),
+                ..Default::default()
+            };
+            stream.send(request).await?;
+        }
+        bar.set_position(stream.tally().borrow().rows_total());
+        bar.set_message(format!("{} rows sent", summary.rows_sent()));
+    }
+    summary.finish(stream.finish().await?, started.elapsed());
+    bar.finish_and_clear();
+    let mut out = stdout();
+    if args.json {
+        writeln!(out, "{}", summary.json())?;
+    } else {
+        write!(out, "{}", summary.text())?;
+    }
+    out.flush()?;
+    Ok(if summary.is_partly_refused() {
+        Exit::PartlyRefused
+    } else {
+        Exit::Done
+    })
+}
+
+/// The messages of one batch with their rows.
+fn payloads(
+    encoder: &mut Option<BlockEncoder>,
+    fixes: Vec<v1::Fix>,
+) -> Result<Vec<(usize, Payload)>, CliError> {
+    let Some(encoder) = encoder else {
+        let rows = fixes.len();
+        return Ok(if rows == 0 {
+            vec![]
+        } else {
+            vec![(rows, Payload::Rows(v1::Rows { fixes }))]
+        });
+    };
+    let blocks = encoder
+        .encode(&fixes)
+        .map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok(blocks
+        .into_iter()
+        .map(|(rows, block)| (rows, Payload::Block(block)))
+        .collect())
+}
+
+fn one_batch(fix: v1::Fix) -> mpsc::Receiver<RowBatch> {
+    let (sender, receiver) = mpsc::channel(1);
+    // The queue has room for exactly this one.
+    let _ = sender.try_send(RowBatch {
+        fixes: vec![fix],
+        ..Default::default()
+    });
+    receiver
+}
+
+/// A line on standard error while it is a terminal, nothing otherwise.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    let form = "{spinner} {human_pos} rows acknowledged, {msg}, {per_sec}, {elapsed}";
+    bar.set_style(ProgressStyle::with_template(form).expect("the template is well-formed"));
+    bar
+}

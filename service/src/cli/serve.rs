@@ -1,0 +1,217 @@
+//! `shoal serve`: flags of the server, and its life from binding to the last signal.
+//!
+//! The first line on standard output is `listening on ADDR:PORT`; scripts wait for it. Everything
+//! else on standard output comes from a replay. Logs go to standard error.
+
+use std::future::Future;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use shoal_engine::{Clock, Space};
+use shoal_workload::SpeedUnit;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+
+use super::error::{CliError, Exit};
+use super::values::span;
+use crate::config::ServeConfig;
+use crate::logs::{self, LogFormat};
+use crate::replay::Replayer;
+use crate::{EngineChoice, server};
+
+/// Flags of `shoal serve`; each is also an environment variable, and a key of the file.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Precedence: flag, environment variable, configuration file, default. The file is TOML; its keys \
+are the names of the flags with _ for -, and a table [limits]. A key that it should not have is an \
+error.")]
+pub struct ServeArgs {
+    /// Address to listen on; port 0 picks one [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Serve Prometheus /metrics and /healthz on this address [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_METRICS_LISTEN")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Engine of all fleets: auto, cpu or cuda [default: auto]
+    #[arg(long, value_name = "ENGINE", env = "SHOAL_ENGINE")]
+    pub engine: Option<EngineChoice>,
+    /// Space of the fleet default: geographic, or planar:WIDTHxHEIGHT[:QUANTUM] in metres
+    /// [default: geographic]
+    #[arg(long, value_name = "SPACE", env = "SHOAL_SPACE")]
+    pub space: Option<Space>,
+    /// Clock of the fleet default: system, or event (the largest event time) [default: system,
+    /// with --replay event]
+    #[arg(long, value_name = "CLOCK", env = "SHOAL_CLOCK", value_parser = clock)]
+    pub clock: Option<Clock>,
+    /// Remove objects of the fleet default that are silent for this long, as in 10m; 0 keeps them
+    /// [default: 0]
+    #[arg(long, value_name = "TIME", env = "SHOAL_TTL", value_parser = span)]
+    pub ttl: Option<Duration>,
+    /// Refuse event times further ahead of this machine's clock [default: 60s]
+    #[arg(long, value_name = "TIME", env = "SHOAL_TIME_AHEAD", value_parser = span)]
+    pub time_ahead: Option<Duration>,
+    /// Allow addresses that other machines can reach, although nothing is encrypted or
+    /// authenticated
+    #[arg(long, env = "SHOAL_INSECURE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub insecure: Option<bool>,
+    /// Threads of the network side, 0 for one a core [default: 0]
+    #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
+    pub threads: Option<usize>,
+    /// Set a limit, as in queue_rows_max=500000; may be repeated. The log at the start names all
+    #[arg(long, value_name = "NAME=VALUE", env = "SHOAL_LIMIT", value_delimiter = ',',
+          value_parser = limit_text)]
+    pub limit: Vec<String>,
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE", env = "SHOAL_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Play this CSV file (plain or gzip; object_id,t_ms,lon,lat[,speed][,heading]) into the fleet
+    /// default, then keep serving
+    #[arg(long, value_name = "FILE", env = "SHOAL_REPLAY")]
+    pub replay: Option<PathBuf>,
+    /// Event time over real time [default: what makes the file last about a minute]
+    #[arg(long, value_name = "N", env = "SHOAL_SPEEDUP", value_parser = speedup)]
+    pub speedup: Option<f64>,
+    /// Unit of the file's column speed: m/s, km/h or knots [default: m/s]
+    #[arg(long, value_name = "UNIT", env = "SHOAL_SPEED_UNIT")]
+    pub speed_unit: Option<SpeedUnit>,
+    /// What to log, as in info or shoal_service=debug,warn [default: info]
+    #[arg(long, value_name = "FILTER", env = "SHOAL_LOG")]
+    pub log: Option<String>,
+    /// Form of log lines [default: text]
+    #[arg(long, value_name = "FORMAT", env = "SHOAL_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// `system` or `event`.
+///
+/// # Errors
+/// Says the two when `text` is neither.
+pub fn clock(text: &str) -> Result<Clock, String> {
+    match text {
+        "system" => Ok(Clock::System),
+        "event" => Ok(Clock::Event),
+        _ => Err(format!("clock `{text}` is neither system nor event")),
+    }
+}
+
+/// A finite factor above 0.
+///
+/// # Errors
+/// Says so when `text` is none.
+pub fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
+        _ => Err(format!("`{text}` is not a number above 0")),
+    }
+}
+
+/// `NAME=VALUE` taken apart.
+///
+/// # Errors
+/// Says the form when `text` has another.
+pub fn limit_pair(text: &str) -> Result<(String, i64), String> {
+    let pair = text.split_once('=').and_then(|(name, value)| {
+        let value = value.trim().parse().ok().filter(|value| *value >= 0)?;
+        Some((name.trim().to_owned(), value))
+    });
+    pair.ok_or_else(|| format!("`{text}` is not NAME=VALUE with a whole number of 0 or more"))
+}
+
+fn limit_text(text: &str) -> Result<String, String> {
+    limit_pair(text).map(|_| text.to_owned())
+}
+
+/// Serves until Ctrl-C or SIGTERM.
+///
+/// # Errors
+/// A setting that cannot be, an address that cannot be had, a failure of the server.
+pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
+    let config = ServeConfig::new(args)?;
+    logs::install(config.log_format, &config.log)?;
+    config.log_effective();
+    let mut builder = Builder::new_multi_thread();
+    if config.options.threads > 0 {
+        builder.worker_threads(config.options.threads);
+    }
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(local("starting threads"))?;
+    runtime.block_on(serve(config))?;
+    Ok(Exit::Done)
+}
+
+async fn serve(config: ServeConfig) -> Result<(), CliError> {
+    let ServeConfig {
+        options, replay, ..
+    } = config;
+    let replay = replay.map(Replayer::open).transpose()?;
+    let stop = stop_signal()?;
+    let listener = bind(options.listen).await?;
+    let metrics = match options.metrics_listen {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let address = listener
+        .local_addr()
+        .map_err(local("asking for the address"))?;
+    writeln!(io::stdout(), "listening on {address}")?;
+    io::stdout().flush()?;
+    if let Some(address) = metrics
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok())
+    {
+        tracing::info!(%address, "metrics");
+    }
+    let (sender, stopped) = watch::channel(false);
+    let replaying = replay.map(|replay| tokio::spawn(replay.run(address, stopped)));
+    let shutdown = async move {
+        stop.await;
+        // Without a replay nobody listens.
+        let _ = sender.send(true);
+    };
+    let served = server::run(listener, metrics, options, shutdown).await;
+    if let Some(replaying) = replaying {
+        replaying.abort();
+    }
+    Ok(served?)
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
+    TcpListener::bind(address).await.map_err(|source| {
+        CliError::Usage(format!(
+            "cannot listen on {address}: {source}; choose another address"
+        ))
+    })
+}
+
+fn local(what: &'static str) -> impl Fn(io::Error) -> CliError {
+    move |source| CliError::Local { what, source }
+}
+
+/// Completes at the first Ctrl-C or SIGTERM; the second ends the process at once.
+fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let catch = |kind| signal(kind).map_err(local("catching signals"));
+    let mut interrupt = catch(SignalKind::interrupt())?;
+    let mut terminate = catch(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("stopping; once more ends the process at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(Exit::Failed as i32);
+        });
+    })
+}

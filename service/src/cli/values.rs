@@ -1,0 +1,223 @@
+//! How are coordinates, ranges and spans of time written on the command line?
+//!
+//! Every parser refuses what is not finite and says what form it wants. Whether a position lies in
+//! a fleet's space is the server's to judge.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Comma-separated finite numbers, exactly `N` of them.
+fn numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
+    let mut values = [0.0; N];
+    let mut parts = text.split(',');
+    for value in &mut values {
+        let part = parts.next().ok_or_else(|| format!("it must be {form}"))?;
+        *value = number(part).map_err(|reason| format!("{reason}; it must be {form}"))?;
+    }
+    if parts.next().is_some() {
+        return Err(format!("more than {N} numbers; it must be {form}"));
+    }
+    Ok(values)
+}
+
+/// One finite number.
+fn number(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        Ok(_) => Err(format!("`{text}` is not finite")),
+        Err(_) => Err(format!("`{text}` is no number")),
+    }
+}
+
+/// `W,S,E,N`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RectValue {
+    /// Least x, or where the rectangle begins going east.
+    pub west: f64,
+    /// Least y.
+    pub south: f64,
+    /// Greatest x, or where it ends; below `west` it crosses the antimeridian.
+    pub east: f64,
+    /// Greatest y.
+    pub north: f64,
+}
+
+impl FromStr for RectValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
+        Ok(Self {
+            west,
+            south,
+            east,
+            north,
+        })
+    }
+}
+
+/// `X,Y,RADIUS_M`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CircleValue {
+    /// Longitude in degrees, or metres.
+    pub x: f64,
+    /// Latitude in degrees, or metres.
+    pub y: f64,
+    /// Metres, 0 or more.
+    pub radius_m: f64,
+}
+
+impl FromStr for CircleValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
+        if radius_m < 0.0 {
+            return Err(format!("the radius is {radius_m} m; it must be 0 or more"));
+        }
+        Ok(Self { x, y, radius_m })
+    }
+}
+
+/// `X,Y`
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PointValue {
+    /// Longitude in degrees, or metres.
+    pub x: f64,
+    /// Latitude in degrees, or metres.
+    pub y: f64,
+}
+
+impl FromStr for PointValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [x, y] = numbers(text, "X,Y (longitude first)")?;
+        Ok(Self { x, y })
+    }
+}
+
+/// `A..B`, both ends inside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IntervalValue {
+    /// First end.
+    pub min: f64,
+    /// Second end; for headings it may be below `min`: then the range passes through north.
+    pub max: f64,
+}
+
+impl FromStr for IntervalValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (min, max) = text
+            .split_once("..")
+            .ok_or("it must be FROM..TO, as in 0..13.9")?;
+        Ok(Self {
+            min: number(min)?,
+            max: number(max)?,
+        })
+    }
+}
+
+/// An object id: `0` to `2^64 - 1`.
+///
+/// # Errors
+/// Says the range when `text` is no such number.
+pub fn object(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
+}
+
+/// Flag bits, decimal or hexadecimal with `0x`.
+///
+/// # Errors
+/// Says the form when `text` is no such number.
+pub fn bits(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("it must be 0 to {} or 0x0 to 0x{:x}", u32::MAX, u32::MAX))
+}
+
+/// A span of time with its unit: `250ms`, `90s`, `5m`, `1h 30m`, `2d`; `0` is none.
+///
+/// # Errors
+/// Says the form when `text` is no such span.
+pub fn span(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it with its unit: 250ms, 90s, 5m, 1h, 2d"))
+}
+
+/// A span above zero.
+///
+/// # Errors
+/// As [`span`], and for 0.
+pub fn span_above_zero(text: &str) -> Result<Duration, String> {
+    match span(text)? {
+        Duration::ZERO => Err("it must be above 0".to_owned()),
+        span => Ok(span),
+    }
+}
+
+/// Whole milliseconds of a span.
+#[must_use]
+pub fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_are_read_with_signs_and_refused_with_the_form() {
+        let rect: RectValue = "-97.9,30.1,-97.6,30.5".parse().unwrap();
+        assert_eq!(
+            rect,
+            RectValue {
+                west: -97.9,
+                south: 30.1,
+                east: -97.6,
+                north: 30.5
+            }
+        );
+        let circle: CircleValue = "-97.7, 30.2,1e3".parse().unwrap();
+        assert_eq!(
+            circle,
+            CircleValue {
+                x: -97.7,
+                y: 30.2,
+                radius_m: 1000.0
+            }
+        );
+        for bad in [
+            "1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", "",
+        ] {
+            let reason = bad.parse::<CircleValue>().unwrap_err();
+            assert!(reason.contains("must be"), "{bad}: {reason}");
+        }
+    }
+
+    #[test]
+    fn intervals_bits_and_spans_have_one_form_each() {
+        let interval: IntervalValue = "-1.5..2".parse().unwrap();
+        assert_eq!(
+            interval,
+            IntervalValue {
+                min: -1.5,
+                max: 2.0
+            }
+        );
+        assert!("5".parse::<IntervalValue>().is_err());
+        assert!("5..".parse::<IntervalValue>().is_err());
+        assert_eq!((bits("0x1f"), bits("31")), (Ok(31), Ok(31)));
+        assert!(bits("-1").is_err());
+        assert_eq!(millis(span("1m 30s").unwrap()), 90_000);
+        assert_eq!(span("0"), Ok(Duration::ZERO));
+        assert!(span("90").unwrap_err().contains("unit"));
+        assert!(span_above_zero("0ms").is_err());
+        assert!(object("18446744073709551616").is_err());
+    }
+}

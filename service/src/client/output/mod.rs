@@ -1,0 +1,17 @@
+//! How is an answer written: a table for people, lines, JSON or GeoJSON for programs?
+//!
+//! One file per form behind one trait; each writes as chunks arrive, the table at the end.
+
+mod fleet;
+mod geojson;
+mod json;
+mod lines;
+mod table;
+mod writer;
+
+pub use fleet::{FleetJson, fleet_details, fleet_table};
+pub use geojson::GeoJsonWriter;
+pub use json::{HeaderJson, JsonWriter, RowJson};
+pub use lines::LinesWriter;
+pub use table::{TableWriter, plain_table};
+pub use writer::{AnswerWriter, Stdout, stdout};

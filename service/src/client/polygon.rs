@@ -1,0 +1,141 @@
+//! Which region does a GeoJSON document describe?
+//!
+//! Takes a Polygon or MultiPolygon, bare, in a Feature, or in a FeatureCollection of one. Rings are
+//! passed on as they stand (either winding, closed or not); the server judges them. Coordinates
+//! after the second are ignored, as RFC 7946 allows.
+
+use std::io::Read as _;
+
+use geojson::{Feature, GeoJson, Geometry, GeometryValue, Position};
+use shoal_proto::v1;
+
+use crate::cli::error::CliError;
+
+/// Largest document that is read, bytes: 4,096 vertices need far less.
+pub const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads `file`, or standard input for `-`.
+///
+/// # Errors
+/// [`CliError::Input`] when it cannot be read, is too large, or holds no single polygon.
+pub fn read(file: &str) -> Result<v1::Polygon, CliError> {
+    let wrong = |reason: String| CliError::Input {
+        file: file.to_owned(),
+        reason,
+    };
+    let mut text = String::new();
+    let bytes = if file == "-" {
+        std::io::stdin()
+            .take(DOCUMENT_BYTES_MAX + 1)
+            .read_to_string(&mut text)
+    } else {
+        let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
+        opened
+            .take(DOCUMENT_BYTES_MAX + 1)
+            .read_to_string(&mut text)
+    };
+    let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+    if bytes as u64 > DOCUMENT_BYTES_MAX {
+        return Err(wrong(format!("longer than {DOCUMENT_BYTES_MAX} bytes")));
+    }
+    parse(&text).map_err(wrong)
+}
+
+/// The rings of the one polygon or multipolygon in `text`.
+///
+/// # Errors
+/// Says what was found instead.
+pub fn parse(text: &str) -> Result<v1::Polygon, String> {
+    let document: GeoJson = text
+        .parse()
+        .map_err(|error| format!("no GeoJSON: {error}"))?;
+    let geometry = match document {
+        GeoJson::Geometry(geometry) => geometry,
+        GeoJson::Feature(feature) => of_feature(feature)?,
+        GeoJson::FeatureCollection(collection) => {
+            let count = collection.features.len();
+            let mut features = collection.features.into_iter();
+            match (features.next(), count) {
+                (Some(feature), 1) => of_feature(feature)?,
+                _ => return Err(format!("{count} features; give one")),
+            }
+        }
+    };
+    let polygons = match geometry.value {
+        GeometryValue::Polygon { coordinates } => vec![coordinates],
+        GeometryValue::MultiPolygon { coordinates } => coordinates,
+        other => {
+            return Err(format!(
+                "a {}; give a Polygon or a MultiPolygon",
+                other.type_name()
+            ));
+        }
+    };
+    let rings = polygons
+        .iter()
+        .flatten()
+        .map(|ring| to_ring(ring))
+        .collect::<Result<_, _>>()?;
+    Ok(v1::Polygon { rings })
+}
+
+fn of_feature(feature: Feature) -> Result<Geometry, String> {
+    feature
+        .geometry
+        .ok_or_else(|| "a feature without geometry".to_owned())
+}
+
+fn to_ring(positions: &[Position]) -> Result<v1::Ring, String> {
+    let mut ring = v1::Ring::default();
+    for position in positions {
+        match position.as_slice() {
+            [x, y, ..] => {
+                ring.x.push(*x);
+                ring.y.push(*y);
+            }
+            short => {
+                return Err(format!(
+                    "a position of {} numbers; it needs two",
+                    short.len()
+                ));
+            }
+        }
+    }
+    Ok(ring)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: &str = "[[-1,0],[1,0,5],[0,1.5],[-1,0]]";
+
+    #[test]
+    fn polygons_are_taken_bare_in_a_feature_and_in_a_collection_of_one() {
+        let bare = format!(r#"{{"type":"Polygon","coordinates":[{RING}]}}"#);
+        let feature = format!(r#"{{"type":"Feature","properties":null,"geometry":{bare}}}"#);
+        let one = format!(r#"{{"type":"FeatureCollection","features":[{feature}]}}"#);
+        let multi = format!(r#"{{"type":"MultiPolygon","coordinates":[[{RING}],[{RING}]]}}"#);
+        for (text, rings) in [(&bare, 1), (&feature, 1), (&one, 1), (&multi, 2)] {
+            let polygon = parse(text).unwrap();
+            assert_eq!(polygon.rings.len(), rings, "{text}");
+            assert_eq!(polygon.rings[0].x, [-1.0, 1.0, 0.0, -1.0]);
+            assert_eq!(polygon.rings[0].y, [0.0, 0.0, 1.5, 0.0]);
+        }
+        let two = format!(r#"{{"type":"FeatureCollection","features":[{feature},{feature}]}}"#);
+        assert!(parse(&two).unwrap_err().contains("2 features"));
+    }
+
+    #[test]
+    fn everything_else_is_named() {
+        let point = r#"{"type":"Point","coordinates":[1,2]}"#;
+        assert!(parse(point).unwrap_err().contains("Point"));
+        let empty = r#"{"type":"Feature","properties":null,"geometry":null}"#;
+        assert!(parse(empty).unwrap_err().contains("without geometry"));
+        for bad in ["", "{", "[1,2]", r#"{"type":"Polygon"}"#] {
+            assert!(!parse(bad).unwrap_err().is_empty(), "{bad}");
+        }
+        let missing = read("no-such-file.geojson").unwrap_err();
+        assert!(missing.to_string().contains("no-such-file.geojson"));
+    }
+}

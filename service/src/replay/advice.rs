@@ -1,0 +1,163 @@
+//! What should a person type next?
+//!
+//! Commands that work as they stand: the program as it was started, the server's address where it
+//! is not the default, a circle that holds objects, an object that exists. Both are asked of the
+//! server.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use shoal_proto::v1::{self, region::Kind};
+
+use crate::cli::error::CliError;
+use crate::client::answer::AnswerReader;
+use crate::client::connection::Connection;
+use crate::config::LISTEN_DEFAULT;
+
+/// First radius that is tried, metres.
+const RADIUS_M_MIN: f64 = 1_000.0;
+/// Last radius that is tried, metres.
+const RADIUS_M_MAX: f64 = 64_000.0;
+
+/// Commands for the state as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    program: String,
+    target: String,
+    centre: (f64, f64),
+    radius_m: f64,
+    object: u64,
+}
+
+impl Advice {
+    /// Asks the server who is at the busiest place; `None` when nobody is anywhere near.
+    ///
+    /// # Errors
+    /// Those of the connection and the server.
+    pub async fn ask(
+        connection: &Connection,
+        address: SocketAddr,
+        busiest: (f64, f64),
+    ) -> Result<Option<Self>, CliError> {
+        let centre = (round(busiest.0), round(busiest.1));
+        let Some(object) = nearest(connection, centre).await? else {
+            return Ok(None);
+        };
+        let mut radius_m = RADIUS_M_MIN;
+        while radius_m < RADIUS_M_MAX && count(connection, centre, radius_m).await? == 0 {
+            radius_m *= 2.0;
+        }
+        let target = match address.to_string() {
+            address if address == LISTEN_DEFAULT => String::new(),
+            address => format!(" --target http://{address}"),
+        };
+        Ok(Some(Self {
+            program: program(),
+            target,
+            centre,
+            radius_m,
+            object,
+        }))
+    }
+}
+
+/// Four decimals: ten metres, and short enough to type.
+fn round(coordinate: f64) -> f64 {
+    (coordinate * 1e4).round() / 1e4
+}
+
+async fn nearest(connection: &Connection, (x, y): (f64, f64)) -> Result<Option<u64>, CliError> {
+    let request = v1::NearestRequest {
+        options: None,
+        x,
+        y,
+        k: 1,
+    };
+    let mut queries = connection.queries();
+    let asked = queries.nearest(connection.request(request));
+    let mut answer = AnswerReader::open(connection, asked).await?;
+    let rows = answer.next().await?.unwrap_or_default();
+    Ok(rows.first().map(|row| row.object))
+}
+
+async fn count(
+    connection: &Connection,
+    (x, y): (f64, f64),
+    radius_m: f64,
+) -> Result<u64, CliError> {
+    let options = v1::QueryOptions {
+        projection: v1::Projection::Count.into(),
+        ..Default::default()
+    };
+    let circle = v1::Circle { x, y, radius_m };
+    let region = v1::Region {
+        kind: Some(Kind::Circle(circle)),
+    };
+    let request = v1::RangeRequest {
+        options: Some(options),
+        region: Some(region),
+    };
+    let mut queries = connection.queries();
+    let asked = queries.range(connection.request(request));
+    Ok(AnswerReader::open(connection, asked).await?.header().total)
+}
+
+/// The program as it can be started again: by name when it was found by name, else by its path,
+/// from here where that is shorter.
+fn program() -> String {
+    let name = "shoal".to_owned();
+    if std::env::args_os()
+        .next()
+        .is_some_and(|first| first == *name)
+    {
+        return name;
+    }
+    let (Ok(path), Ok(here)) = (std::env::current_exe(), std::env::current_dir()) else {
+        return name;
+    };
+    path.strip_prefix(&here)
+        .unwrap_or(&path)
+        .display()
+        .to_string()
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            program,
+            target,
+            centre: (x, y),
+            radius_m,
+            object,
+        } = self;
+        writeln!(f, "try, in another terminal:")?;
+        writeln!(f, "  {program} range --circle {x},{y},{radius_m}{target}")?;
+        writeln!(f, "  {program} nearest {x},{y} -k 5{target}")?;
+        writeln!(f, "  {program} get {object}{target}")?;
+        write!(f, "  {program} stats --watch{target}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_address_needs_no_target() {
+        let advice = |target: &str| Advice {
+            program: "shoal".to_owned(),
+            target: target.to_owned(),
+            centre: (-97.7403, 30.2729),
+            radius_m: 1_000.0,
+            object: 264,
+        };
+        let text = advice("").to_string();
+        assert!(
+            text.contains("shoal range --circle -97.7403,30.2729,1000\n"),
+            "{text}"
+        );
+        assert!(text.contains("shoal get 264\n"));
+        let text = advice(" --target http://127.0.0.1:1").to_string();
+        assert_eq!(text.matches("--target http://127.0.0.1:1").count(), 4);
+    }
+}

@@ -1,0 +1,143 @@
+//! From a file to a served, moving fleet: survey, play, tell what to try.
+//!
+//! A replay that fails is said in the log; the server goes on with what it has. Whoever wants the
+//! rows exactly once uses `shoal report`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shoal_workload::CsvReader;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use super::advice::Advice;
+use super::player::{Pace, Progress, play};
+use super::status_line::StatusLine;
+use super::survey::Survey;
+use crate::cli::error::CliError;
+use crate::client::connection::Connection;
+use crate::client::report::ReportStream;
+use crate::client::rows;
+use crate::client::{fleet, tally::Tally};
+use crate::config::ReplayConfig;
+
+/// How long a replay lasts when no factor is given, seconds.
+const SECONDS_DEFAULT: f64 = 60.0;
+/// Longest wait for the server's own answers.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A file that is about to be played.
+#[derive(Debug)]
+pub struct Replayer {
+    config: ReplayConfig,
+}
+
+impl Replayer {
+    /// Confirms that the file can be opened and has the columns it needs.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] names the file and what it lacks.
+    pub fn open(config: ReplayConfig) -> Result<Self, CliError> {
+        let replayer = Self { config };
+        replayer.csv()?;
+        Ok(replayer)
+    }
+
+    fn csv(&self) -> Result<CsvReader, CliError> {
+        let file: &Path = &self.config.file;
+        CsvReader::open(file, self.config.speed_unit)
+            .map_err(|error| rows::unusable(&file.display().to_string(), &error))
+    }
+
+    /// Plays the file into the server at `address` until it ends or `stopped` says true.
+    pub async fn run(self, address: SocketAddr, mut stopped: watch::Receiver<bool>) {
+        let file = self.config.file.display().to_string();
+        tokio::select! {
+            result = self.replay(address) => match result {
+                Ok(()) => {}
+                Err(error) => tracing::error!(%file, %error, "the replay ended early"),
+            },
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    }
+
+    async fn replay(self, address: SocketAddr) -> Result<(), CliError> {
+        let connection = Connection::to(&format!("http://{address}"), TIMEOUT).await?;
+        let space = fleet::space(&fleet::describe(&connection, "").await?)?;
+        let csv = self.csv()?;
+        let surveyed = spawn_blocking(move || Survey::of(csv, &space)).await;
+        let survey = surveyed.ok().flatten().ok_or_else(|| CliError::Input {
+            file: self.config.file.display().to_string(),
+            reason: "no row can be read".to_owned(),
+        })?;
+        let factor = self
+            .config
+            .speedup
+            .unwrap_or_else(|| survey.speedup_for(SECONDS_DEFAULT));
+        tracing::info!(
+            file = %self.config.file.display(),
+            rows = survey.rows,
+            span_s = survey.span_ms() / 1_000,
+            speedup = factor,
+            "replay begins"
+        );
+        let pace = Pace {
+            first_ms: survey.first_ms,
+            speedup: factor,
+        };
+        let tally = self.play(&connection, address, &survey, pace).await?;
+        tracing::info!(
+            rows = tally.rows_total(),
+            applied = tally.rows.applied,
+            duplicate = tally.rows.duplicate,
+            superseded = tally.rows.superseded,
+            late = tally.rows.late,
+            refused = tally.rows.refused,
+            unreadable = survey.unreadable,
+            "replay done"
+        );
+        println!(
+            "replay done: {} rows; serving until Ctrl-C",
+            tally.rows_total()
+        );
+        advise(&connection, address, &survey).await;
+        Ok(())
+    }
+
+    /// Sends all rows while the status line is shown.
+    async fn play(
+        &self,
+        connection: &Connection,
+        address: SocketAddr,
+        survey: &Survey,
+        pace: Pace,
+    ) -> Result<Tally, CliError> {
+        let progress = Arc::new(Progress::default());
+        let mut stream = ReportStream::open(connection);
+        let status = StatusLine::new(connection, survey, stream.tally(), &progress);
+        let mut first = stream.tally();
+        let watching = async {
+            // The first commands to try come once there is something to find.
+            if first.wait_for(|tally| tally.rows.applied > 0).await.is_ok() {
+                advise(connection, address, survey).await;
+            }
+            status.run().await;
+        };
+        tokio::select! {
+            played = play(self.csv()?, pace, &mut stream, &progress) => played?,
+            () = watching => {}
+        }
+        stream.finish().await
+    }
+}
+
+/// Prints what to try. A server that cannot be asked now is said at the end of the replay anyway.
+async fn advise(connection: &Connection, address: SocketAddr, survey: &Survey) {
+    match Advice::ask(connection, address, survey.busiest).await {
+        Ok(Some(advice)) => println!("{advice}"),
+        Ok(None) => tracing::warn!("the fleet holds no object"),
+        Err(error) => tracing::warn!(%error, "cannot ask what to try"),
+    }
+}
