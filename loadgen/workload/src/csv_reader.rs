@@ -1,9 +1,9 @@
 //! How do real positions get in? A streaming reader of `.csv` and `.csv.gz`.
 //!
 //! Columns are found by their names in the header line: `object_id,t_ms,lon,lat` and optionally
-//! `speed`, `heading`, `recv_ms`; others are ignored. A bad row is an error that names file, line and
-//! field, and the next row follows; memory is bounded by one line. The format has no quoting. Values
-//! are not judged (a heading of 360 stays 360): that is the engine's task.
+//! `speed`, `heading`, `recv_ms`; others are ignored. A bad row is an error that names file, line
+//! and field, and the next row follows; memory is bounded by one line. The format has no quoting.
+//! Values are not judged (a heading of 360 stays 360): that is the engine's task.
 
 mod columns;
 mod error;

@@ -1,8 +1,8 @@
 //! Which way does an object go?
 //!
 //! Directions are compass turns: 0 is north, 0.25 east. Sine and cosine are fixed polynomials of
-//! additions and multiplications, so the same seed gives the same bytes on every machine; the system's
-//! mathematics library is never asked.
+//! additions and multiplications, so the same seed gives the same bytes on every machine; the
+//! system's mathematics library is never asked.
 
 use std::f64::consts::TAU;
 

@@ -1,9 +1,9 @@
 //! Where are objects that gather around hot-spots and report the faster they are, the more often?
 //!
 //! The benchmark of Chen, Jensen and Lin (PVLDB 2008), which G-LFPP calls MOIBenchmark. An object
-//! keeps its hot-spot for life. At a report the ring it stands in gives its top speed and the time to
-//! the next report; where it will be then is drawn at once, so a report's velocity leads exactly to
-//! the next one. State: 24 bytes an object and its one event.
+//! keeps its hot-spot for life. At a report the ring it stands in gives its top speed and the time
+//! to the next report; where it will be then is drawn at once, so a report's velocity leads exactly
+//! to the next one. State: 24 bytes an object and its one event.
 
 mod hotspots;
 mod reach;
@@ -28,10 +28,11 @@ const SPACE_M: f64 = 100_000.0;
 
 /// The `gauss` workload.
 ///
-/// Every object reports once within the first step (so the first rows are the whole fleet), and then
-/// after a random part of its first interval, lest the rings speak in chorus; from there on after
-/// exactly the interval of its ring. The model is no steady state: reach-limited steps around a peak
-/// drift towards it, so with few hot-spots the fleet slows down over thousands of steps. Query windows gather as the objects do: around a random hot-spot.
+/// Every object reports once within the first step (so the first rows are the whole fleet), and
+/// then after a random part of its first interval, lest the rings speak in chorus; from there on
+/// after exactly the interval of its ring. The model is no steady state: reach-limited steps around
+/// a peak drift towards it, so with few hot-spots the fleet slows down over thousands of steps.
+/// Query windows gather as the objects do: around a random hot-spot.
 #[derive(Debug)]
 pub struct Gauss {
     shard: Shard,

@@ -1,9 +1,9 @@
 //! Where are vehicles that travel between hubs?
 //!
 //! The workload of the TPR-tree paper (Saltenis, Jensen, Leutenegger, Lopez, SIGMOD 2000), base of
-//! the COST benchmark: destinations joined by straight one-way routes, three groups of vehicles, a new
-//! random destination on arrival. Reports fall on the stretches where a vehicle speeds up or brakes.
-//! State: 40 bytes an object and its one event.
+//! the COST benchmark: destinations joined by straight one-way routes, three groups of vehicles, a
+//! new random destination on arrival. Reports fall on the stretches where a vehicle speeds up or
+//! brakes. State: 40 bytes an object and its one event.
 
 mod ride;
 
@@ -28,10 +28,10 @@ const SPEEDS_M_S: [f64; 3] = [12.5, 25.0, 50.0];
 
 /// The `hub` workload.
 ///
-/// An object belongs to one of three equal groups for life. It starts somewhere on a route; its first
-/// report comes within the first step (so the first rows are the whole fleet). Half of the query
-/// windows are centred anywhere, half on a place of a random route; the paper's cover 0.25 % of the
-/// space, which is `Params::window` = 0.05.
+/// An object belongs to one of three equal groups for life. It starts somewhere on a route; its
+/// first report comes within the first step (so the first rows are the whole fleet). Half of the
+/// query windows are centred anywhere, half on a place of a random route; the paper's cover 0.25 %
+/// of the space, which is `Params::window` = 0.05.
 #[derive(Debug)]
 pub struct Hub {
     shard: Shard,

@@ -53,7 +53,7 @@ pub const REPLAY_SAMPLE_ROWS: usize = 4_096;
 /// Most copies of replayed rows that wait for their time, 80 bytes each; one row may exceed it.
 pub const FAN_OUT_PENDING_MAX: usize = 1 << 20;
 
-/// Most buckets of a calendar queue: 4 MiB.
+/// Most buckets of a calendar queue: 4 MiB, and a partly filled chunk of 120 bytes each.
 pub const CALENDAR_BUCKETS_MAX: i64 = 1 << 20;
 
 /// Most tries at a random position under conditions; then the object stays where it is. The mean is
@@ -69,7 +69,8 @@ pub const NETWORK_EDGES_MAX: usize = 50_000_000;
 /// Longest delay or absence of a mix: a day.
 pub const MIX_DELAY_MS_MAX: i64 = 86_400_000;
 
-/// Most fixes that a mix holds back in each of its two lines, 64 bytes each; beyond, the oldest goes.
+/// Most fixes that a mix holds back in each of its two lines, 64 bytes each; beyond, the oldest
+/// goes.
 pub const MIX_HELD_MAX: usize = 1 << 20;
 
 /// Most objects that a mix has removed at a time; beyond, none is removed.

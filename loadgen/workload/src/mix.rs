@@ -1,9 +1,9 @@
 //! What does a stream look like when networks delay, clients resend and vehicles go out of service?
 //!
 //! A wrapper that makes a clean workload dirty on purpose: late and duplicate fixes, bad rows,
-//! removals and re-appearances, each by its share, all counted. Whether it happens to a fix is a hash
-//! of seed, object and time, so it does not depend on shards or on how rows are asked for. What is
-//! held back is bounded; it never makes up objects or alters a good fix.
+//! removals and re-appearances, each by its share, all counted. Whether it happens to a fix is a
+//! hash of seed, object and time, so it does not depend on shards or on how rows are asked for.
+//! What is held back is bounded; it never makes up objects or alters a good fix.
 
 mod bad_row;
 

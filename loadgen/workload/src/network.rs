@@ -1,8 +1,8 @@
 //! Where are vehicles on a road network?
 //!
 //! The network mode of the benchmark of Chen, Jensen and Lin (PVLDB 2008): an object keeps one of S
-//! speeds for life, starts somewhere on a random road, and at each crossing reports and takes a random
-//! next road, back only at a dead end. State: 24 bytes an object and its one event.
+//! speeds for life, starts somewhere on a random road, and at each crossing reports and takes a
+//! random next road, back only at a dead end. State: 24 bytes an object and its one event.
 
 mod ascii;
 mod city;
@@ -25,12 +25,12 @@ use crate::{Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
 /// The `network` workload.
 ///
 /// `network` alone is a city drawn from the seed: 100 x 100 crossings, a kilometre apart and
-/// displaced by up to a quarter of that, in a 100 km square, a fifth of the streets that the city can
-/// miss left out. `network:FILE` reads a network in the ASCII form of Brinkhoff's generator: FILE
-/// holds nodes, one `id x y` per line, and the file whose name has `edge` for the last `node` of that
-/// name holds edges, `id from to` and anything behind, both ways open; spaces or commas between,
-/// blank lines and lines that begin with # passed over. Coordinates are metres; the lower left corner
-/// of the nodes becomes the origin. Query windows lie around random crossings.
+/// displaced by up to a quarter of that, in a 100 km square, a fifth of the streets that the city
+/// can miss left out. `network:FILE` reads a network in the ASCII form of Brinkhoff's generator:
+/// FILE holds nodes, one `id x y` per line, and the file whose name has `edge` for the last `node`
+/// of that name holds edges, `id from to` and anything behind, both ways open; spaces or commas
+/// between, blank lines and lines that begin with # passed over. Coordinates are metres; the lower
+/// left corner of the nodes becomes the origin. Query windows lie around random crossings.
 #[derive(Debug)]
 pub struct Network {
     shard: Shard,

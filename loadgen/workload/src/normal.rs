@@ -1,7 +1,7 @@
 //! What is the x below which a standard normal variable falls with a given probability?
 //!
-//! Wichura's algorithm AS 241 (Applied Statistics 37, 1988), routine PPND16, relative accuracy about
-//! 1e-16. It makes the ring radii of `gauss` and, fed with a uniform number, its distances.
+//! Wichura's algorithm AS 241 (Applied Statistics 37, 1988), routine PPND16, relative accuracy
+//! about 1e-16. It makes the ring radii of `gauss` and, fed with a uniform number, its distances.
 
 /// The half-normal variable |N(0, 1)| at a uniform number in `[0, 1)`.
 pub(crate) fn half_normal(uniform: f64) -> f64 {

@@ -8,8 +8,8 @@ use crate::{SpeedUnit, WorkloadError};
 
 /// Parameters of [`open`](crate::open).
 ///
-/// A generator's objects are `0..objects`; shard `s` of `n` owns those with `object % n == s`. How an
-/// object moves depends on the seed and `objects`, never on the number of shards.
+/// A generator's objects are `0..objects`; shard `s` of `n` owns those with `object % n == s`. How
+/// an object moves depends on the seed and `objects`, never on the number of shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Number of objects of all shards together (generators only), 1 to [`OBJECTS_MAX`].

@@ -21,7 +21,8 @@ pub enum QueryKind {
     Get,
 }
 
-/// Weights of the kinds; the default asks ranges only. Read from `range:nearest:get`, as `80:10:10`.
+/// Weights of the kinds; the default asks ranges only. Read from `range:nearest:get`, as
+/// `80:10:10`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueryWeights {
     /// Weight of [`QueryKind::Range`].

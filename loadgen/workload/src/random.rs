@@ -1,9 +1,9 @@
 //! Where does randomness come from, and why is it the same every time?
 //!
 //! Two sources: Xoshiro256++ for streams that belong to a workload (hot-spots, road networks,
-//! windows), and splitmix64 (Steele, Lea, Flood, OOPSLA 2014) for what belongs to one object, either
-//! as 8 bytes of state or as a plain hash. Both are fixed algorithms, so a seed means the same bytes
-//! in every version; nothing here reads the system's entropy.
+//! windows), and splitmix64 (Steele, Lea, Flood, OOPSLA 2014) for what belongs to one object,
+//! either as 8 bytes of state or as a plain hash. Both are fixed algorithms, so a seed means the
+//! same bytes in every version; nothing here reads the system's entropy.
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};

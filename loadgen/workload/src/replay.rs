@@ -1,8 +1,8 @@
 //! What did real objects report, in their own order and at their own times?
 //!
 //! Rows of a CSV file become fixes in the order of the file; times stay those of the file, and a
-//! caller that wants to go faster divides the waiting, not the times. A fan-out of k turns one fleet
-//! into k, shifted in space and time. Rows that cannot be read are counted and left out.
+//! caller that wants to go faster divides the waiting, not the times. A fan-out of k turns one
+//! fleet into k, shifted in space and time. Rows that cannot be read are counted and left out.
 
 mod fan_out;
 mod sample;
@@ -17,10 +17,11 @@ use crate::{CsvReader, Fix, Params, Window, Workload, WorkloadError, WorkloadSpa
 
 /// The `replay:FILE` workload.
 ///
-/// Copy `c` of `k` (0 is the file as it is) of object `o` is object `o * k + c`. It reports
-/// `c * step_ms / k` ms later and is moved along a sunflower spiral: by `sqrt(c)` tenths of the sides
-/// of the data box in the compass direction of `c` golden sections of a turn. Longitudes wrap at 180,
-/// latitudes fold back at the poles. Shard `s` of `n` owns the copies whose number modulo `n` is `s`.
+/// Copy `c` of `k` (0 is the file as it is) of object `o` is object `o * k + c`. It reports `c *
+/// step_ms / k` ms later and is moved along a sunflower spiral: by `sqrt(c)` tenths of the sides of
+/// the data box in the compass direction of `c` golden sections of a turn. Longitudes wrap at 180,
+/// latitudes fold back at the poles. Shard `s` of `n` owns the copies whose number modulo `n` is
+/// `s`.
 #[derive(Debug)]
 pub struct Replay {
     reader: CsvReader,

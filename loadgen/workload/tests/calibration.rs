@@ -102,8 +102,8 @@ fn uniform_moves_each_object_along_its_heading_at_its_speed() {
 /// object's first (its interval is cut), over several places of the hot-spots.
 ///
 /// The published figures are of runs that start from the hot-spot distribution; 510 steps is where
-/// all four agree best. They are not a steady state: reach-limited steps drift inwards, which H = 10
-/// feels for thousands of steps (interval 113, speed 10 in the end).
+/// all four agree best. They are not a steady state: reach-limited steps drift inwards, which H =
+/// 10 feels for thousands of steps (interval 113, speed 10 in the end).
 fn gauss_figures(hotspots: u32) -> (f64, f64) {
     const OBJECTS: usize = 2_000;
     const SEEDS: u64 = 40;

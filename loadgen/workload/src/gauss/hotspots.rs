@@ -1,7 +1,8 @@
 //! Where do objects gather?
 //!
 //! H centres uniform over the space. An object belongs to one of them for life, found by a hash, so
-//! it costs no memory. A place is at a uniform angle and a half-normal distance, redrawn if outside.
+//! it costs no memory. A place is at a uniform angle and a half-normal distance, redrawn if
+//! outside.
 
 use rand_xoshiro::rand_core::Rng;
 

@@ -1,11 +1,11 @@
 //! Where may an object be at its next report?
 //!
-//! Around its hot-spot the angle is uniform and the distance half-normal; of that distribution the
-//! part within reach of the present position and inside the space remains. Drawing from the whole and
-//! rejecting would cost over 1,000 tries an update, and uniform tries in the reach disk weighted with
-//! exp(-r^2 / 2 s^2) / r fail near the centre, where the weight has no bound. In polar coordinates
-//! about the hot-spot the same density is exp(-r^2 / 2 s^2), bounded by its value at the least
-//! distance; so tries are uniform over the (distance, angle) box that encloses the disk.
+//! Around its hot-spot the angle is uniform and the distance half-normal; what remains of that is
+//! the part within reach of the present position and inside the space. Rejecting draws from the
+//! whole would cost over 1,000 tries an update, and weights exp(-r^2 / 2 s^2) / r over the reach
+//! disk have no bound near the centre. In polar coordinates about the hot-spot the same density is
+//! exp(-r^2 / 2 s^2), greatest at the least distance; so tries are uniform over the (distance,
+//! angle) box that encloses the disk.
 
 use std::f64::consts::{FRAC_PI_2, TAU};
 
@@ -47,7 +47,8 @@ impl Reach {
     pub(super) fn draw(&self, space_m: f64, random: &mut SplitMix64) -> (f64, f64) {
         let (from_x, from_y) = (self.from.0 - self.centre.0, self.from.1 - self.centre.1);
         let distance_m = length(from_x, from_y);
-        // Unit vector from the hot-spot to the object; at the hot-spot itself any direction will do.
+        // Unit vector from the hot-spot to the object; at the hot-spot itself any direction will
+        // do.
         let (along_x, along_y) = if distance_m > 0.0 {
             (from_x / distance_m, from_y / distance_m)
         } else {

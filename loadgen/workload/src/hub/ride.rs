@@ -1,8 +1,8 @@
 //! How far and how fast is a vehicle at a moment of its ride?
 //!
-//! It accelerates evenly over the first sixth of the route, cruises at its maximum speed v, and brakes
-//! evenly over the last sixth. With length L that takes 4 L / 3 v: a quarter of it speeding up, half
-//! cruising, a quarter braking. Reports are spread evenly over the two ramps.
+//! It accelerates evenly over the first sixth of the route, cruises at its maximum speed v, and
+//! brakes evenly over the last sixth. With length L that takes 4 L / 3 v: a quarter of it speeding
+//! up, half cruising, a quarter braking. Reports are spread evenly over the two ramps.
 
 /// One vehicle on one route.
 #[derive(Clone, Copy, Debug)]

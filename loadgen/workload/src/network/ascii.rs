@@ -1,8 +1,8 @@
 //! How does a road network come from files?
 //!
-//! The ASCII form of Brinkhoff's generator (GeoInformatica 2002) and of the road data sets that circulate
-//! in it: a file of nodes and one of edges, see [`Network`](super::Network). Unlike a row of positions a
-//! bad line is never passed over: a network with holes would be another workload.
+//! The ASCII form of Brinkhoff's generator (GeoInformatica 2002) and of the road data sets that
+//! circulate in it: a file of nodes and one of edges, see [`Network`](super::Network). Unlike a row
+//! of positions a bad line is never passed over: a network with holes would be another workload.
 
 use std::collections::HashMap;
 use std::fs::File;

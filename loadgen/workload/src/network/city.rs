@@ -1,7 +1,8 @@
 //! What does a city look like if no map is at hand?
 //!
-//! A grid of crossings, displaced at random, all of them connected: a spanning tree of streets is kept
-//! and of the others a share left out, so there are detours and dead ends. Drawn from the seed alone.
+//! A grid of crossings, displaced at random, all of them connected: a spanning tree of streets is
+//! kept and of the others a share left out, so there are detours and dead ends. Drawn from the seed
+//! alone.
 
 use crate::network::graph::{Graph, Road};
 use crate::random::{Domain, below, stream, unit};

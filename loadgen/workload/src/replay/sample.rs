@@ -1,8 +1,8 @@
 //! Where are the data of a file, roughly?
 //!
-//! A seeded sample of the positions in the first rows and the box they lie in. The box leaves out the
-//! lowest and highest hundredth of each coordinate, so that a source's faults (0,0, jumps across a
-//! continent) do not blow it up.
+//! A seeded sample of the positions in the first rows and the box they lie in. The box leaves out
+//! the lowest and highest hundredth of each coordinate, so that a source's faults (0,0, jumps
+//! across a continent) do not blow it up.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Samples the first [`REPLAY_PREFIX_ROWS`] rows, each with the same chance (reservoir sampling,
-    /// Vitter, ACM TOMS 1985, algorithm R).
+    /// Samples the first [`REPLAY_PREFIX_ROWS`] rows, each with the same chance (reservoir
+    /// sampling, Vitter, ACM TOMS 1985, algorithm R).
     pub(super) fn read(file: &Path, seed: u64) -> Result<Self, WorkloadError> {
         let reader = CsvReader::open(file, SpeedUnit::default())?;
         let mut random = stream(seed, Domain::Sample, 0);
