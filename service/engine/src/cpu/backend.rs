@@ -21,7 +21,6 @@ use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::limits;
-use crate::query::{Query, QueryKind};
 use crate::stage::dispatch::Judge;
 
 /// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
@@ -239,41 +238,6 @@ fn rows_in(lanes: &[Lane]) -> usize {
         .sum()
 }
 
-fn check_input(input: &CycleInput) -> Result<(), EngineError> {
-    let within = |what, value: usize, limit: usize| {
-        if value <= limit {
-            return Ok(());
-        }
-        Err(EngineError::Limit {
-            what,
-            value: value as u64,
-            limit: limit as u64,
-        })
-    };
-    within(
-        "requests of a cycle",
-        input.requests.len(),
-        limits::CYCLE_REQUESTS_MAX,
-    )?;
-    within(
-        "queries of a cycle",
-        input.queries.len(),
-        limits::CYCLE_QUERIES_MAX,
-    )?;
-    let rows = input.requests.iter().map(Request::rows).sum();
-    within("rows of a cycle", rows, limits::CYCLE_FIXES_MAX)?;
-    input
-        .queries
-        .iter()
-        .try_for_each(|Query { kind, .. }| match kind {
-            QueryKind::Get(objects) => {
-                within("objects of a get", objects.len(), limits::GET_OBJECTS_MAX)
-            }
-            QueryKind::Nearest { k, .. } => within("neighbours", *k as usize, limits::NEAREST_MAX),
-            QueryKind::Range(_) => Ok(()),
-        })
-}
-
 impl Backend for CpuBackend {
     fn options(&self) -> &EngineOptions {
         &self.options
@@ -287,7 +251,7 @@ impl Backend for CpuBackend {
         if self.outputs.len() >= limits::CYCLES_IN_FLIGHT_MAX {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
-        check_input(&input)?;
+        input.check()?;
         let output = self.cycle(&input);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -331,15 +295,22 @@ impl Backend for CpuBackend {
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
+        // A snapshot is taken as it is: nothing expires, and its fleet may have passed its limit.
+        let options = self.options.clone();
+        self.options = EngineOptions {
+            ttl_ms: None,
+            objects_max: u64::MAX,
+            ..options
+        };
         for batch in snapshot.batches {
-            let input = CycleInput {
+            self.cycle(&CycleInput {
                 system_ms: i64::MIN,
                 time_max_ms: i64::MAX,
                 requests: vec![Request::Fixes(batch)],
                 queries: Vec::new(),
-            };
-            self.cycle(&input);
+            });
         }
+        self.options = options;
         self.epoch = snapshot.epoch;
         self.clock_ms = snapshot.clock_ms;
         Ok(())

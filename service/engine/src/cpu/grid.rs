@@ -44,7 +44,7 @@ impl Grid {
     /// A grid of about `columns` x `rows` cells over an extent; never more cells than quanta on a
     /// side.
     pub(super) fn new(extent: QuantaRect, columns: u32, rows: u32) -> Self {
-        let side = |min: i32, max: i32| max.abs_diff(min) as u64 + 1;
+        let side = |min: i32, max: i32| u64::from(max.abs_diff(min)) + 1;
         let (width, height) = (
             side(extent.x_min, extent.x_max),
             side(extent.y_min, extent.y_max),
@@ -87,14 +87,18 @@ impl Grid {
     /// Columns from the left edge, in 2^-32.
     #[inline(always)]
     fn across(&self, x: i32) -> u64 {
-        let offset = x.clamp(self.extent.x_min, self.extent.x_max).abs_diff(self.extent.x_min);
+        let offset = x
+            .clamp(self.extent.x_min, self.extent.x_max)
+            .abs_diff(self.extent.x_min);
         u64::from(offset) * self.scale_x
     }
 
     /// Rows from the lower edge, in 2^-32.
     #[inline(always)]
     fn up(&self, y: i32) -> u64 {
-        let offset = y.clamp(self.extent.y_min, self.extent.y_max).abs_diff(self.extent.y_min);
+        let offset = y
+            .clamp(self.extent.y_min, self.extent.y_max)
+            .abs_diff(self.extent.y_min);
         u64::from(offset) * self.scale_y
     }
 
@@ -111,7 +115,10 @@ impl Grid {
     /// Where a position lies inside its cell.
     #[inline(always)]
     pub(super) fn inside(&self, x: i32, y: i32) -> Inside {
-        Inside { x: self.across(x) as u32, y: self.up(y) as u32 }
+        Inside {
+            x: self.across(x) as u32,
+            y: self.up(y) as u32,
+        }
     }
 
     /// Band and cell inside the band of a position.

@@ -195,7 +195,7 @@ impl Page {
         }
         self.rows.clear();
         let has_filter = !query.filter.is_empty();
-        for at in range.clone() {
+        for at in range {
             if let Some(ahead) = self.slots.get(at + RECORDS_AHEAD) {
                 view.prefetch(*ahead);
             }
