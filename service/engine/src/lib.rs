@@ -2,7 +2,7 @@
 //!
 //! The contract is [`Backend`]: cycles of fixes, removals and queries go in, outcomes and answers
 //! come out, the same from every implementation to the bit. The [`model`] is the plain truth that
-//! the others are compared with; [`cpu`] is the fast one without a device. Knows no wire, no clock
+//! the others are compared with; `cpu` is the fast one without a device. Knows no wire, no clock
 //! and no file.
 
 pub mod backend;

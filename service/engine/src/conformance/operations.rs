@@ -19,11 +19,16 @@ pub fn operations_per_seed() -> u64 {
 
 /// Runs so many random operations on a thousand ids and compares every output with the model.
 ///
-/// Even seeds are geographic, odd ones planar; clock, TTL and object limit vary with the seed.
+/// Even seeds are geographic, odd ones planar of three sizes; clock, TTL and object limit vary with
+/// the seed.
 pub fn random_operations(make: Make, seed: u64, operations: u64) {
-    let space = match seed % 4 {
-        1 => Space::planar(100_000.0, 60_000.0, 0.01).expect("the plane exists"),
-        3 => Space::planar(30.0, 20.0, 1.0).expect("the plane exists"),
+    let plane = |width_m, height_m, quantum_m| {
+        Space::planar(width_m, height_m, quantum_m).expect("the plane exists")
+    };
+    let space = match seed % 8 {
+        1 => plane(100_000.0, 60_000.0, 0.01),
+        3 | 7 => plane(30.0, 20.0, 1.0),
+        5 => plane(f64::from(i32::MAX), f64::from(i32::MAX), 1.0),
         _ => Space::geographic(),
     };
     let options = EngineOptions {

@@ -208,107 +208,68 @@ pub fn ties_are_ordered_by_object(make: Make) {
     );
 }
 
+fn state(state_mask: u32, state_value: u32) -> Filter {
+    Filter {
+        state_mask,
+        state_value,
+        ..Filter::default()
+    }
+}
+
+fn speed(min: u32, max: u32) -> Filter {
+    Filter {
+        speed_mm_s: Some((min, max)),
+        ..Filter::default()
+    }
+}
+
+fn heading(from: u16, to: u16) -> Filter {
+    Filter {
+        heading_cdeg: Some((from, to)),
+        ..Filter::default()
+    }
+}
+
+fn altitude(min: i32, max: i32) -> Filter {
+    Filter {
+        altitude_mm: Some((min, max)),
+        ..Filter::default()
+    }
+}
+
+fn age(age_max_ms: i64) -> Filter {
+    Filter {
+        age_max_ms: Some(age_max_ms),
+        ..Filter::default()
+    }
+}
+
 /// State, speed, heading and altitude, each alone, borders included, unknown never.
 pub fn every_filter_keeps_its_borders(make: Make) {
     let mut trial = crowd(make);
-    let none = Filter::default();
-    let heading = |from, to| Filter {
-        heading_cdeg: Some((from, to)),
-        ..none
-    };
+    let known: Vec<u64> = (0..9).collect();
     let cases: Vec<(Filter, Vec<u64>)> = vec![
-        (none, (0..10).collect()),
-        (
-            Filter {
-                state_mask: 8,
-                state_value: 8,
-                ..none
-            },
-            vec![3],
-        ),
-        (
-            Filter {
-                state_mask: 1,
-                state_value: 0,
-                ..none
-            },
-            vec![9],
-        ),
-        (
-            Filter {
-                state_mask: 9,
-                state_value: 1,
-                ..none
-            },
-            vec![0, 1, 2, 4, 5, 6, 7, 8],
-        ),
+        (Filter::default(), (0..10).collect()),
+        (state(8, 8), vec![3]),
+        (state(1, 0), vec![9]),
+        (state(9, 1), vec![0, 1, 2, 4, 5, 6, 7, 8]),
         // A wanted bit outside the mask can never be.
-        (
-            Filter {
-                state_mask: 1,
-                state_value: 2,
-                ..none
-            },
-            vec![],
-        ),
-        (
-            Filter {
-                speed_mm_s: Some((200, 400)),
-                ..none
-            },
-            vec![2, 3, 4],
-        ),
-        (
-            Filter {
-                speed_mm_s: Some((0, u32::MAX)),
-                ..none
-            },
-            (0..9).collect(),
-        ),
-        (
-            Filter {
-                speed_mm_s: Some((400, 200)),
-                ..none
-            },
-            vec![],
-        ),
+        (state(1, 2), vec![]),
+        (speed(200, 400), vec![2, 3, 4]),
+        (speed(0, u32::MAX), known.clone()),
+        (speed(400, 200), vec![]),
         (heading(8_000, 16_000), vec![2, 3, 4]),
         (heading(28_000, 4_000), vec![0, 1, 7, 8]),
-        (heading(0, u16::MAX), (0..9).collect()),
-        (heading(4_000, 3_999), (0..9).collect()),
+        (heading(0, u16::MAX), known.clone()),
+        (heading(4_000, 3_999), known.clone()),
+        (altitude(-1_000, 1_000), vec![3, 4, 5]),
+        (altitude(i32::MIN, i32::MAX), known),
+        (altitude(1, -1), vec![]),
+        (age(20), vec![7, 8, 9]),
         (
             Filter {
-                altitude_mm: Some((-1_000, 1_000)),
-                ..none
-            },
-            vec![3, 4, 5],
-        ),
-        (
-            Filter {
-                altitude_mm: Some((i32::MIN, i32::MAX)),
-                ..none
-            },
-            (0..9).collect(),
-        ),
-        (
-            Filter {
-                altitude_mm: Some((1, -1)),
-                ..none
-            },
-            vec![],
-        ),
-        (
-            Filter {
-                age_max_ms: Some(20),
-                ..none
-            },
-            vec![7, 8, 9],
-        ),
-        (
-            Filter {
-                age_max_ms: Some(40),
                 speed_mm_s: Some((600, 700)),
-                ..none
+                ..age(40)
             },
             vec![6, 7],
         ),

@@ -12,143 +12,62 @@ use crate::cycle::{Refusal, Request, RequestOutcome};
 use crate::limits::TIME_MIN_MS;
 use crate::query::QueryKind;
 
-/// Rows of which each has one fault, with its reason, and rows at the edge that are right.
-fn faulty_rows(time_max_ms: i64) -> Vec<(FixRow, Option<Refusal>)> {
-    let right = fix(5, 0, 10, 10);
-    vec![
-        (right, None),
-        (
-            FixRow {
-                object: u64::MAX,
-                ..right
-            },
-            Some(Refusal::Object),
-        ),
-        (
-            FixRow {
-                x: Refusal::POISON_NOT_FINITE,
-                ..right
-            },
-            Some(Refusal::NotFinite),
-        ),
-        (
-            FixRow {
-                x: Refusal::POISON_OUTSIDE,
-                ..right
-            },
-            Some(Refusal::OutsideSpace),
-        ),
-        (FixRow { x: -1, ..right }, Some(Refusal::OutsideSpace)),
-        (FixRow { x: 1_001, ..right }, Some(Refusal::OutsideSpace)),
-        (FixRow { y: -1, ..right }, Some(Refusal::OutsideSpace)),
-        (FixRow { y: 1_001, ..right }, Some(Refusal::OutsideSpace)),
-        (
-            FixRow {
-                object: 6,
-                x: 0,
-                y: 0,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                object: 7,
-                x: 1_000,
-                y: 1_000,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                time_ms: TIME_MIN_MS - 1,
-                ..right
-            },
-            Some(Refusal::TimeTooEarly),
-        ),
-        (
-            FixRow {
-                object: 8,
-                time_ms: TIME_MIN_MS,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                time_ms: time_max_ms + 1,
-                ..right
-            },
-            Some(Refusal::TimeTooLate),
-        ),
-        (
-            FixRow {
-                object: 9,
-                time_ms: time_max_ms,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                speed_mm_s: Refusal::POISON_SPEED,
-                ..right
-            },
-            Some(Refusal::Speed),
-        ),
-        (
-            FixRow {
-                object: 10,
-                speed_mm_s: Refusal::POISON_SPEED - 1,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                heading_cdeg: 36_000,
-                ..right
-            },
-            Some(Refusal::Heading),
-        ),
-        (
-            FixRow {
-                heading_cdeg: Refusal::POISON_HEADING,
-                ..right
-            },
-            Some(Refusal::Heading),
-        ),
-        (
-            FixRow {
-                object: 11,
-                heading_cdeg: 35_999,
-                ..right
-            },
-            None,
-        ),
-        (
-            FixRow {
-                altitude_mm: Refusal::POISON_ALTITUDE,
-                ..right
-            },
-            Some(Refusal::Altitude),
-        ),
-        (
-            FixRow {
-                object: 12,
-                altitude_mm: i32::MIN + 2,
-                ..right
-            },
-            None,
-        ),
-    ]
+/// What is changed in a row that is right; takes the latest time that is accepted.
+type Change = fn(&mut FixRow, i64);
+
+/// Changes that each make one fault, with its reason, and changes to the edge that are right.
+const CHANGES: [(Option<Refusal>, Change); 21] = [
+    (None, |_, _| {}),
+    (Some(Refusal::Object), |row, _| row.object = u64::MAX),
+    (Some(Refusal::NotFinite), |row, _| {
+        row.x = Refusal::POISON_NOT_FINITE;
+    }),
+    (Some(Refusal::OutsideSpace), |row, _| {
+        row.x = Refusal::POISON_OUTSIDE;
+    }),
+    (Some(Refusal::OutsideSpace), |row, _| row.x = -1),
+    (Some(Refusal::OutsideSpace), |row, _| row.x = 1_001),
+    (Some(Refusal::OutsideSpace), |row, _| row.y = -1),
+    (Some(Refusal::OutsideSpace), |row, _| row.y = 1_001),
+    (None, |row, _| (row.x, row.y) = (0, 0)),
+    (None, |row, _| (row.x, row.y) = (1_000, 1_000)),
+    (Some(Refusal::TimeTooEarly), |row, _| {
+        row.time_ms = TIME_MIN_MS - 1;
+    }),
+    (None, |row, _| row.time_ms = TIME_MIN_MS),
+    (Some(Refusal::TimeTooLate), |row, max_ms| {
+        row.time_ms = max_ms + 1;
+    }),
+    (None, |row, max_ms| row.time_ms = max_ms),
+    (Some(Refusal::Speed), |row, _| {
+        row.speed_mm_s = Refusal::POISON_SPEED;
+    }),
+    (None, |row, _| row.speed_mm_s = Refusal::POISON_SPEED - 1),
+    (Some(Refusal::Heading), |row, _| row.heading_cdeg = 36_000),
+    (Some(Refusal::Heading), |row, _| {
+        row.heading_cdeg = Refusal::POISON_HEADING;
+    }),
+    (None, |row, _| row.heading_cdeg = 35_999),
+    (Some(Refusal::Altitude), |row, _| {
+        row.altitude_mm = Refusal::POISON_ALTITUDE;
+    }),
+    (None, |row, _| row.altitude_mm = i32::MIN + 2),
+];
+
+/// A row for each of the changes, each of an object of its own.
+fn changed_rows(time_max_ms: i64) -> Vec<(FixRow, Option<Refusal>)> {
+    let changed = |(object, (refusal, change)): (u64, &(Option<Refusal>, Change))| {
+        let mut row = fix(object, 0, 10, 10);
+        change(&mut row, time_max_ms);
+        (row, *refusal)
+    };
+    (5..).zip(&CHANGES).map(changed).collect()
 }
 
 /// Every reason, told by row, while the rows around it are applied.
 pub fn every_reason_is_told_by_row(make: Make) {
     let mut trial = Trial::planar(make);
-    let cases = faulty_rows(trial.time_max_ms);
+    let cases = changed_rows(trial.time_max_ms);
     let rows: Vec<FixRow> = cases.iter().map(|(row, _)| *row).collect();
     let outcome = trial.send_one(fixes(&rows));
     let expected: Vec<(u32, Refusal)> = (0..)
@@ -265,7 +184,7 @@ pub fn blocks_equal_their_rows(make: Make) {
     let plain: Vec<FixRow> = (0..500)
         .map(|at| fix(at % 90, at as i64, at as i32, 7))
         .collect();
-    let cases = faulty_rows(START_MS + 1_000_000);
+    let cases = changed_rows(START_MS + 1_000_000);
     // The header of a block states its box: rows of any value are fine as long as it holds.
     let faulty: Vec<FixRow> = cases
         .iter()
