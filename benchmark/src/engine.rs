@@ -60,6 +60,9 @@ pub(crate) struct Options {
     /// Side of a query's square as a share of the space's side.
     #[arg(long, default_value_t = 0.001)]
     window: f64,
+    /// Queries of `gauss` gather where the objects are, instead of lying anywhere.
+    #[arg(long)]
+    windows_follow: bool,
     /// Seed of the workloads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -242,6 +245,7 @@ impl Source {
             objects,
             seed: options.seed,
             window: options.window,
+            windows_follow: options.windows_follow,
             ..Params::default()
         };
         let workload = shoal_workload::open(distribution, &params)?;

@@ -32,7 +32,7 @@ const SPACE_M: f64 = 100_000.0;
 /// then after a random part of its first interval, lest the rings speak in chorus; from there on
 /// after exactly the interval of its ring. The model is no steady state: reach-limited steps around
 /// a peak drift towards it, so with few hot-spots the fleet slows down over thousands of steps.
-/// Query windows gather as the objects do: around a random hot-spot.
+/// Query windows lie anywhere, or with `Params::windows_follow` around a random hot-spot.
 #[derive(Debug)]
 pub struct Gauss {
     shard: Shard,
@@ -42,6 +42,7 @@ pub struct Gauss {
     objects: Vec<Object>,
     calendar: Calendar,
     windows: PlanarWindows,
+    windows_follow: bool,
 }
 
 /// Where an object will be at its next report, and its random numbers.
@@ -79,6 +80,7 @@ impl Gauss {
             rings,
             objects,
             calendar,
+            windows_follow: params.windows_follow,
             windows: PlanarWindows::new(
                 params.seed,
                 params.shard,
@@ -151,6 +153,9 @@ impl Workload for Gauss {
     }
 
     fn window(&mut self) -> Window {
+        if !self.windows_follow {
+            return self.windows.anywhere();
+        }
         let (x, y) = self.hotspots.place_anywhere(&mut self.windows.random);
         self.windows.around(x, y)
     }

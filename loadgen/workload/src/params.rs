@@ -34,6 +34,9 @@ pub struct Params {
     pub speed_max_m_per_step: f64,
     /// `gauss`: maximum update interval T, 1 to [`SILENCE_STEPS_MAX`] steps.
     pub silence_max_steps: u32,
+    /// `gauss`: query windows gather around the hot-spots as the objects do, instead of lying
+    /// anywhere. Some sixteen times the rows a query at H = 10.
+    pub windows_follow: bool,
     /// `hub`: number of destinations ND, 2 to [`DESTINATIONS_MAX`].
     pub destinations: u32,
     /// `hub`: mean update interval UI in ms, 1,000 to [`UPDATE_INTERVAL_MS_MAX`].
@@ -57,6 +60,7 @@ impl Default for Params {
             speeds: 10,
             speed_max_m_per_step: 100.0,
             silence_max_steps: 120,
+            windows_follow: false,
             destinations: 20,
             update_interval_ms: 3_600_000,
             speed_unit: SpeedUnit::MetresPerSecond,
