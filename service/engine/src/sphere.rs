@@ -3,10 +3,6 @@
 //! Our own fixed arithmetic: integer reduction to half a right angle around an axis, then Taylor
 //! polynomials in f64 additions and multiplications in written order; no libm, no fused
 //! multiply-add. What is compared goes through here; [`distance_m`] is for people and may use libm.
-//!
-//! Truncation: |t| <= pi/4, so the first sine term left out is below t^17/17! < 4.7e-17 and the
-//! first cosine term below t^18/18! < 2.1e-18; with rounding every result is within 2.3e-16 of the
-//! truth for the reduced angle, whose own relative error is below 2.3e-16.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
 
@@ -20,6 +16,10 @@ const RIGHT: i32 = 900_000_000;
 const EIGHTH: i32 = RIGHT / 2;
 
 /// Taylor coefficients of sine: -1/3!, 1/5!, ... -1/15!.
+///
+/// |t| <= pi/4, so the first sine term left out is below t^17/17! < 4.7e-17 and the first cosine
+/// term below t^18/18! < 2.1e-18; with rounding every result is within 2.3e-16 of the truth for the
+/// reduced angle, whose own relative error is below 2.3e-16.
 const SINE: [f64; 7] = [
     -1.0 / 6.0,
     1.0 / 120.0,

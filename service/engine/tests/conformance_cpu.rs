@@ -1,4 +1,6 @@
-//! Does the CPU backend keep the contract? The whole suite.
+//! Does the CPU backend keep the contract?
+//!
+//! The whole suite: hand-made cases and ten seeds of both random parts.
 
 #![cfg(feature = "cpu")]
 

@@ -1,4 +1,6 @@
-//! The hand-made cases by what they endanger: one public function a case.
+//! Which hazards have hand-made cases? One file a hazard, one public function a case.
+//!
+//! Cases are added here and in the list of `suite.rs`; they know backends only through a trial.
 
 pub mod borders;
 pub mod clock;
