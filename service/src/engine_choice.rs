@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use shoal_engine::{Backend, EngineOptions};
 
@@ -38,13 +39,17 @@ impl EngineChoice {
         }
     }
 
-    /// Starts an engine with nothing in it.
-    ///
-    /// # Errors
-    /// [`ServiceError::EngineUnavailable`].
-    pub fn start(self, options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
-        self.check()?;
-        Err(ServiceError::EngineUnavailable { engine: "cpu", cause: format!("{options:?}") })
+    /// Starts engines with nothing in them.
+    #[must_use]
+    pub fn factory(self) -> EngineFactory {
+        let start = move |options: EngineOptions| -> Result<Box<dyn Backend>, ServiceError> {
+            self.check()?;
+            Ok(Box::new(shoal_engine::model::Model::new(options)))
+        };
+        EngineFactory {
+            name: self.engine_name(),
+            start: Arc::new(start),
+        }
     }
 
     /// Name of the engine that this choice runs: "cpu" or "cuda".
@@ -53,6 +58,25 @@ impl EngineChoice {
             Self::Auto | Self::Cpu => "cpu",
             Self::Cuda => "cuda",
         }
+    }
+}
+
+/// Starts the engines of a server.
+#[derive(Clone)]
+pub struct EngineFactory {
+    /// Name of what it starts, as `Fleet.engine` tells it.
+    pub name: &'static str,
+    /// Starts one, on the thread that will run it.
+    pub start: StartEngine,
+}
+
+/// See [`EngineFactory::start`].
+pub type StartEngine =
+    Arc<dyn Fn(EngineOptions) -> Result<Box<dyn Backend>, ServiceError> + Send + Sync>;
+
+impl fmt::Debug for EngineFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EngineFactory({})", self.name)
     }
 }
 

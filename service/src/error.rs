@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use shoal_codec::BlockError;
+use shoal_codec::{BlockError, SpaceTag};
 use shoal_engine::{EngineError, GeometryError};
 use thiserror::Error;
 
@@ -127,9 +127,30 @@ pub enum ServiceError {
         /// The most that is allowed.
         limit: u64,
     },
+    /// A block of another space than its fleet's.
+    #[error("the block holds positions of {found:?}, fleet {fleet:?} has {expected:?}")]
+    SpaceMismatch {
+        /// Name of the fleet.
+        fleet: String,
+        /// The block's space.
+        found: SpaceTag,
+        /// The fleet's.
+        expected: SpaceTag,
+    },
+    /// A client that did not read its answer lost it.
+    #[error("the answer was not read for {0} ms and was given up")]
+    NotRead(u64),
+    /// A message that began and did not end.
+    #[error("a message of {bytes} bytes was not complete after {limit_ms} ms")]
+    MessageStalled {
+        /// Its length.
+        bytes: u64,
+        /// How long it may take.
+        limit_ms: u64,
+    },
     /// The client's deadline passed.
-    #[error("the deadline of {0} ms passed")]
-    Deadline(u64),
+    #[error("the deadline passed before the request was carried out")]
+    Deadline,
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -138,7 +159,10 @@ pub enum ServiceError {
 impl ServiceError {
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field { field: field.into(), problem: problem.into() }
+        Self::Field {
+            field: field.into(),
+            problem: problem.into(),
+        }
     }
 
     /// A geometry error, said of a field of the request.

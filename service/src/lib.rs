@@ -6,12 +6,18 @@
 pub mod cli;
 pub mod client;
 pub mod config;
+mod connections;
 pub mod engine_choice;
 pub mod error;
+pub mod fleet;
 pub mod limits;
 pub mod logs;
+pub mod metrics;
+mod monitoring;
 pub mod replay;
+pub mod rpc;
 pub mod server;
+pub mod status;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;

@@ -14,8 +14,21 @@ pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const MESSAGE_ROWS_MAX: usize = shoal_engine::limits::CYCLE_FIXES_MAX;
 /// Queries of one batch message.
 pub const BATCH_QUERIES_MAX: usize = 4096;
-/// Bytes of one chunk of an answer: a default client takes 4 MiB, this keeps memory low.
+/// Bytes of one chunk of an answer (architecture, section 3.7): a default client takes 4 MiB.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Bytes that chunks are filled to. What was handed to the transport is out of our hands, so a
+/// chunk is small against the memory of a server with many slow readers.
+pub const CHUNK_BYTES_TARGET: usize = 256 << 10;
+/// A client that takes no chunk for this long loses its answer: others wait for the memory.
+pub const ANSWER_STALL_MS_MAX: u64 = 60_000;
+/// Longest wait for the memory that an answer needs.
+pub const ANSWER_WAIT_MS_MAX: u64 = 10_000;
+/// How often a request is asked again because its answer outgrew the room taken for it.
+pub const ASK_AGAIN_MAX: u32 = 4;
+/// Messages of one batch stream that are being answered at once.
+pub const BATCH_MESSAGES_MAX: usize = 16;
+/// Rows read from one message before other calls get their turn: about a millisecond.
+pub const READ_ROWS_AT_ONCE: usize = 32 << 10;
 /// Bytes of a producer's name.
 pub const PRODUCER_BYTES_MAX: usize = 128;
 /// Producers whose last number is remembered, per fleet.
@@ -49,16 +62,45 @@ pub const KEEPALIVE_INTERVAL_MS: u64 = 20_000;
 pub const KEEPALIVE_TIMEOUT_MS: u64 = 20_000;
 /// Time for streams to end by themselves at shutdown; the process is gone within 10 s.
 pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
+/// When a refused call should be tried again, milliseconds: a few cycles.
+pub const BUSY_RETRY_MS: u64 = 100;
+/// An idle engine looks this often whether something fell due, milliseconds; the promise is 1 s.
+pub const IDLE_CYCLE_MS: u64 = 500;
 /// Rows that a query may return before its size is asked first; see `rpc/answer_budget.rs`.
 pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 /// Bytes of answer that one request may bring before its size is asked first.
 pub const PROBE_BYTES_MAX: u64 = 32 << 20;
 
+/// Bytes that one row takes in an answer held for a client.
+pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes = RowAnswerBytes {
+    id: size_of::<u64>() as u64,
+    fix: size_of::<shoal_codec::FixRow>() as u64,
+};
+
+/// See [`ROW_ANSWER_BYTES`].
+pub(crate) struct RowAnswerBytes {
+    /// An id, and a rank as well.
+    pub(crate) id: u64,
+    /// A record beside the id.
+    pub(crate) fix: u64,
+}
+
 const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
-const _: () = assert!(1 + 16 * FLEETS_MAX <= TOKEN_BYTES_MAX, "a token names every fleet");
-const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
+const _: () = assert!(
+    1 + 16 * FLEETS_MAX <= TOKEN_BYTES_MAX,
+    "a token names every fleet"
+);
+const _: () = assert!(
+    STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES,
+    "streams do not block others"
+);
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
+const _: () = assert!(
+    CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX,
+    "heads fit beside rows"
+);
 const _: () = assert!(SHUTDOWN_GRACE_MS < 10_000);
+const _: () = assert!(IDLE_CYCLE_MS < 1_000);
 const _: () = assert!(BATCH_QUERIES_MAX <= shoal_engine::limits::CYCLE_QUERIES_MAX);
 
 /// Limits that the size of the machine decides.
@@ -133,21 +175,61 @@ impl ServerLimits {
                 permits,
             ),
             ("queue_rows_max", self.queue_rows_max as u64, 1, permits),
-            ("queue_messages_max", self.queue_messages_max as u64, 1, 1 << 20),
-            ("queue_queries_max", self.queue_queries_max as u64, BATCH_QUERIES_MAX as u64, 1 << 24),
+            (
+                "queue_messages_max",
+                self.queue_messages_max as u64,
+                1,
+                1 << 20,
+            ),
+            (
+                "queue_queries_max",
+                self.queue_queries_max as u64,
+                BATCH_QUERIES_MAX as u64,
+                1 << 24,
+            ),
             ("cycle_rows_max", self.cycle_rows_max as u64, 1, rows),
-            ("cycle_queries_max", self.cycle_queries_max as u64, BATCH_QUERIES_MAX as u64, queries),
-            ("stream_messages_max", self.stream_messages_max as u64, 1, 1 << 16),
-            ("answer_bytes_max", self.answer_bytes_max as u64, PROBE_BYTES_MAX, 1 << 40),
+            (
+                "cycle_queries_max",
+                self.cycle_queries_max as u64,
+                BATCH_QUERIES_MAX as u64,
+                queries,
+            ),
+            (
+                "stream_messages_max",
+                self.stream_messages_max as u64,
+                1,
+                1 << 16,
+            ),
+            (
+                "answer_bytes_max",
+                self.answer_bytes_max as u64,
+                PROBE_BYTES_MAX,
+                1 << 40,
+            ),
             ("connections_max", self.connections_max as u64, 1, 1 << 20),
-            ("connection_calls_max", self.connection_calls_max.into(), 1, 1 << 20),
+            (
+                "connection_calls_max",
+                self.connection_calls_max.into(),
+                1,
+                1 << 20,
+            ),
             ("streams_max", self.streams_max as u64, 1, 1 << 20),
             ("fleets_max", self.fleets_max as u64, 1, FLEETS_MAX as u64),
-            ("fleet_objects_max", self.fleet_objects_max, 1, engine::OBJECTS_MAX),
+            (
+                "fleet_objects_max",
+                self.fleet_objects_max,
+                1,
+                engine::OBJECTS_MAX,
+            ),
         ];
         for (name, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
-                return Err(ServiceError::LimitRange { name, value, min, max });
+                return Err(ServiceError::LimitRange {
+                    name,
+                    value,
+                    min,
+                    max,
+                });
             }
         }
         Ok(())
@@ -161,7 +243,16 @@ mod tests {
     #[test]
     fn defaults_lie_in_their_ranges_and_zero_does_not() {
         ServerLimits::default().check().unwrap();
-        let wrong = ServerLimits { queue_rows_max: 0, ..ServerLimits::default() };
-        assert!(wrong.check().unwrap_err().to_string().contains("queue_rows_max is 0"));
+        let wrong = ServerLimits {
+            queue_rows_max: 0,
+            ..ServerLimits::default()
+        };
+        assert!(
+            wrong
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("queue_rows_max is 0")
+        );
     }
 }

@@ -5,14 +5,35 @@
 //! peers never read. It installs no signal handler and no logger.
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use shoal_engine::{Clock, Space};
+use shoal_proto::v1::fleet_service_server::FleetServiceServer;
+use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tower::layer::util::{Identity, Stack};
+use tracing::{info, warn};
 
-use crate::engine_choice::EngineChoice;
+use crate::connections::Connections;
+use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
-use crate::limits::ServerLimits;
+use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, WallClock};
+use crate::limits::{
+    CONNECTION_WINDOW_BYTES, FRAME_BYTES_MAX, HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS,
+    KEEPALIVE_TIMEOUT_MS, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES,
+    ServerLimits,
+};
+use crate::metrics::Metrics;
+use crate::monitoring::{Watched, serve_http, watch_health};
+use crate::rpc::{Door, Fleets, MessageBudget, PositionServer, Queries};
 
 /// What a server is told once, when it starts.
 #[derive(Clone, Debug)]
@@ -66,7 +87,8 @@ impl ServerOptions {
         self.engine.check()?;
         self.limits.check()?;
         check_exposure(self.listen, self.insecure)?;
-        self.metrics_listen.map_or(Ok(()), |address| check_exposure(address, self.insecure))
+        self.metrics_listen
+            .map_or(Ok(()), |address| check_exposure(address, self.insecure))
     }
 }
 
@@ -77,6 +99,15 @@ fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServiceErro
     } else {
         Err(ServiceError::Insecure { address })
     }
+}
+
+/// What a server takes from the world around it; tests bring their own.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Tells the time.
+    pub wall: WallClock,
+    /// Starts the engines.
+    pub engines: EngineFactory,
 }
 
 /// Serves until `shutdown` completes.
@@ -90,8 +121,167 @@ pub async fn run(
     options: ServerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
+    let engines = options.engine.factory();
+    let surroundings = Surroundings {
+        wall: WallClock::system(),
+        engines,
+    };
+    run_in(surroundings, listener, metrics_listener, options, shutdown).await
+}
+
+/// As [`run`], in surroundings of one's own.
+///
+/// # Errors
+/// Those of [`run`].
+pub async fn run_in(
+    surroundings: Surroundings,
+    listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
+    options: ServerOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServiceError> {
     options.check()?;
-    let _ = (listener, metrics_listener);
-    shutdown.await;
-    Ok(())
+    for listener in [Some(&listener), metrics_listener.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        check_exposure(local_address(listener)?, options.insecure)?;
+    }
+    let metrics = Arc::new(Metrics::default());
+    let registry = open_registry(surroundings, &options, metrics.clone()).await?;
+    let (stop, stopping) = watch::channel(false);
+    let watched = Watched {
+        registry: registry.clone(),
+        metrics,
+        stopping,
+    };
+    let mut tasks = JoinSet::new();
+    if let Some(listener) = metrics_listener {
+        tasks.spawn(serve_http(listener, watched.clone()));
+    }
+    let (health, health_service) = tonic_health::server::health_reporter();
+    tasks.spawn(watch_health(health, watched.clone()));
+    let routes = add_routes(
+        Routes::new(health_service),
+        &options.limits,
+        watched.clone(),
+    )?;
+    let served = serve(listener, &options.limits, watched, routes, &stop, shutdown).await;
+    registry.shut_down().await;
+    info!("the server is down");
+    served
+}
+
+async fn open_registry(
+    surroundings: Surroundings,
+    options: &ServerOptions,
+    metrics: Arc<Metrics>,
+) -> Result<Arc<Registry>, ServiceError> {
+    let Surroundings { wall, engines } = surroundings;
+    let (limits, ahead_ms) = (options.limits.clone(), options.time_ahead_max_ms);
+    let registry = Registry::new(engines, limits, wall, ahead_ms, metrics);
+    let spec = FleetSpec {
+        space: options.default_space,
+        clock: options.default_clock,
+        ttl_ms: options.default_ttl_ms,
+        objects_max: options.limits.fleet_objects_max,
+    };
+    registry.create(FleetName::new(DEFAULT)?, spec).await?;
+    Ok(Arc::new(registry))
+}
+
+/// Serves gRPC; when `shutdown` completes lets calls end by themselves for a while, then cuts them.
+async fn serve(
+    listener: TcpListener,
+    limits: &ServerLimits,
+    watched: Watched,
+    routes: Routes,
+    stop: &watch::Sender<bool>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServiceError> {
+    let (cut_sender, cut) = watch::channel(false);
+    let gauge = watched.metrics.connections.clone();
+    let connections = Connections::new(listener, limits.connections_max, gauge, cut);
+    let mut stopping = watched.stopping.clone();
+    let stopped = async move {
+        // An error means that the server is gone.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let mut server = transport(limits, &watched.metrics);
+    let serving = server
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(connections, stopped);
+    let mut serving = pin!(serving);
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        () = shutdown => {}
+    }
+    info!("shutting down");
+    stop.send_replace(true);
+    let grace = Duration::from_millis(SHUTDOWN_GRACE_MS);
+    let ended = tokio::time::timeout(grace, &mut serving).await;
+    cut_sender.send_replace(true);
+    match ended {
+        Ok(ended) => Ok(ended?),
+        Err(_) => {
+            warn!("peers kept connections open; they were cut");
+            Ok(())
+        }
+    }
+}
+
+/// HTTP/2 with every window, count and wait bounded.
+fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Stack<MessageBudget, Identity>> {
+    let budget = MessageBudget::new(
+        limits.message_bytes_in_flight_max,
+        metrics.message_bytes.clone(),
+    );
+    Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(limits.connection_calls_max)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .http2_max_header_list_size(HEADER_BYTES_MAX)
+        .http2_keepalive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
+        .http2_keepalive_timeout(Some(Duration::from_millis(KEEPALIVE_TIMEOUT_MS)))
+        .layer(budget)
+}
+
+fn add_routes(
+    routes: Routes,
+    limits: &ServerLimits,
+    watched: Watched,
+) -> Result<Routes, ServiceError> {
+    let Watched {
+        registry,
+        metrics,
+        stopping,
+    } = watched;
+    let door = Arc::new(Door::new(registry, limits.clone(), metrics, stopping));
+    let small = SMALL_MESSAGE_BYTES_MAX;
+    let fleets = FleetServiceServer::new(Fleets::new(door.clone()));
+    let queries = QueryServiceServer::new(Queries::new(door.clone()));
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(shoal_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let broken = |error| ServiceError::Io {
+        what: "reading the descriptors for reflection".into(),
+        source: io::Error::other(error),
+    };
+    Ok(routes
+        .add_service(PositionServer::new(door))
+        .add_service(fleets.max_decoding_message_size(small))
+        .add_service(queries.max_decoding_message_size(small))
+        .add_service(reflection().build_v1().map_err(broken)?)
+        .add_service(reflection().build_v1alpha().map_err(broken)?))
+}
+
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, ServiceError> {
+    let what = || "reading the address of a listener".into();
+    listener.local_addr().map_err(|source| ServiceError::Io {
+        what: what(),
+        source,
+    })
 }

@@ -1,0 +1,142 @@
+//! Whose are the answers of a cycle?
+//!
+//! A cycle answers many jobs at once, in shared pages. Each job's answers must not keep the pages of
+//! the others alive while a slow client reads: unless they are the whole cycle's, they are copied out
+//! by the task that asked, never by the engine thread.
+
+use std::sync::Arc;
+
+use shoal_engine::query::{AnswerHead, AnswerPage};
+use shoal_engine::{Answer, AnswerSet};
+
+use crate::limits::ROW_ANSWER_BYTES;
+
+/// The answers to the queries of one job, in their order.
+#[derive(Debug)]
+pub struct Answered {
+    set: Arc<AnswerSet>,
+    first: usize,
+    count: usize,
+    /// The state after this cycle was asked.
+    pub epoch: u64,
+    /// The fleet's clock at that epoch.
+    pub clock_ms: i64,
+    /// Cycles applied or under way that the answers do not show.
+    pub staleness_epochs: u64,
+}
+
+impl Answered {
+    /// Answers `first..first + count` of a cycle's set.
+    pub(super) fn new(
+        set: Arc<AnswerSet>,
+        first: usize,
+        count: usize,
+        at: (u64, i64),
+        staleness_epochs: u64,
+    ) -> Self {
+        let (epoch, clock_ms) = at;
+        Self {
+            set,
+            first,
+            count,
+            epoch,
+            clock_ms,
+            staleness_epochs,
+        }
+    }
+
+    /// How many answers there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True without answers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The answer to query `index` of the job; panics past the end.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Answer<'_> {
+        assert!(index < self.count, "answer {index} of {}", self.count);
+        self.set.get(self.first + index)
+    }
+
+    /// All answers in query order.
+    pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
+        (0..self.count).map(|index| self.get(index))
+    }
+
+    /// Bytes of all rows.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.iter().map(answer_bytes).sum()
+    }
+
+    /// These answers without those of other jobs.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        if self.count == self.set.len() {
+            return self;
+        }
+        let mut page = AnswerPage::default();
+        for answer in self.iter() {
+            let place = |before: usize, rows: usize| (before, before + rows);
+            page.heads.push(AnswerHead {
+                total: answer.total,
+                truncated: answer.truncated,
+                objects: place(page.objects.len(), answer.objects.len()),
+                fixes: place(page.fixes.len(), answer.fixes.len()),
+                ranks: place(page.ranks.len(), answer.ranks.len()),
+            });
+            page.objects.extend_from_slice(answer.objects);
+            page.fixes.extend_from_slice(answer.fixes);
+            page.ranks.extend_from_slice(answer.ranks);
+        }
+        let places = (0..self.count).map(|head| (0, head as u32)).collect();
+        Self {
+            set: Arc::new(AnswerSet::new(vec![page], places)),
+            first: 0,
+            ..self
+        }
+    }
+}
+
+/// Bytes of an answer's rows.
+fn answer_bytes(answer: Answer<'_>) -> u64 {
+    let fixes = answer.fixes.len() as u64 * ROW_ANSWER_BYTES.fix;
+    let ids = (answer.objects.len() + answer.ranks.len()) as u64 * ROW_ANSWER_BYTES.id;
+    fixes + ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_apart_are_the_same_answers() {
+        let head = |from: usize, to: usize| AnswerHead {
+            total: (to - from) as u64,
+            truncated: from == 2,
+            objects: (from, to),
+            fixes: (0, 0),
+            ranks: (0, to - from),
+        };
+        let page = AnswerPage {
+            heads: vec![head(0, 2), head(2, 3), head(3, 6)],
+            objects: vec![1, 2, 30, 4, 5, 6],
+            fixes: Vec::new(),
+            ranks: vec![7, 8, 9],
+        };
+        let set = Arc::new(AnswerSet::new(vec![page], vec![(0, 0), (0, 2), (0, 1)]));
+        let shared = Answered::new(set.clone(), 1, 2, (5, 50), 0);
+        let expected: Vec<Answer<'_>> = (1..3).map(|index| set.get(index)).collect();
+        let apart = shared.apart();
+        assert_eq!(Arc::strong_count(&set), 1);
+        assert_eq!(apart.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(apart.bytes(), 8 * 8);
+        assert_eq!((apart.epoch, apart.clock_ms, apart.len()), (5, 50, 2));
+    }
+}

@@ -1,0 +1,255 @@
+//! How does a call talk to a fleet?
+//!
+//! The handle that calls hold: it counts room, queues work and turns the end of the engine into the
+//! error that says why. Nothing here blocks a thread. Dropping the last handle ends the engine.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use shoal_engine::{EngineOptions, Query, Request, Space};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use super::answered::Answered;
+use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob};
+use super::name::FleetName;
+use super::producers::BatchId;
+use super::queue::{NoRoom, Queue, QueueDepth};
+use super::shared::{FleetState, Shared};
+use super::token::Token;
+use super::view::FleetView;
+use crate::error::ServiceError;
+use crate::metrics::FleetMetrics;
+
+/// A running fleet, as its callers see it.
+#[derive(Debug)]
+pub struct Fleet {
+    shared: Arc<Shared>,
+    queue: Queue,
+    /// True once the engine's thread ended and its memory is free.
+    ended: watch::Receiver<bool>,
+}
+
+/// Some queries of one request, and what their answers must satisfy.
+#[derive(Debug, Default)]
+pub struct Question {
+    /// All answered at one epoch.
+    pub queries: Vec<Query>,
+    /// The answer's epoch is not before this.
+    pub epoch_min: u64,
+    /// The answer is large: no other queries in its cycle.
+    pub alone: bool,
+    /// Not asked any more after this.
+    pub deadline: Option<Instant>,
+    /// Wait for room in the queue; else a full one refuses.
+    pub patient: bool,
+}
+
+impl Fleet {
+    pub(super) fn new(shared: Arc<Shared>, queue: Queue, ended: watch::Receiver<bool>) -> Self {
+        Self {
+            shared,
+            queue,
+            ended,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &FleetName {
+        &self.shared.name
+    }
+
+    /// What its engine was started with.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.shared.options
+    }
+
+    /// Where its objects live.
+    #[must_use]
+    pub fn space(&self) -> &Space {
+        &self.shared.options.space
+    }
+
+    /// The number that names this run of its engine.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.shared.options.term
+    }
+
+    /// How it looks after its last cycle.
+    #[must_use]
+    pub fn view(&self) -> FleetView {
+        self.shared.view()
+    }
+
+    /// What waits in its queues.
+    #[must_use]
+    pub fn depth(&self) -> QueueDepth {
+        self.queue.depth()
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn metrics(&self) -> &FleetMetrics {
+        &self.shared.metrics
+    }
+
+    /// Whether it takes requests.
+    #[must_use]
+    pub fn state(&self) -> FleetState {
+        self.shared.state()
+    }
+
+    /// Why it takes no requests any more.
+    #[must_use]
+    pub fn gone(&self) -> ServiceError {
+        self.shared.gone()
+    }
+
+    /// The epoch that a client's token asks for; 0 without a token.
+    ///
+    /// # Errors
+    /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
+    pub fn epoch_min(&self, token: &[u8]) -> Result<u64, ServiceError> {
+        if token.is_empty() {
+            return Ok(0);
+        }
+        let epoch = Token::parse(token)?.epoch_of(self.term()).ok_or_else(|| {
+            let fleet = self.name().as_str().to_owned();
+            ServiceError::TokenTerm {
+                fleet,
+                term: self.term(),
+            }
+        })?;
+        // Tokens are made after their epoch was applied, so a greater one was made up.
+        if epoch > self.view().epoch {
+            return Err(ServiceError::Token(
+                "it names a state that is still to come",
+            ));
+        }
+        Ok(epoch)
+    }
+
+    fn refused(&self, no_room: NoRoom) -> ServiceError {
+        match no_room {
+            NoRoom::Busy(error) => error,
+            NoRoom::Closed => self.gone(),
+        }
+    }
+
+    /// Waits until the queue has room for a change of `rows`.
+    ///
+    /// # Errors
+    /// That the fleet is gone.
+    pub async fn room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue
+            .room_for_change(rows)
+            .await
+            .map_err(|no_room| self.refused(no_room))
+    }
+
+    /// Room for a change of `rows`, if there is any now.
+    ///
+    /// # Errors
+    /// [`ServiceError::Busy`]; that the fleet is gone.
+    pub fn try_room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue
+            .try_room_for_change(rows)
+            .map_err(|no_room| self.refused(no_room))
+    }
+
+    /// Queues a change; what became of it comes later.
+    pub fn change(
+        self: &Arc<Self>,
+        permit: ChangePermit,
+        request: Request,
+        batch: Option<BatchId>,
+    ) -> PendingChange {
+        let (reply, receiver) = oneshot::channel();
+        // When the thread has ended the job is dropped, and with it the sender: the receiver says so.
+        let _ = self.queue.send_change(ChangeJob {
+            request,
+            batch,
+            reply,
+            permit,
+        });
+        PendingChange {
+            receiver,
+            fleet: self.clone(),
+        }
+    }
+
+    /// Asks; the answers come from one epoch and are held for this caller alone.
+    ///
+    /// # Errors
+    /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet is gone.
+    pub async fn ask(&self, question: Question) -> Result<Answered, ServiceError> {
+        let Question {
+            queries,
+            epoch_min,
+            alone,
+            deadline,
+            patient,
+        } = question;
+        let room = if patient {
+            self.queue.room_for_queries(queries.len()).await
+        } else {
+            self.queue.try_room_for_queries(queries.len())
+        };
+        let permit = room.map_err(|no_room| self.refused(no_room))?;
+        let (reply, receiver) = oneshot::channel();
+        let job = QueryJob {
+            queries,
+            epoch_min,
+            alone,
+            deadline,
+            reply,
+            _permit: permit,
+        };
+        // As with changes: a job that is not taken closes its reply.
+        let _ = self.queue.send_queries(job);
+        match receiver.await {
+            Ok(reply) => Ok(reply?.apart()),
+            Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                Err(ServiceError::Deadline)
+            }
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// Ends the fleet: what is under way is told `state` as the reason. Returns when its memory is free.
+    pub async fn end(&self, state: FleetState) {
+        self.shared.end(state);
+        self.queue.close();
+        // An error means that the thread is gone, which is what is waited for.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+}
+
+/// A change under way.
+#[derive(Debug)]
+pub struct PendingChange {
+    receiver: oneshot::Receiver<ChangeReply>,
+    fleet: Arc<Fleet>,
+}
+
+impl PendingChange {
+    /// The fleet it was sent to.
+    #[must_use]
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+}
+
+impl Future for PendingChange {
+    type Output = Result<ChangeReply, ServiceError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let reply = ready!(Pin::new(&mut self.receiver).poll(context));
+        Poll::Ready(reply.map_err(|_| self.fleet.gone()))
+    }
+}

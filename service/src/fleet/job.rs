@@ -1,0 +1,69 @@
+//! What waits in a fleet's queues, and what comes back?
+//!
+//! A job carries its permits: room in the queue is free again when the job is dropped, after its
+//! cycle. Replies go through one-shot channels; a closed one means that nobody wants the answer.
+
+use shoal_engine::{Query, Request, RequestOutcome};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use super::answered::Answered;
+use super::producers::BatchId;
+
+/// Room in the queue of changes.
+#[derive(Debug)]
+pub struct ChangePermit {
+    pub(super) _message: OwnedSemaphorePermit,
+    pub(super) _rows: OwnedSemaphorePermit,
+}
+
+/// A change that waits for its cycle.
+#[derive(Debug)]
+pub(super) struct ChangeJob {
+    pub(super) request: Request,
+    pub(super) batch: Option<BatchId>,
+    pub(super) reply: oneshot::Sender<ChangeReply>,
+    pub(super) permit: ChangePermit,
+}
+
+/// What became of a change.
+#[derive(Debug)]
+pub enum ChangeReply {
+    /// Applied in `epoch`, or failed alone: see `RequestOutcome::block_error`.
+    Settled {
+        /// Its cycle.
+        epoch: u64,
+        /// What became of its rows.
+        outcome: RequestOutcome,
+    },
+    /// Applied before; the state after `epoch` shows it.
+    Duplicate {
+        /// A cycle at or after the one that applied it.
+        epoch: u64,
+    },
+    /// The engine refused the cycle and applied nothing of it.
+    Refused(shoal_engine::EngineError),
+}
+
+/// Queries that wait for their cycle; all are answered in one.
+#[derive(Debug)]
+pub(super) struct QueryJob {
+    pub(super) queries: Vec<Query>,
+    /// The answer's epoch must not be before this.
+    pub(super) epoch_min: u64,
+    /// No other queries in its cycle: its answer is large, and is handed over without a copy.
+    pub(super) alone: bool,
+    pub(super) deadline: Option<Instant>,
+    pub(super) reply: oneshot::Sender<QueryReply>,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl QueryJob {
+    /// True when nobody waits for the answer any more.
+    pub(super) fn is_moot(&self, now: Instant) -> bool {
+        self.reply.is_closed() || self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// The answers to one job, or why the engine refused the cycle.
+pub(super) type QueryReply = Result<Answered, shoal_engine::EngineError>;

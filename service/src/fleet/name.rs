@@ -1,0 +1,74 @@
+//! What may a fleet be called?
+//!
+//! `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`. A value of this type obeys the rule,
+//! so nothing behind the door checks it again.
+
+use std::fmt;
+
+use crate::error::ServiceError;
+
+/// The fleet that exists from the start.
+pub const DEFAULT: &str = "default";
+/// Characters of a name at most.
+const NAME_CHARS_MAX: usize = 64;
+
+/// A valid fleet name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FleetName(Box<str>);
+
+impl FleetName {
+    /// Checks a name; empty is refused.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetName`].
+    pub fn new(name: &str) -> Result<Self, ServiceError> {
+        let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+        if (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+            return Ok(Self(name.into()));
+        }
+        // The message is bounded, whatever was sent.
+        Err(ServiceError::FleetName(
+            name.chars().take(NAME_CHARS_MAX + 1).collect(),
+        ))
+    }
+
+    /// The name that a request means: empty is `default`.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetName`].
+    pub fn of_request(name: &str) -> Result<Self, ServiceError> {
+        Self::new(if name.is_empty() { DEFAULT } else { name })
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FleetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_holds_at_its_borders() {
+        for good in ["a", "0", "_-", "bus_austin-7", &"x".repeat(64)] {
+            assert_eq!(FleetName::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "A", "a b", "ä", "a.b", "a/b", "a\n", &"x".repeat(65)] {
+            assert!(FleetName::new(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(FleetName::of_request("").unwrap().as_str(), DEFAULT);
+        let long = FleetName::new(&"é".repeat(1 << 20))
+            .unwrap_err()
+            .to_string();
+        assert!(long.len() < 300);
+    }
+}

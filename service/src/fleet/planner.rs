@@ -1,0 +1,185 @@
+//! Which of the waiting jobs does the next cycle take?
+//!
+//! Changes in order of arrival up to a number of rows, queries up to a number: a cycle is as large as
+//! the work that piled up during the last, and not larger than its limits. A change that does not fit
+//! is the first of the next. Judges resends; runs nothing.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+
+use shoal_engine::{CycleInput, Query, Request};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
+use super::producers::{BatchId, Producers, Verdict};
+use super::queue::QueueEnds;
+use crate::limits::{MESSAGE_ROWS_MAX, PRODUCERS_MAX, ServerLimits};
+
+/// A change of a cycle, without its request.
+#[derive(Debug)]
+pub(super) struct PlannedChange {
+    pub(super) batch: Option<BatchId>,
+    /// False for a resend: it has no request in the cycle.
+    pub(super) is_fresh: bool,
+    pub(super) reply: oneshot::Sender<ChangeReply>,
+    pub(super) _permit: ChangePermit,
+}
+
+/// The queries of one job in a cycle.
+#[derive(Debug)]
+pub(super) struct PlannedQueries {
+    pub(super) count: usize,
+    pub(super) reply: oneshot::Sender<QueryReply>,
+    pub(super) _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// One cycle's jobs, in the order of its input.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) requests: Vec<Request>,
+    pub(super) queries: Vec<Query>,
+    pub(super) changes: Vec<PlannedChange>,
+    pub(super) asked: Vec<PlannedQueries>,
+}
+
+impl Plan {
+    /// The cycle's input at a time.
+    pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
+        let requests = std::mem::take(&mut self.requests);
+        let queries = std::mem::take(&mut self.queries);
+        CycleInput {
+            system_ms,
+            time_max_ms,
+            requests,
+            queries,
+        }
+    }
+}
+
+/// Takes jobs from the queues.
+#[derive(Debug)]
+pub(super) struct Planner {
+    pub(super) ends: QueueEnds,
+    pub(super) producers: Producers,
+    rows_max: usize,
+    requests_max: usize,
+    queries_max: usize,
+    /// Did not fit the last cycle.
+    change_left: Option<ChangeJob>,
+    /// Did not fit the last cycle.
+    query_left: Option<QueryJob>,
+    /// Resends whose original is under way.
+    undecided: VecDeque<ChangeJob>,
+}
+
+impl Planner {
+    pub(super) fn new(ends: QueueEnds, limits: &ServerLimits) -> Self {
+        let producers_max = NonZeroUsize::new(PRODUCERS_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            ends,
+            producers: Producers::new(producers_max),
+            rows_max: limits.cycle_rows_max,
+            requests_max: shoal_engine::limits::CYCLE_REQUESTS_MAX,
+            queries_max: limits.cycle_queries_max,
+            change_left: None,
+            query_left: None,
+            undecided: VecDeque::new(),
+        }
+    }
+
+    /// True when a cycle would have something to do.
+    pub(super) fn has_work(&self) -> bool {
+        self.change_left.is_some()
+            || self.query_left.is_some()
+            || !self.undecided.is_empty()
+            || !self.ends.changes.is_empty()
+            || !self.ends.queries.is_empty()
+    }
+
+    /// The jobs of the next cycle, which is answered at `answer_epoch` or later.
+    pub(super) fn plan(&mut self, answer_epoch: u64) -> Plan {
+        let mut plan = Plan::default();
+        self.plan_changes(&mut plan);
+        self.plan_queries(&mut plan, answer_epoch);
+        plan
+    }
+
+    fn plan_changes(&mut self, plan: &mut Plan) {
+        for job in std::mem::take(&mut self.undecided) {
+            self.take_change(job, plan);
+        }
+        let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
+        while plan.changes.len() + self.undecided.len() < self.requests_max && rows < self.rows_max
+        {
+            let next = self
+                .change_left
+                .take()
+                .or_else(|| self.ends.changes.try_recv().ok());
+            let Some(job) = next else { break };
+            let more = job.request.rows();
+            debug_assert!(more <= MESSAGE_ROWS_MAX, "the door refuses larger messages");
+            if rows > 0 && rows + more > self.rows_max {
+                self.change_left = Some(job);
+                break;
+            }
+            rows += more;
+            self.take_change(job, plan);
+        }
+    }
+
+    fn take_change(&mut self, job: ChangeJob, plan: &mut Plan) {
+        let verdict = match &job.batch {
+            Some(batch) => self.producers.judge(batch),
+            None => Verdict::Fresh,
+        };
+        match verdict {
+            Verdict::Undecided => self.undecided.push_back(job),
+            Verdict::Fresh | Verdict::Duplicate => {
+                let is_fresh = verdict == Verdict::Fresh;
+                if is_fresh {
+                    plan.requests.push(job.request);
+                }
+                let (batch, reply, _permit) = (job.batch, job.reply, job.permit);
+                plan.changes.push(PlannedChange {
+                    batch,
+                    is_fresh,
+                    reply,
+                    _permit,
+                });
+            }
+        }
+    }
+
+    fn plan_queries(&mut self, plan: &mut Plan, answer_epoch: u64) {
+        let now = Instant::now();
+        loop {
+            let next = self
+                .query_left
+                .take()
+                .or_else(|| self.ends.queries.try_recv().ok());
+            let Some(job) = next else { break };
+            if job.is_moot(now) {
+                continue;
+            }
+            let count = job.queries.len();
+            let is_full = plan.queries.len() + count > self.queries_max;
+            let is_next = !plan.asked.is_empty() && (job.alone || is_full);
+            // A lagging engine may need one more cycle before the epoch is visible.
+            if is_next || job.epoch_min > answer_epoch {
+                self.query_left = Some(job);
+                break;
+            }
+            let is_last = job.alone;
+            plan.queries.extend(job.queries);
+            plan.asked.push(PlannedQueries {
+                count,
+                reply: job.reply,
+                _permit: job._permit,
+            });
+            if is_last {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Which fleets are there?
+//!
+//! Creates, finds and ends them; one engine thread each. Names are unique, their number is limited.
+//! A fleet whose engine failed stays listed, so that people see it, until it is dropped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use shoal_engine::{Clock, EngineOptions, Space};
+use tokio::sync::{Mutex, oneshot, watch};
+use tracing::info;
+
+use super::engine_thread::{CycleClock, EngineThread};
+use super::fleet::Fleet;
+use super::name::FleetName;
+use super::planner::Planner;
+use super::queue::{Queue, QueueEnds};
+use super::shared::{FleetState, Shared};
+use super::wall_clock::WallClock;
+use crate::engine_choice::EngineFactory;
+use crate::error::ServiceError;
+use crate::limits::ServerLimits;
+use crate::metrics::Metrics;
+
+/// What a new fleet is told.
+#[derive(Clone, Debug)]
+pub struct FleetSpec {
+    /// Where its objects live.
+    pub space: Space,
+    /// What drives its clock.
+    pub clock: Clock,
+    /// Time to live of its records, milliseconds.
+    pub ttl_ms: Option<i64>,
+    /// Objects at most.
+    pub objects_max: u64,
+}
+
+/// All fleets of a server.
+#[derive(Debug)]
+pub struct Registry {
+    engines: EngineFactory,
+    limits: ServerLimits,
+    clock: CycleClock,
+    metrics: Arc<Metrics>,
+    fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
+    /// Held while a fleet comes or goes, so that names and their number stay true.
+    changing: Mutex<()>,
+}
+
+impl Registry {
+    /// No fleets yet.
+    #[must_use]
+    pub fn new(
+        engines: EngineFactory,
+        limits: ServerLimits,
+        wall: WallClock,
+        time_ahead_max_ms: i64,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let clock = CycleClock {
+            wall,
+            time_ahead_max_ms,
+        };
+        let (fleets, changing) = (RwLock::default(), Mutex::default());
+        Self {
+            engines,
+            limits,
+            clock,
+            metrics,
+            fleets,
+            changing,
+        }
+    }
+
+    /// Name of the engine that runs the fleets.
+    #[must_use]
+    pub fn engine_name(&self) -> &'static str {
+        self.engines.name
+    }
+
+    /// Creates a fleet and starts its engine.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetExists`], [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
+    /// [`ServiceError::Io`] when there is no thread to be had.
+    pub async fn create(
+        &self,
+        name: FleetName,
+        spec: FleetSpec,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let _changing = self.changing.lock().await;
+        let count = self.read(|fleets| {
+            if fleets.contains_key(&name) {
+                None
+            } else {
+                Some(fleets.len())
+            }
+        });
+        let count = count.ok_or_else(|| ServiceError::FleetExists(name.as_str().into()))?;
+        if count >= self.limits.fleets_max {
+            let (value, limit) = (count as u64 + 1, self.limits.fleets_max as u64);
+            return Err(ServiceError::Limit {
+                what: "the number of fleets",
+                value,
+                limit,
+            });
+        }
+        let fleet = self.start(name.clone(), spec).await?;
+        info!(
+            fleet = %name, space = %fleet.space(), clock = ?fleet.options().clock,
+            ttl_ms = fleet.options().ttl_ms, term = fleet.term(), "fleet created"
+        );
+        self.write(|fleets| fleets.insert(name, fleet.clone()));
+        Ok(fleet)
+    }
+
+    async fn start(&self, name: FleetName, spec: FleetSpec) -> Result<Arc<Fleet>, ServiceError> {
+        let FleetSpec {
+            space,
+            clock,
+            ttl_ms,
+            objects_max,
+        } = spec;
+        let io = |what: String| move |source| ServiceError::Io { what, source };
+        let term = getrandom::u64()
+            .map_err(|error| io("drawing a term".into())(std::io::Error::other(error)))?;
+        let options = EngineOptions {
+            space,
+            clock,
+            ttl_ms,
+            objects_max,
+            term,
+        };
+        let metrics = self.metrics.fleet(name.as_str());
+        let shared = Arc::new(Shared::new(name.clone(), options, metrics));
+        let (queue, ends) = Queue::new(&self.limits);
+        let (ended_sender, ended) = watch::channel(false);
+        let (started_sender, started) = oneshot::channel();
+        let body = self.thread_body(shared.clone(), ends, started_sender);
+        let thread = std::thread::Builder::new().name(format!("fleet-{name}"));
+        thread
+            .spawn(move || {
+                body();
+                // Whoever waits for the end may be gone.
+                let _ = ended_sender.send(true);
+            })
+            .map_err(io(format!("starting the thread of fleet {name}")))?;
+        match started.await {
+            Ok(result) => result.map(|()| Arc::new(Fleet::new(shared, queue, ended))),
+            Err(_) => Err(ServiceError::FleetFailed(name.as_str().into())),
+        }
+    }
+
+    /// The engine is made on its own thread: that may take a while and touch much memory.
+    fn thread_body(
+        &self,
+        shared: Arc<Shared>,
+        ends: QueueEnds,
+        started: oneshot::Sender<Result<(), ServiceError>>,
+    ) -> impl FnOnce() + Send + 'static {
+        let (start, clock) = (self.engines.start.clone(), self.clock.clone());
+        let planner = Planner::new(ends, &self.limits);
+        move || match start(shared.options.clone()) {
+            Ok(backend) => {
+                if started.send(Ok(())).is_ok() {
+                    EngineThread::new(backend, planner, clock, shared).run();
+                }
+            }
+            // Nobody waiting is nobody to tell.
+            Err(error) => drop(started.send(Err(error))),
+        }
+    }
+
+    /// The fleet of that name.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetUnknown`].
+    pub fn find(&self, name: &FleetName) -> Result<Arc<Fleet>, ServiceError> {
+        let fleet = self.read(|fleets| fleets.get(name).cloned());
+        fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
+    }
+
+    /// The fleet that a request names; empty is `default`.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`].
+    pub fn find_requested(&self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
+        self.find(&FleetName::of_request(name)?)
+    }
+
+    /// All fleets by name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Fleet>> {
+        self.read(|fleets| fleets.values().cloned().collect())
+    }
+
+    /// Ends a fleet and forgets it; returns when its memory is free.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetUnknown`].
+    pub async fn drop_fleet(&self, name: &FleetName) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        let fleet = self.write(|fleets| fleets.remove(name));
+        let fleet = fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))?;
+        fleet.end(FleetState::Dropped).await;
+        self.metrics.forget(name.as_str());
+        info!(fleet = %name, "fleet dropped");
+        Ok(())
+    }
+
+    /// Ends all engines; the fleets stay listed.
+    pub async fn shut_down(&self) {
+        let _changing = self.changing.lock().await;
+        for fleet in self.list() {
+            fleet.end(FleetState::ShutDown).await;
+        }
+    }
+
+    /// True unless the engine of some fleet failed.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        let failed = |fleet: &Arc<Fleet>| fleet.state() == FleetState::Failed;
+        self.read(|fleets| !fleets.values().any(failed))
+    }
+
+    // A panic while the lock is held leaves a map that is whole: each change is one call.
+    fn read<T>(&self, use_map: impl FnOnce(&BTreeMap<FleetName, Arc<Fleet>>) -> T) -> T {
+        use_map(&self.fleets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, use_map: impl FnOnce(&mut BTreeMap<FleetName, Arc<Fleet>>) -> T) -> T {
+        use_map(&mut self.fleets.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

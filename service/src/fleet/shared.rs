@@ -1,0 +1,88 @@
+//! What do a fleet's engine thread and its callers both see?
+//!
+//! Identity, options, whether it still runs, and the view after the last cycle. No queue: dropping
+//! the last caller's handle must end the thread.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shoal_engine::EngineOptions;
+
+use super::name::FleetName;
+use super::view::FleetView;
+use crate::error::ServiceError;
+use crate::metrics::FleetMetrics;
+
+/// Whether a fleet takes requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FleetState {
+    /// It does.
+    Running = 0,
+    /// It was dropped.
+    Dropped = 1,
+    /// Its engine failed.
+    Failed = 2,
+    /// The server is going down.
+    ShutDown = 3,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: FleetName,
+    pub(super) options: EngineOptions,
+    pub(super) metrics: FleetMetrics,
+    state: AtomicU8,
+    view: Mutex<FleetView>,
+}
+
+impl Shared {
+    pub(super) fn new(name: FleetName, options: EngineOptions, metrics: FleetMetrics) -> Self {
+        let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::default());
+        Self {
+            name,
+            options,
+            metrics,
+            state,
+            view,
+        }
+    }
+
+    pub(super) fn state(&self) -> FleetState {
+        match self.state.load(Ordering::Acquire) {
+            0 => FleetState::Running,
+            1 => FleetState::Dropped,
+            2 => FleetState::Failed,
+            _ => FleetState::ShutDown,
+        }
+    }
+
+    /// Ends the fleet; the first reason stays.
+    pub(super) fn end(&self, state: FleetState) {
+        let running = FleetState::Running as u8;
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        // A later reason changes nothing: the requests were told the first.
+        let _ = self
+            .state
+            .compare_exchange(running, state as u8, success, failure);
+    }
+
+    /// Why requests can no longer be taken.
+    pub(super) fn gone(&self) -> ServiceError {
+        let name = self.name.as_str().to_owned();
+        match self.state() {
+            FleetState::Dropped => ServiceError::FleetDropped(name),
+            FleetState::ShutDown => ServiceError::ShuttingDown,
+            FleetState::Running | FleetState::Failed => ServiceError::FleetFailed(name),
+        }
+    }
+
+    pub(super) fn view(&self) -> FleetView {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn update_view(&self, update: impl FnOnce(&mut FleetView)) {
+        update(&mut self.view.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,66 @@
+//! How does a fleet look after its last cycle?
+//!
+//! Written by the engine thread once a cycle, read by Describe, List and the metrics. All values
+//! belong to the same epoch. Counts start with the engine.
+
+use shoal_engine::{CycleOutput, RequestOutcome};
+
+/// Rows since the engine started, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowTotals {
+    /// Became their object's record.
+    pub applied: u64,
+    /// Equal to the record.
+    pub duplicate: u64,
+    /// Beaten in their own cycle.
+    pub superseded: u64,
+    /// Older than the record.
+    pub late: u64,
+    /// Refused.
+    pub refused: u64,
+}
+
+impl RowTotals {
+    /// Adds one request's counts.
+    pub fn add(&mut self, outcome: &RequestOutcome) {
+        self.applied += outcome.applied;
+        self.duplicate += outcome.duplicate;
+        self.superseded += outcome.superseded;
+        self.late += outcome.late;
+        self.refused += outcome.refused.len() as u64;
+    }
+}
+
+/// A fleet after its last cycle.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FleetView {
+    /// Last cycle applied.
+    pub epoch: u64,
+    /// Clock after it.
+    pub clock_ms: i64,
+    /// Objects after it.
+    pub objects: u64,
+    /// Bytes of state.
+    pub memory_bytes: u64,
+    /// Rows so far.
+    pub rows: RowTotals,
+    /// Queries answered so far.
+    pub queries: u64,
+    /// Cycles submitted and not finished.
+    pub cycles_in_flight: u64,
+}
+
+impl FleetView {
+    /// Takes one cycle in.
+    pub(super) fn take(&mut self, output: &CycleOutput, memory_bytes: u64) {
+        self.epoch = output.epoch;
+        self.clock_ms = output.clock_ms;
+        self.objects = output.objects;
+        self.memory_bytes = memory_bytes;
+        self.queries += output.answers.len() as u64;
+        output
+            .requests
+            .iter()
+            .for_each(|outcome| self.rows.add(outcome));
+    }
+}

@@ -1,0 +1,98 @@
+//! How do acknowledgements reach a client that reads when it likes?
+//!
+//! Two ends: the stream's task adds, the transport takes when the client has room. What was not
+//! taken merges into one range, so adding never waits and memory stays the same.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use shoal_proto::v1::ReportAck;
+use tokio::task::JoinHandle;
+use tokio_stream::Stream;
+use tonic::Status;
+
+use super::ack_range::{AckRange, Settled};
+
+#[derive(Debug, Default)]
+struct Log {
+    range: AckRange,
+    end: Option<Result<(), Status>>,
+    waker: Option<Waker>,
+}
+
+/// The end that adds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AckLog(Arc<Mutex<Log>>);
+
+impl AckLog {
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Log)) {
+        let waker = {
+            let mut log = self.lock();
+            change(&mut log);
+            log.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What became of the next message.
+    pub(super) fn add(&self, message: u64, settled: Settled) {
+        self.change(|log| log.range.add(message, settled));
+    }
+
+    /// No more messages; the stream ends so after the last acknowledgement.
+    pub(super) fn close(&self, end: Result<(), Status>) {
+        self.change(|log| log.end = Some(end));
+    }
+
+    /// The end that takes. `task` feeds the log; it is stopped when the client is gone.
+    pub(super) fn stream(&self, task: JoinHandle<()>) -> AckStream {
+        AckStream {
+            log: self.clone(),
+            is_done: false,
+            task,
+        }
+    }
+}
+
+/// The end that takes.
+#[derive(Debug)]
+pub(crate) struct AckStream {
+    log: AckLog,
+    is_done: bool,
+    task: JoinHandle<()>,
+}
+
+impl Stream for AckStream {
+    type Item = Result<ReportAck, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.is_done {
+            return Poll::Ready(None);
+        }
+        let mut log = self.log.lock();
+        if !log.range.is_empty() {
+            let range = std::mem::take(&mut log.range);
+            return Poll::Ready(Some(Ok(range.into_ack())));
+        }
+        let Some(end) = log.end.take() else {
+            log.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        };
+        drop(log);
+        self.is_done = true;
+        Poll::Ready(end.err().map(Err))
+    }
+}
+
+impl Drop for AckStream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,225 @@
+//! How do acknowledgements that nobody read yet become one?
+//!
+//! A range of messages of one stream, in order: sums of counts, the first faults one by one. Its size
+//! is bounded however long it grows, so a client that reads nothing costs nothing.
+
+use shoal_engine::{Refusal, RequestOutcome};
+use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
+
+use crate::error::ServiceError;
+use crate::fleet::{RowTotals, Token};
+use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
+use crate::status::failed_message;
+
+/// Rows whose position was refused at the door, and which coordinate was at fault.
+pub(super) type Faults = Vec<(u32, &'static str)>;
+
+/// What became of one message.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// Applied in an epoch of the engine of that term.
+    Applied {
+        term: u64,
+        epoch: u64,
+        outcome: RequestOutcome,
+        faults: Faults,
+    },
+    /// Applied before; visible at that epoch.
+    Duplicate { term: u64, epoch: u64 },
+    /// Not applied.
+    Failed(ServiceError),
+}
+
+/// Settled messages that follow each other.
+#[derive(Debug, Default)]
+pub(super) struct AckRange {
+    first_message: u64,
+    last_message: u64,
+    rows: RowTotals,
+    refused_by_reason: [u64; Refusal::COUNT],
+    refused_rows: Vec<RefusedRow>,
+    failed: Vec<FailedMessage>,
+    failed_messages: u64,
+    duplicate_messages: u64,
+    first_epoch: u64,
+    epoch: u64,
+    token: Token,
+}
+
+impl AckRange {
+    /// True before the first message.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last_message == 0
+    }
+
+    /// Takes in what became of the next message; numbers count from 1.
+    pub(super) fn add(&mut self, message: u64, settled: Settled) {
+        if self.is_empty() {
+            self.first_message = message;
+        }
+        self.last_message = message;
+        match settled {
+            Settled::Applied {
+                term,
+                epoch,
+                outcome,
+                faults,
+            } => {
+                self.visible(term, epoch);
+                self.add_outcome(message, &outcome, &faults);
+            }
+            Settled::Duplicate { term, epoch } => {
+                self.visible(term, epoch);
+                self.duplicate_messages += 1;
+            }
+            Settled::Failed(error) => {
+                self.failed_messages += 1;
+                if self.failed.len() < FAILED_MESSAGES_TOLD_MAX {
+                    self.failed.push(failed_message(message, &error));
+                }
+            }
+        }
+    }
+
+    fn visible(&mut self, term: u64, epoch: u64) {
+        if self.first_epoch == 0 {
+            self.first_epoch = epoch;
+        }
+        self.epoch = epoch;
+        self.token.add(term, epoch);
+    }
+
+    fn add_outcome(&mut self, message: u64, outcome: &RequestOutcome, faults: &Faults) {
+        self.rows.add(outcome);
+        for &(row, refusal) in &outcome.refused {
+            self.refused_by_reason[refusal as usize] += 1;
+            if self.refused_rows.len() < REFUSED_ROWS_TOLD_MAX {
+                let field = field_at_fault(refusal, row, faults).into();
+                let reason = refusal as i32;
+                self.refused_rows.push(RefusedRow {
+                    message,
+                    row,
+                    field,
+                    reason,
+                });
+            }
+        }
+    }
+
+    /// As it goes to the client.
+    pub(super) fn into_ack(self) -> ReportAck {
+        let reasons = Refusal::ALL.into_iter().map(|refusal| RefusedCount {
+            reason: refusal as i32,
+            rows: self.refused_by_reason[refusal as usize],
+        });
+        ReportAck {
+            first_message: self.first_message,
+            last_message: self.last_message,
+            rows: Some(row_counts(&self.rows)),
+            refused_by_reason: reasons.filter(|reason| reason.rows > 0).collect(),
+            refused_rows: self.refused_rows,
+            failed: self.failed,
+            failed_messages: self.failed_messages,
+            duplicate_messages: self.duplicate_messages,
+            epoch: self.epoch,
+            token: self.token.to_bytes(),
+            first_epoch: self.first_epoch,
+        }
+    }
+}
+
+/// Counts as they go to the client.
+pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
+    RowCounts {
+        applied: rows.applied,
+        duplicate: rows.duplicate,
+        superseded: rows.superseded,
+        late: rows.late,
+        refused: rows.refused,
+    }
+}
+
+/// The field of `Fix` that a refusal speaks of. Of the position of a row in a block only the pair is
+/// known.
+fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
+    match refusal {
+        Refusal::Object | Refusal::ObjectLimit => "object",
+        Refusal::NotFinite | Refusal::OutsideSpace => {
+            let known = faults.binary_search_by_key(&row, |fault| fault.0);
+            known.map_or("x,y", |index| faults[index].1)
+        }
+        Refusal::TimeTooEarly | Refusal::TimeTooLate => "time_ms",
+        Refusal::Speed => "speed_m_s",
+        Refusal::Heading => "heading_deg",
+        Refusal::Altitude => "altitude_m",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(epoch: u64, refused: Vec<(u32, Refusal)>) -> Settled {
+        let outcome = RequestOutcome {
+            applied: 2,
+            late: 1,
+            refused,
+            ..Default::default()
+        };
+        Settled::Applied {
+            term: 9,
+            epoch,
+            outcome,
+            faults: vec![(4, "y")],
+        }
+    }
+
+    #[test]
+    fn a_range_sums_its_messages() {
+        let mut range = AckRange::default();
+        range.add(7, Settled::Failed(ServiceError::Deadline));
+        range.add(
+            8,
+            applied(3, vec![(1, Refusal::Speed), (4, Refusal::NotFinite)]),
+        );
+        range.add(9, Settled::Duplicate { term: 9, epoch: 4 });
+        range.add(10, applied(5, vec![(2, Refusal::OutsideSpace)]));
+        let ack = range.into_ack();
+        assert_eq!((ack.first_message, ack.last_message), (7, 10));
+        assert_eq!((ack.first_epoch, ack.epoch), (3, 5));
+        assert_eq!((ack.failed_messages, ack.duplicate_messages), (1, 1));
+        let rows = ack.rows.unwrap();
+        assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));
+        let told: Vec<_> = ack
+            .refused_rows
+            .iter()
+            .map(|row| (row.message, row.row, row.field.as_str()))
+            .collect();
+        assert_eq!(told, [(8, 1, "speed_m_s"), (8, 4, "y"), (10, 2, "x,y")]);
+        let reasons: Vec<_> = ack
+            .refused_by_reason
+            .iter()
+            .map(|reason| (reason.reason, reason.rows))
+            .collect();
+        assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);
+        assert_eq!(Token::parse(&ack.token).unwrap(), Token::new(9, 5));
+    }
+
+    #[test]
+    fn an_unread_range_stays_small() {
+        use prost::Message as _;
+        let mut range = AckRange::default();
+        for message in 1..=10_000 {
+            let refused = (0..300).map(|row| (row, Refusal::Object)).collect();
+            range.add(2 * message, applied(message, refused));
+            range.add(
+                2 * message + 1,
+                Settled::Failed(ServiceError::field("f", "p".repeat(200))),
+            );
+        }
+        let ack = range.into_ack();
+        assert_eq!(ack.rows.unwrap().refused, 3_000_000);
+        assert_eq!(ack.failed_messages, 10_000);
+        assert!(ack.encoded_len() < 256 << 10, "{} bytes", ack.encoded_len());
+    }
+}

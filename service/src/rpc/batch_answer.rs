@@ -1,0 +1,161 @@
+//! How do the answers to one batch message go out?
+//!
+//! Results fill chunks in the order of the queries; a large one spans several, and its number says that it
+//! goes on. Total and truncation stand in a query's first piece, epoch and clock in the message's
+//! first chunk.
+
+use shoal_proto::v1::{AnswerHeader, BatchAnswer, BatchResult};
+
+use super::batch::AnsweredMessage;
+use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::query_answer::header;
+use super::records::{Records, row_bytes_max};
+use crate::error::ServiceError;
+use crate::limits::CHUNK_BYTES_TARGET;
+use crate::status::failed_query;
+
+/// The chunks of all answers of a stream.
+pub type BatchStream = ChunkStream<BatchAnswer>;
+
+/// Encoded bytes of a result beside its rows at most: number, total, flag, frames of three lists.
+const RESULT_BYTES: usize = 48;
+
+/// A chunk that is being filled.
+struct Chunk<'a> {
+    message: u64,
+    header: Option<AnswerHeader>,
+    results: Vec<BatchResult>,
+    bytes: usize,
+    sender: &'a ChunkSender<BatchAnswer>,
+}
+
+impl Chunk<'_> {
+    fn room_bytes(&self) -> usize {
+        CHUNK_BYTES_TARGET.saturating_sub(self.bytes)
+    }
+
+    fn push(&mut self, result: BatchResult, row_bytes: usize) {
+        let detail_bytes = result
+            .failed
+            .as_ref()
+            .map_or(0, |failed| failed.detail.len() + 64);
+        self.bytes += RESULT_BYTES + result.objects.len() * row_bytes + detail_bytes;
+        self.results.push(result);
+    }
+
+    async fn flush(&mut self, last: bool) -> Result<(), NotTaken> {
+        self.bytes = 0;
+        let (header, results) = (self.header.take(), std::mem::take(&mut self.results));
+        let (message, failed) = (self.message, None);
+        self.sender
+            .send(BatchAnswer {
+                message,
+                header,
+                results,
+                last,
+                failed,
+            })
+            .await
+    }
+}
+
+/// Sends the answers of a message.
+pub(super) async fn send_message(
+    message: u64,
+    answered: AnsweredMessage,
+    sender: &ChunkSender<BatchAnswer>,
+) -> Result<(), NotTaken> {
+    let AnsweredMessage {
+        fleet,
+        held,
+        failures,
+    } = answered;
+    let header = Some(header(&fleet, &held.answered, None));
+    let mut chunk = Chunk {
+        message,
+        header,
+        results: Vec::new(),
+        bytes: 0,
+        sender,
+    };
+    let mut index = 0;
+    for (query, failure) in failures.into_iter().enumerate() {
+        let query = query as u32;
+        if let Some(error) = failure {
+            let failed = Some(failed_query(&error));
+            chunk.push(
+                BatchResult {
+                    query,
+                    failed,
+                    ..Default::default()
+                },
+                0,
+            );
+        } else {
+            send_answer(query, index, &fleet, &held.answered, &mut chunk).await?;
+            index += 1;
+        }
+        if chunk.room_bytes() == 0 {
+            chunk.flush(false).await?;
+        }
+    }
+    chunk.flush(true).await
+}
+
+async fn send_answer(
+    query: u32,
+    index: usize,
+    fleet: &crate::fleet::Fleet,
+    answered: &crate::fleet::Answered,
+    chunk: &mut Chunk<'_>,
+) -> Result<(), NotTaken> {
+    let row_bytes = row_bytes_max(&answered.get(index));
+    let rows = answered.get(index).objects.len();
+    let mut from = 0;
+    // The first piece may be empty when the chunk is nearly full.
+    let mut is_first = true;
+    loop {
+        let answer = answered.get(index);
+        let to = rows.min(from + chunk.room_bytes() / row_bytes);
+        let Records {
+            objects,
+            fixes,
+            distance_m,
+        } = Records::of(fleet.space(), &answer, from, to);
+        let total = if is_first { answer.total } else { 0 };
+        let truncated = is_first && answer.truncated;
+        let failed = None;
+        let result = BatchResult {
+            query,
+            total,
+            truncated,
+            objects,
+            fixes,
+            distance_m,
+            failed,
+        };
+        chunk.push(result, row_bytes);
+        (from, is_first) = (to, false);
+        if from == rows {
+            return Ok(());
+        }
+        chunk.flush(false).await?;
+    }
+}
+
+/// Says that a message failed as a whole.
+pub(super) async fn send_failure(
+    message: u64,
+    error: &ServiceError,
+    sender: &ChunkSender<BatchAnswer>,
+) -> Result<(), NotTaken> {
+    let failed = Some(failed_query(error));
+    sender
+        .send(BatchAnswer {
+            message,
+            last: true,
+            failed,
+            ..Default::default()
+        })
+        .await
+}

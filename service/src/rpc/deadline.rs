@@ -1,0 +1,97 @@
+//! By when must a call be answered?
+//!
+//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport cancels
+//! calls at that moment with a bare CANCELLED; ours passes a little earlier, so that clients are told
+//! DEADLINE_EXCEEDED with details.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use tonic::metadata::MetadataMap;
+
+use crate::error::ServiceError;
+
+/// Earlier than the client's deadline by at most this.
+const MARGIN: Duration = Duration::from_millis(5);
+
+/// The moment after which nobody wants the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The deadline of a call that arrives now.
+    pub(super) fn of(metadata: &MetadataMap) -> Self {
+        let header = metadata
+            .get("grpc-timeout")
+            .and_then(|value| value.to_str().ok());
+        let timeout = header.and_then(timeout);
+        // Far deadlines may be beyond what the clock can say: that is none.
+        let instant = timeout
+            .and_then(|timeout| Instant::now().checked_add(timeout - MARGIN.min(timeout / 10)));
+        Self(instant)
+    }
+
+    /// At that moment, if there is one.
+    pub(super) fn instant(self) -> Option<Instant> {
+        self.0
+    }
+
+    /// Runs a future until then.
+    pub(super) async fn bound<T>(
+        self,
+        future: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        match self.0 {
+            None => future.await,
+            Some(instant) => match timeout_at(instant, future).await {
+                Ok(result) => result,
+                Err(_) => Err(ServiceError::Deadline),
+            },
+        }
+    }
+
+    /// Completes then; never without a deadline.
+    pub(super) async fn passed(self) {
+        match self.0 {
+            None => std::future::pending().await,
+            Some(instant) => tokio::time::sleep_until(instant).await,
+        }
+    }
+}
+
+/// At most 8 digits and a unit.
+fn timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_follow_the_protocol() {
+        assert_eq!(
+            timeout("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+        assert_eq!(timeout("250m"), Some(Duration::from_millis(250)));
+        assert_eq!(timeout("0n"), Some(Duration::ZERO));
+        for bad in ["", "m", "123456789m", "-1S", "1 S", "1x", "1é", "é"] {
+            assert_eq!(timeout(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! How does a plain fix become a row in quanta?
+//!
+//! Doubles are rounded to stored units here and nowhere else, half to even. What cannot be stored gets
+//! the poison value of its reason, so the row keeps its number and the engine refuses it. Notes
+//! which of two coordinates was at fault, for the first refused rows.
+
+use shoal_codec::{ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_engine::{Refusal, Space};
+
+use super::protobuf_reader::{ProtobufReader, Value};
+use super::report_message::Fixes;
+use crate::error::ServiceError;
+use crate::limits::REFUSED_ROWS_TOLD_MAX;
+
+/// A fix with its four mandatory fields in order and nothing else: nearly all of them.
+const PLAIN_BYTES: usize = 36;
+/// Keys of those fields, at every ninth byte.
+const PLAIN_KEYS: [u8; 4] = [0x09, 0x11, 0x19, 0x21];
+/// Hundredths of a degree in a full turn.
+const TURN_CDEG: f64 = 36_000.0;
+
+/// Turns the fixes of one message into columns, some at a time.
+pub(super) struct FixReader {
+    space: Space,
+    columns: FixColumns,
+    /// Rows whose position was refused, and which coordinate was at fault.
+    faults: Vec<(u32, &'static str)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Fix {
+    object: u64,
+    time_ms: i64,
+    x: f64,
+    y: f64,
+    speed_m_s: Option<f32>,
+    heading_deg: Option<f32>,
+    altitude_m: Option<f64>,
+    state: u32,
+}
+
+impl FixReader {
+    /// Room for exactly `rows`.
+    pub(super) fn new(space: Space, rows: usize) -> Self {
+        Self {
+            space,
+            columns: FixColumns::with_capacity(rows),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Reads up to `rows_max` fixes; false after the last.
+    ///
+    /// # Errors
+    /// [`ServiceError::Malformed`].
+    pub(super) fn read(
+        &mut self,
+        fixes: &mut Fixes<'_>,
+        rows_max: usize,
+    ) -> Result<bool, ServiceError> {
+        for _ in 0..rows_max {
+            let Some((bytes, base)) = fixes.next_fix()? else {
+                return Ok(false);
+            };
+            let fix = match plain(bytes) {
+                Some(fix) => fix,
+                None => parse(bytes, base)?,
+            };
+            self.push(&fix);
+        }
+        Ok(true)
+    }
+
+    /// All rows read, and the coordinates at fault.
+    pub(super) fn finish(self) -> (FixColumns, Vec<(u32, &'static str)>) {
+        (self.columns, self.faults)
+    }
+
+    #[inline]
+    fn push(&mut self, fix: &Fix) {
+        let (x, y) = match self.space.quantise(fix.x, fix.y) {
+            Ok(quanta) => quanta,
+            Err(refusal) => self.poison(fix, refusal),
+        };
+        self.columns.push_row(FixRow {
+            object: fix.object,
+            time_ms: fix.time_ms,
+            x,
+            y,
+            speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, speed_mm_s),
+            heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
+            altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
+            state: fix.state,
+        });
+    }
+
+    #[cold]
+    fn poison(&mut self, fix: &Fix, refusal: Refusal) -> (i32, i32) {
+        if self.faults.len() < REFUSED_ROWS_TOLD_MAX {
+            // 0 lies in every space.
+            let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
+            let row = self.columns.len() as u32;
+            self.faults.push((row, if x_is_right { "y" } else { "x" }));
+        }
+        match refusal {
+            Refusal::NotFinite => (Refusal::POISON_NOT_FINITE, 0),
+            _ => (Refusal::POISON_OUTSIDE, 0),
+        }
+    }
+}
+
+/// A fix of the plain form.
+#[inline]
+fn plain(bytes: &[u8]) -> Option<Fix> {
+    let bytes: &[u8; PLAIN_BYTES] = bytes.try_into().ok()?;
+    let (fields, _) = bytes.as_chunks::<9>();
+    let keys = [fields[0][0], fields[1][0], fields[2][0], fields[3][0]];
+    let value = |field: &[u8; 9]| {
+        let mut value = [0; 8];
+        value.copy_from_slice(&field[1..]);
+        value
+    };
+    (keys == PLAIN_KEYS).then(|| Fix {
+        object: u64::from_le_bytes(value(&fields[0])),
+        time_ms: i64::from_le_bytes(value(&fields[1])),
+        x: f64::from_le_bytes(value(&fields[2])),
+        y: f64::from_le_bytes(value(&fields[3])),
+        ..Fix::default()
+    })
+}
+
+/// A fix of any form.
+fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
+    let mut reader = ProtobufReader::new("Fix", bytes, base);
+    let mut fix = Fix::default();
+    while let Some(field) = reader.field()? {
+        match field {
+            (1, Value::Fixed64(bits)) => fix.object = bits,
+            (2, Value::Fixed64(bits)) => fix.time_ms = bits as i64,
+            (3, Value::Fixed64(bits)) => fix.x = f64::from_bits(bits),
+            (4, Value::Fixed64(bits)) => fix.y = f64::from_bits(bits),
+            (5, Value::Fixed32(bits)) => fix.speed_m_s = Some(f32::from_bits(bits)),
+            (6, Value::Fixed32(bits)) => fix.heading_deg = Some(f32::from_bits(bits)),
+            (7, Value::Fixed64(bits)) => fix.altitude_m = Some(f64::from_bits(bits)),
+            (8, Value::Fixed32(bits)) => fix.state = bits,
+            (1..=8, _) => return Err(reader.malformed("a field has another wire type")),
+            _ => {}
+        }
+    }
+    Ok(fix)
+}
+
+/// Stored speed of `speed_m_s`.
+fn speed_mm_s(speed_m_s: f32) -> u32 {
+    let speed = (f64::from(speed_m_s) * 1e3).round_ties_even();
+    if (0.0..f64::from(Refusal::POISON_SPEED)).contains(&speed) {
+        speed as u32
+    } else {
+        Refusal::POISON_SPEED
+    }
+}
+
+/// Stored heading of `heading_deg`; what rounds to a full turn is north.
+fn heading_cdeg(heading_deg: f32) -> u16 {
+    if !(0.0..360.0).contains(&heading_deg) {
+        return Refusal::POISON_HEADING;
+    }
+    let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
+    if heading < TURN_CDEG {
+        heading as u16
+    } else {
+        0
+    }
+}
+
+/// Stored altitude of `altitude_m`.
+fn altitude_mm(altitude_m: f64) -> i32 {
+    let altitude = (altitude_m * 1e3).round_ties_even();
+    let least = f64::from(Refusal::POISON_ALTITUDE + 1);
+    if (least..=f64::from(i32::MAX)).contains(&altitude) {
+        altitude as i32
+    } else {
+        Refusal::POISON_ALTITUDE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_stored_or_poisoned_at_their_borders() {
+        assert_eq!(speed_mm_s(0.0), 0);
+        assert_eq!(speed_mm_s(-0.0), 0);
+        assert_eq!(speed_mm_s(1.25), 1250);
+        assert_eq!(speed_mm_s(4_294_967.0), 4_294_967_000);
+        for bad in [
+            -0.001,
+            f32::NAN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            4_294_968.0,
+        ] {
+            assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
+        }
+        assert_eq!(heading_cdeg(359.99), 35_999);
+        assert_eq!(heading_cdeg(359.9999), 0);
+        for bad in [-0.01, 360.0, f32::NAN, f32::INFINITY] {
+            assert_eq!(heading_cdeg(bad), Refusal::POISON_HEADING, "{bad}");
+        }
+        assert_eq!(altitude_mm(-12.3456), -12_346);
+        assert_eq!(altitude_mm(2_147_483.647), i32::MAX);
+        assert_eq!(altitude_mm(-2_147_483.646), i32::MIN + 2);
+        for bad in [-2_147_483.647, 2_147_483.648, f64::NAN, f64::INFINITY] {
+            assert_eq!(altitude_mm(bad), Refusal::POISON_ALTITUDE, "{bad}");
+        }
+    }
+
+    #[test]
+    fn both_forms_of_a_fix_are_read_alike() {
+        use prost::Message as _;
+        let sent = shoal_proto::v1::Fix {
+            object: u64::MAX - 3,
+            time_ms: -5,
+            x: 1.5,
+            y: -2.25,
+            ..Default::default()
+        };
+        let bytes = sent.encode_to_vec();
+        assert_eq!(bytes.len(), PLAIN_BYTES);
+        let fast = plain(&bytes).unwrap();
+        let slow = parse(&bytes, 0).unwrap();
+        for fix in [fast, slow] {
+            assert_eq!(
+                (fix.object, fix.time_ms, fix.x, fix.y),
+                (u64::MAX - 3, -5, 1.5, -2.25)
+            );
+        }
+        let full = shoal_proto::v1::Fix {
+            speed_m_s: Some(1.0),
+            heading_deg: Some(2.0),
+            altitude_m: Some(3.0),
+            state: Some(4),
+            ..sent
+        };
+        let fix = parse(&full.encode_to_vec(), 0).unwrap();
+        assert_eq!((fix.speed_m_s, fix.heading_deg), (Some(1.0), Some(2.0)));
+        assert_eq!((fix.altitude_m, fix.state), (Some(3.0), 4));
+    }
+}

@@ -1,0 +1,208 @@
+//! How does one report message become a change of a fleet?
+//!
+//! Understood first, then room is taken, then rows are read: nothing is allocated that the queue has
+//! no room for, and what is wrong with a message is its own affair. Long messages let other calls run.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use shoal_codec::{Block, Budget};
+use shoal_engine::Request;
+
+use super::ack_range::{Faults, Settled};
+use super::door::Door;
+use super::fix_reader::FixReader;
+use super::report_message::{Payload, ReportMessage};
+use crate::error::ServiceError;
+use crate::fleet::{BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange};
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
+
+/// Takes the messages of one stream in.
+#[derive(Debug)]
+pub(super) struct Intake {
+    door: Arc<Door>,
+    /// Of the last message: most streams name one.
+    fleet: Option<(String, Arc<Fleet>)>,
+    /// Of the last message.
+    producer: Option<Arc<str>>,
+}
+
+/// A message that was understood and has no room yet.
+#[derive(Debug)]
+pub(super) struct Understood {
+    message: ReportMessage,
+    block: Option<Block>,
+    batch: Option<BatchId>,
+    pub(super) fleet: Arc<Fleet>,
+    arrived: Instant,
+}
+
+/// A message under way.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    pending: PendingChange,
+    faults: Faults,
+    arrived: Instant,
+}
+
+impl Intake {
+    pub(super) fn new(door: Arc<Door>) -> Self {
+        Self {
+            door,
+            fleet: None,
+            producer: None,
+        }
+    }
+
+    /// Reads everything but plain rows.
+    ///
+    /// # Errors
+    /// What is wrong with the message; it does not concern the others.
+    pub(super) fn understand(&mut self, bytes: Bytes) -> Result<Understood, ServiceError> {
+        let arrived = Instant::now();
+        let message = ReportMessage::parse(bytes)?;
+        let fleet = self.fleet(message.fleet())?;
+        let block = match &message.payload {
+            Payload::Block(bytes) => Some(parse_block(bytes.clone(), &fleet)),
+            _ => None,
+        };
+        let block = block
+            .transpose()
+            .inspect_err(|_| fleet.metrics().count_failed())?;
+        let batch = self.batch(&message);
+        Ok(Understood {
+            message,
+            block,
+            batch,
+            fleet,
+            arrived,
+        })
+    }
+
+    fn fleet(&mut self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
+        match &self.fleet {
+            Some((last, fleet)) if last == name && fleet.state() == FleetState::Running => {
+                Ok(fleet.clone())
+            }
+            _ => {
+                let fleet = self.door.registry.find_requested(name)?;
+                self.fleet = Some((name.to_owned(), fleet.clone()));
+                Ok(fleet)
+            }
+        }
+    }
+
+    fn batch(&mut self, message: &ReportMessage) -> Option<BatchId> {
+        let name = message.producer();
+        if name.is_empty() {
+            return None;
+        }
+        let known = self.producer.as_ref().filter(|known| &***known == name);
+        let producer: Arc<str> = known.cloned().unwrap_or_else(|| name.into());
+        self.producer = Some(producer.clone());
+        Some(BatchId {
+            producer,
+            batch_seq: message.batch_seq,
+        })
+    }
+}
+
+fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
+    let budget = Budget {
+        rows_max: MESSAGE_ROWS_MAX as u32,
+        bytes_max: MESSAGE_BYTES_MAX,
+        ..Budget::default()
+    };
+    let block = Block::parse(bytes, &budget)?;
+    let (found, expected) = (block.header().space, fleet.space().tag());
+    if found == expected {
+        return Ok(block);
+    }
+    let fleet = fleet.name().as_str().to_owned();
+    Err(ServiceError::SpaceMismatch {
+        fleet,
+        found,
+        expected,
+    })
+}
+
+impl Understood {
+    /// Rows that need room.
+    pub(super) fn rows(&self) -> usize {
+        match (&self.block, &self.message.payload) {
+            (Some(block), _) => block.rows(),
+            (None, Payload::Rows { count, .. }) => *count,
+            (None, _) => 0,
+        }
+    }
+
+    /// Reads the rows and queues the change.
+    ///
+    /// # Errors
+    /// [`ServiceError::Malformed`].
+    pub(super) async fn send(self, permit: ChangePermit) -> Result<UnderWay, ServiceError> {
+        let (request, faults) = match self.block {
+            Some(block) => (Request::Block(block), Faults::new()),
+            None => read_rows(&self.message, &self.fleet)
+                .await
+                .inspect_err(|_| self.fleet.metrics().count_failed())?,
+        };
+        let pending = self.fleet.change(permit, request, self.batch);
+        Ok(UnderWay {
+            pending,
+            faults,
+            arrived: self.arrived,
+        })
+    }
+}
+
+async fn read_rows(
+    message: &ReportMessage,
+    fleet: &Fleet,
+) -> Result<(Request, Faults), ServiceError> {
+    let Payload::Rows { count, from } = message.payload else {
+        return Ok((Request::Fixes(Default::default()), Faults::new()));
+    };
+    let mut reader = FixReader::new(*fleet.space(), count);
+    let mut fixes = message.fixes(from);
+    while reader.read(&mut fixes, READ_ROWS_AT_ONCE)? {
+        tokio::task::yield_now().await;
+    }
+    let (columns, faults) = reader.finish();
+    Ok((Request::Fixes(columns), faults))
+}
+
+impl UnderWay {
+    /// Waits for what becomes of it.
+    ///
+    /// # Errors
+    /// That the fleet is gone; the message may or may not have been applied.
+    pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
+        let Self {
+            mut pending,
+            faults,
+            arrived,
+        } = self;
+        let reply = (&mut pending).await?;
+        let fleet = pending.fleet();
+        fleet
+            .metrics()
+            .ack_seconds
+            .observe(arrived.elapsed().as_secs_f64());
+        let term = fleet.term();
+        Ok(match reply {
+            ChangeReply::Settled { epoch, mut outcome } => match outcome.block_error.take() {
+                None => Settled::Applied {
+                    term,
+                    epoch,
+                    outcome,
+                    faults,
+                },
+                Some(error) => Settled::Failed(error.into()),
+            },
+            ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch },
+            ChangeReply::Refused(error) => Settled::Failed(error.into()),
+        })
+    }
+}

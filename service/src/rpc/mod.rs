@@ -1,0 +1,49 @@
+//! How does a call become work for a fleet, and its result an answer? One file per call.
+//!
+//! Everything foreign is judged here: bytes, fields, sizes, deadlines. Behind it there are quanta and
+//! queries that obey the engine's limits. Every buffer between a peer and an engine is bounded.
+
+mod ack_log;
+mod ack_range;
+mod answer_budget;
+mod asking;
+mod batch;
+mod batch_answer;
+mod chunk_stream;
+mod clear;
+mod create;
+mod deadline;
+mod describe;
+mod door;
+mod drop_fleet;
+mod filter;
+mod fix_reader;
+mod fleet_message;
+mod fleet_service;
+mod get;
+mod held_answer;
+mod intake;
+mod list;
+mod message_budget;
+mod nearest;
+mod position_service;
+mod protobuf_reader;
+mod query_answer;
+mod query_service;
+mod range;
+mod raw_codec;
+mod records;
+mod region;
+mod remove;
+mod report;
+mod report_message;
+mod report_once;
+
+pub use batch_answer::BatchStream;
+pub use chunk_stream::ChunkStream;
+pub use door::Door;
+pub use fleet_service::Fleets;
+pub use message_budget::MessageBudget;
+pub use position_service::PositionServer;
+pub use query_answer::AnswerStream;
+pub use query_service::Queries;

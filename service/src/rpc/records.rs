@@ -1,0 +1,105 @@
+//! How do rows of an answer look on the wire?
+//!
+//! Quanta and stored units become degrees, metres and seconds again, unknown attributes are absent.
+
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_engine::{Answer, Space};
+use shoal_proto::v1::FixRecord;
+
+/// Encoded bytes of an id and of a distance.
+const NUMBER_BYTES: usize = 8;
+/// Encoded bytes of the largest record: 7 fields of at most 9 bytes, and their frame.
+const RECORD_BYTES_MAX: usize = 65;
+
+/// Some rows of one answer, ready to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) objects: Vec<u64>,
+    pub(super) fixes: Vec<FixRecord>,
+    pub(super) distance_m: Vec<f64>,
+}
+
+impl Records {
+    /// Rows `from..to` of an answer.
+    pub(super) fn of(space: &Space, answer: &Answer<'_>, from: usize, to: usize) -> Self {
+        // Lists that the answer does not have are empty.
+        let fixes = answer.fixes.get(from..to).unwrap_or_default();
+        let ranks = answer.ranks.get(from..to).unwrap_or_default();
+        Self {
+            objects: answer.objects[from..to].to_vec(),
+            fixes: fixes.iter().map(|row| record(space, row)).collect(),
+            distance_m: ranks.iter().map(|&rank| space.distance_m(rank)).collect(),
+        }
+    }
+}
+
+/// Encoded bytes of one row of an answer at most.
+pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
+    let fix = if answer.fixes.is_empty() {
+        0
+    } else {
+        RECORD_BYTES_MAX
+    };
+    let rank = if answer.ranks.is_empty() {
+        0
+    } else {
+        NUMBER_BYTES
+    };
+    NUMBER_BYTES + fix + rank
+}
+
+fn record(space: &Space, row: &FixRow) -> FixRecord {
+    let (x, y) = space.to_api(row.x, row.y);
+    let known = |is_known: bool, value: f64| is_known.then_some(value);
+    FixRecord {
+        time_ms: row.time_ms,
+        x,
+        y,
+        speed_m_s: known(
+            row.speed_mm_s != SPEED_UNKNOWN,
+            f64::from(row.speed_mm_s) / 1e3,
+        ),
+        heading_deg: known(
+            row.heading_cdeg != HEADING_UNKNOWN,
+            f64::from(row.heading_cdeg) / 1e2,
+        ),
+        altitude_m: known(
+            row.altitude_mm != ALTITUDE_UNKNOWN,
+            f64::from(row.altitude_mm) / 1e3,
+        ),
+        state: row.state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_record_fits_its_bound() {
+        let row = FixRow {
+            speed_mm_s: 1,
+            heading_cdeg: 2,
+            altitude_mm: -3,
+            state: 4,
+            ..FixRow::new(1, -1, -1, 1)
+        };
+        let record = record(&Space::geographic(), &row);
+        assert_eq!(
+            (record.speed_m_s, record.heading_deg),
+            (Some(0.001), Some(0.02))
+        );
+        assert_eq!((record.altitude_m, record.state), (Some(-0.003), 4));
+        let answer = shoal_proto::v1::QueryAnswer {
+            fixes: vec![record],
+            ..Default::default()
+        };
+        assert!(
+            answer.encoded_len() <= RECORD_BYTES_MAX,
+            "{} bytes",
+            answer.encoded_len()
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! `PositionService.Remove`: these objects go.
+//!
+//! Acts at its arrival, in the order of the fleet's queue, like a report. Never waits for room.
+
+use std::sync::Arc;
+
+use shoal_engine::Request as Change;
+use shoal_engine::limits::GET_OBJECTS_MAX;
+use shoal_proto::v1::{RemoveRequest, RemoveResponse};
+use tonic::{Request, Response, Status};
+
+use super::deadline::Deadline;
+use super::door::Door;
+use crate::error::ServiceError;
+use crate::fleet::{BatchId, ChangeReply, Token};
+use crate::limits::PRODUCER_BYTES_MAX;
+
+pub(super) async fn remove(
+    door: &Arc<Door>,
+    request: Request<RemoveRequest>,
+) -> Result<Response<RemoveResponse>, Status> {
+    let deadline = Deadline::of(request.metadata());
+    let removed = deadline.bound(settle(door, request.into_inner())).await;
+    Ok(Response::new(removed.map_err(|error| door.count(error))?))
+}
+
+async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, ServiceError> {
+    let RemoveRequest {
+        fleet,
+        objects,
+        producer,
+        batch_seq,
+    } = request;
+    let fleet = door.registry.find_requested(&fleet)?;
+    at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    at_most("producer", producer.len(), "bytes", PRODUCER_BYTES_MAX)?;
+    let batch = BatchId {
+        producer: producer.into(),
+        batch_seq,
+    };
+    let batch = Some(batch).filter(|batch| !batch.producer.is_empty());
+    let permit = fleet.try_room(objects.len())?;
+    let (epoch, outcome) = match fleet.change(permit, Change::Remove(objects), batch).await? {
+        ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),
+        ChangeReply::Duplicate { epoch } => (epoch, None),
+        ChangeReply::Refused(error) => return Err(error.into()),
+    };
+    let token = Token::new(fleet.term(), epoch).to_bytes();
+    let duplicate = outcome.is_none();
+    let (removed, missing) = outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
+    Ok(RemoveResponse {
+        removed,
+        missing,
+        epoch,
+        token,
+        duplicate,
+    })
+}
+
+/// Refuses a field that is too long.
+pub(super) fn at_most(
+    field: &str,
+    length: usize,
+    unit: &str,
+    limit: usize,
+) -> Result<(), ServiceError> {
+    if length <= limit {
+        return Ok(());
+    }
+    Err(ServiceError::field(
+        field,
+        format!("has {length} {unit}, the limit is {limit}"),
+    ))
+}

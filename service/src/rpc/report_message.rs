@@ -1,0 +1,305 @@
+//! What does one report message hold, before its rows are read?
+//!
+//! One walk over the bytes finds fleet, producer and payload and counts the rows, so that room is
+//! taken before anything is allocated. Protobuf's rules hold: the last payload wins, several `rows`
+//! in a row are joined, unknown fields are skipped.
+
+use bytes::Bytes;
+
+use super::protobuf_reader::{ProtobufReader, Value};
+use crate::error::ServiceError;
+use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
+
+const WHAT: &str = "ReportRequest";
+const FLEET: u32 = 1;
+const PRODUCER: u32 = 2;
+const BATCH_SEQ: u32 = 3;
+const ROWS: u32 = 4;
+const BLOCK: u32 = 5;
+const FIXES: u32 = 1;
+
+/// A message whose rows are still encoded.
+#[derive(Debug)]
+pub(super) struct ReportMessage {
+    bytes: Bytes,
+    fleet: (usize, usize),
+    producer: (usize, usize),
+    pub(super) batch_seq: u64,
+    pub(super) payload: Payload,
+}
+
+/// Where the rows are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Payload {
+    /// No payload was set.
+    None,
+    /// Plain rows: how many, and where the first field with rows begins.
+    Rows { count: usize, from: usize },
+    /// A block.
+    Block(Bytes),
+}
+
+impl ReportMessage {
+    /// Reads everything but the rows.
+    ///
+    /// # Errors
+    /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long,
+    /// [`ServiceError::Limit`] for more rows than a message may have.
+    pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
+        let mut reader = ProtobufReader::new(WHAT, &bytes, 0);
+        let (mut fleet, mut producer) = ((0, 0), (0, 0));
+        let (mut batch_seq, mut payload) = (0, Payload::None);
+        loop {
+            let at = reader.offset();
+            let Some(field) = reader.field()? else { break };
+            let end = reader.offset();
+            match field {
+                (FLEET, Value::Bytes(text)) => fleet = text_span(&reader, text, end)?,
+                (PRODUCER, Value::Bytes(text)) => producer = text_span(&reader, text, end)?,
+                (BATCH_SEQ, Value::Varint(number)) => batch_seq = number,
+                (ROWS, Value::Bytes(rows)) => {
+                    let more = count_fixes(rows, end - rows.len())?;
+                    payload = match payload {
+                        Payload::Rows { count, from } => Payload::Rows {
+                            count: count + more,
+                            from,
+                        },
+                        _ => Payload::Rows {
+                            count: more,
+                            from: at,
+                        },
+                    };
+                }
+                (BLOCK, Value::Bytes(block)) => {
+                    payload = Payload::Block(bytes.slice(end - block.len()..end));
+                }
+                (FLEET | PRODUCER | BATCH_SEQ | ROWS | BLOCK, _) => {
+                    return Err(reader.malformed("a field has another wire type"));
+                }
+                _ => {}
+            }
+        }
+        let message = Self {
+            bytes,
+            fleet,
+            producer,
+            batch_seq,
+            payload,
+        };
+        message.check()?;
+        Ok(message)
+    }
+
+    fn check(&self) -> Result<(), ServiceError> {
+        let producer_bytes = self.producer().len();
+        if producer_bytes > PRODUCER_BYTES_MAX {
+            let problem = format!("has {producer_bytes} bytes, the limit is {PRODUCER_BYTES_MAX}");
+            return Err(ServiceError::field("producer", problem));
+        }
+        match self.payload {
+            Payload::None => Err(ServiceError::field(
+                "payload",
+                "neither rows nor block is set",
+            )),
+            Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
+                what: "the number of rows in a message",
+                value: count as u64,
+                limit: MESSAGE_ROWS_MAX as u64,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The fleet's name as sent; empty means `default`.
+    pub(super) fn fleet(&self) -> &str {
+        self.text(self.fleet)
+    }
+
+    /// The producer's name; empty when there is none.
+    pub(super) fn producer(&self) -> &str {
+        self.text(self.producer)
+    }
+
+    fn text(&self, (from, to): (usize, usize)) -> &str {
+        // Checked when the span was taken.
+        std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
+    }
+
+    /// The encoded fixes, given where the first field with rows begins.
+    pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
+        let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
+        Fixes {
+            outer,
+            inner: ProtobufReader::new(WHAT, &[], from),
+        }
+    }
+}
+
+/// Walks the encoded fixes of a message.
+pub(super) struct Fixes<'a> {
+    outer: ProtobufReader<'a>,
+    inner: ProtobufReader<'a>,
+}
+
+impl<'a> Fixes<'a> {
+    /// The bytes of the next fix, and where they begin; `None` after the last.
+    #[inline]
+    pub(super) fn next_fix(&mut self) -> Result<Option<(&'a [u8], usize)>, ServiceError> {
+        loop {
+            while let Some((number, value)) = self.inner.field()? {
+                if let (FIXES, Value::Bytes(fix)) = (number, value) {
+                    return Ok(Some((fix, self.inner.offset() - fix.len())));
+                }
+            }
+            match self.outer.field()? {
+                Some((ROWS, Value::Bytes(rows))) => {
+                    let base = self.outer.offset() - rows.len();
+                    self.inner = ProtobufReader::new(WHAT, rows, base);
+                }
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn count_fixes(rows: &[u8], base: usize) -> Result<usize, ServiceError> {
+    let mut reader = ProtobufReader::new(WHAT, rows, base);
+    let mut count = 0;
+    while let Some((number, value)) = reader.field()? {
+        if number == FIXES {
+            match value {
+                Value::Bytes(_) => count += 1,
+                _ => return Err(reader.malformed("a field has another wire type")),
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Where a text lies that ends at `end`.
+fn text_span(
+    reader: &ProtobufReader<'_>,
+    text: &[u8],
+    end: usize,
+) -> Result<(usize, usize), ServiceError> {
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok((end - text.len(), end)),
+        Err(_) => Err(reader.malformed("a text is not UTF-8")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+    use shoal_proto::v1::report_request::Payload as Sent;
+    use shoal_proto::v1::{Fix, ReportRequest, Rows};
+
+    use super::*;
+
+    fn rows(count: usize) -> Sent {
+        Sent::Rows(Rows {
+            fixes: vec![
+                Fix {
+                    object: 5,
+                    ..Fix::default()
+                };
+                count
+            ],
+        })
+    }
+
+    fn request(payload: Option<Sent>) -> ReportRequest {
+        let (fleet, producer) = ("f".into(), "näme".into());
+        ReportRequest {
+            fleet,
+            producer,
+            batch_seq: 300,
+            payload,
+        }
+    }
+
+    #[test]
+    fn generated_messages_are_understood() {
+        let message = ReportMessage::parse(request(Some(rows(3))).encode_to_vec().into()).unwrap();
+        assert_eq!((message.fleet(), message.producer()), ("f", "näme"));
+        assert_eq!(message.batch_seq, 300);
+        let Payload::Rows { count, from } = message.payload else {
+            panic!("no rows")
+        };
+        assert_eq!(count, 3);
+        let mut fixes = message.fixes(from);
+        for _ in 0..3 {
+            let (fix, _) = fixes.next_fix().unwrap().unwrap();
+            assert_eq!(Fix::decode(fix).unwrap().object, 5);
+        }
+        assert!(fixes.next_fix().unwrap().is_none());
+
+        let block = Some(Sent::Block(Bytes::from_static(b"block")));
+        let message = ReportMessage::parse(request(block).encode_to_vec().into()).unwrap();
+        assert_eq!(
+            message.payload,
+            Payload::Block(Bytes::from_static(b"block"))
+        );
+    }
+
+    #[test]
+    fn payloads_follow_the_rules_of_protobuf() {
+        let joined = |payloads: &[Option<Sent>]| {
+            let parts = payloads
+                .iter()
+                .map(|payload| request(payload.clone()).encode_to_vec());
+            ReportMessage::parse(parts.flatten().collect::<Vec<u8>>().into())
+        };
+        let block = Some(Sent::Block(Bytes::from_static(b"b")));
+        let message =
+            joined(&[Some(rows(2)), block.clone(), Some(rows(3)), Some(rows(4))]).unwrap();
+        let Payload::Rows { count, from } = message.payload else {
+            panic!("no rows")
+        };
+        assert_eq!(count, 7);
+        let mut fixes = message.fixes(from);
+        for _ in 0..7 {
+            assert!(fixes.next_fix().unwrap().is_some());
+        }
+        assert!(fixes.next_fix().unwrap().is_none());
+        assert!(matches!(
+            joined(&[Some(rows(2)), block]).unwrap().payload,
+            Payload::Block(_)
+        ));
+        assert!(joined(&[None]).is_err());
+        assert!(ReportMessage::parse(Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn every_cut_is_refused_or_a_shorter_message() {
+        let bytes = Bytes::from(request(Some(rows(3))).encode_to_vec());
+        for length in 0..bytes.len() {
+            // Cuts between fields leave a message without payload.
+            assert!(
+                ReportMessage::parse(bytes.slice(..length)).is_err(),
+                "{length} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn long_names_and_many_rows_are_refused() {
+        let mut long = request(Some(rows(1)));
+        long.producer = "p".repeat(129);
+        let error = ReportMessage::parse(long.encode_to_vec().into()).unwrap_err();
+        assert!(
+            error.to_string().contains("129 bytes, the limit is 128"),
+            "{error}"
+        );
+
+        // Empty fixes, 2 bytes each.
+        let mut rows = Vec::new();
+        (0..=MESSAGE_ROWS_MAX).for_each(|_| rows.extend([0x0a, 0]));
+        let mut bytes = vec![0x22];
+        prost::encoding::encode_varint(rows.len() as u64, &mut bytes);
+        bytes.extend(rows);
+        let error = ReportMessage::parse(bytes.into()).unwrap_err();
+        assert!(matches!(error, ServiceError::Limit { .. }), "{error}");
+    }
+}
