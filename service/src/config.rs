@@ -169,7 +169,7 @@ impl ServeConfig {
         tracing::info!(
             listen = %options.listen,
             metrics_listen = ?options.metrics_listen,
-            engine = %options.engine,
+            engine = options.engine.engine_name(),
             space = %options.default_space,
             clock = ?options.default_clock,
             ttl_ms = ?options.default_ttl_ms,

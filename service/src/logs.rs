@@ -4,7 +4,7 @@
 //! object a line; above a progress bar where one is drawn. Installed once, by the binary; libraries
 //! and tests never call this.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -76,6 +76,7 @@ pub fn check(filter: &str) -> Result<EnvFilter, CliError> {
 pub fn install(format: LogFormat, filter: &str) -> Result<(), CliError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(check(filter)?)
+        .with_ansi(io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_writer(|| LogWriter);
     let installed = match format {
         LogFormat::Text => builder.with_target(false).try_init(),

@@ -76,7 +76,7 @@ pub enum CliError {
     #[error("{what}: {source}")]
     Local {
         /// What was tried.
-        what: &'static str,
+        what: String,
         /// What the system said.
         source: io::Error,
     },
@@ -86,6 +86,14 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Turns what the system said while `what` was tried into an error.
+    pub(crate) fn local(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Local {
+            what: what.into(),
+            source,
+        }
+    }
+
     /// The exit code that this failure ends with.
     #[must_use]
     pub fn exit(&self) -> Exit {

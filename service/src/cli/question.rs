@@ -77,6 +77,14 @@ pub struct QuestionArgs {
     pub(crate) fleet: FleetArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which part of the answer, in which form.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
     /// Only the ids
     #[arg(long, conflicts_with_all = ["count", "geojson"])]
     pub ids: bool,
@@ -98,7 +106,7 @@ impl QuestionArgs {
     /// The form asked for.
     #[must_use]
     pub fn form(&self) -> Form {
-        match (self.json, self.geojson) {
+        match (self.output.json, self.output.geojson) {
             (true, _) => Form::Json,
             (_, true) => Form::GeoJson,
             _ => Form::Table,
@@ -108,7 +116,7 @@ impl QuestionArgs {
     /// The projection asked for.
     #[must_use]
     pub fn projection(&self) -> v1::Projection {
-        match (self.ids, self.count) {
+        match (self.output.ids, self.output.count) {
             (true, _) => v1::Projection::Ids,
             (_, true) => v1::Projection::Count,
             _ => v1::Projection::Fixes,
@@ -118,17 +126,14 @@ impl QuestionArgs {
     /// Common part of the request.
     #[must_use]
     pub fn options(&self) -> v1::QueryOptions {
-        let limit_default = if self.form() == Form::Table {
-            TABLE_ROWS
-        } else {
-            0
-        };
+        let is_table = self.form() == Form::Table && self.projection() == v1::Projection::Fixes;
+        let limit_default = if is_table { TABLE_ROWS } else { 0 };
         v1::QueryOptions {
             fleet: self.fleet.fleet.clone(),
             min_token: Vec::new(),
             filter: self.filter.filter(),
             projection: self.projection().into(),
-            limit: self.limit.unwrap_or(limit_default),
+            limit: self.output.limit.unwrap_or(limit_default),
         }
     }
 }

@@ -35,8 +35,8 @@ pub struct ReportArgs {
     pub(crate) fleet: FleetArgs,
     #[command(flatten)]
     pub(crate) single: SingleArgs,
-    /// How rows travel
-    #[arg(long, value_enum, default_value_t = Encoding::Rows)]
+    /// How rows travel: rows, or block (of the codec: smaller, and cheaper for the server)
+    #[arg(long, value_enum, default_value_t = Encoding::Rows, hide_possible_values = true)]
     pub encoding: Encoding,
     /// Rows of a message
     #[arg(long, value_name = "ROWS", default_value_t = 4096,

@@ -30,10 +30,7 @@ pub fn run() -> Exit {
 fn ask(command: ClientCommand) -> Result<Exit, CliError> {
     // A client needs one thread; reading files has its own.
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|source| CliError::Local {
-        what: "starting",
-        source,
-    })?;
+    let runtime = runtime.map_err(CliError::local("starting a runtime"))?;
     runtime.block_on(async {
         match command {
             ClientCommand::Get(get) => get::run(&get.connect().await?, &get.args).await,

@@ -82,8 +82,13 @@ pub struct ServeArgs {
     /// What to log, as in info or shoal_service=debug,warn [default: info]
     #[arg(long, value_name = "FILTER", env = "SHOAL_LOG")]
     pub log: Option<String>,
-    /// Form of log lines [default: text]
-    #[arg(long, value_name = "FORMAT", env = "SHOAL_LOG_FORMAT")]
+    /// Form of log lines: text or json [default: text]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "SHOAL_LOG_FORMAT",
+        hide_possible_values = true
+    )]
     pub log_format: Option<LogFormat>,
 }
 
@@ -141,7 +146,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
     let runtime = builder
         .enable_all()
         .build()
-        .map_err(local("starting threads"))?;
+        .map_err(CliError::local("starting threads"))?;
     runtime.block_on(serve(config))?;
     Ok(Exit::Done)
 }
@@ -159,7 +164,7 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     };
     let address = listener
         .local_addr()
-        .map_err(local("asking for the address"))?;
+        .map_err(CliError::local("asking for the address"))?;
     writeln!(io::stdout(), "listening on {address}")?;
     io::stdout().flush()?;
     if let Some(address) = metrics
@@ -183,21 +188,14 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
-    TcpListener::bind(address).await.map_err(|source| {
-        CliError::Usage(format!(
-            "cannot listen on {address}: {source}; choose another address"
-        ))
-    })
-}
-
-fn local(what: &'static str) -> impl Fn(io::Error) -> CliError {
-    move |source| CliError::Local { what, source }
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(CliError::local(format!("cannot listen on {address}")))
 }
 
 /// Completes at the first Ctrl-C or SIGTERM; the second ends the process at once.
 fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
-    let catch = |kind| signal(kind).map_err(local("catching signals"));
+    let catch = |kind| signal(kind).map_err(CliError::local("catching signals"));
     let mut interrupt = catch(SignalKind::interrupt())?;
     let mut terminate = catch(SignalKind::terminate())?;
     Ok(async move {

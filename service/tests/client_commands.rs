@@ -1,0 +1,344 @@
+//! Does each command do what it says, with the exit code it documents?
+//!
+//! Runs the built binary against a server of the same binary. Shapes of output are in
+//! `client_output.rs`, settings of the server in `client_config.rs`.
+
+#[path = "served/shoal.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod shoal;
+
+use std::fs;
+
+use serde_json::Value;
+use shoal::{Ran, Served};
+
+const HEADER: &str = "object_id,t_ms,lon,lat,speed,heading\n";
+
+/// Three buses around a stop, one far away.
+const BUSES: &str = "object_id,t_ms,lon,lat,speed,heading\n\
+    1,1480140066000,-97.7430,30.2670,5.0,10\n\
+    2,1480140067000,-97.7431,30.2671,0.0,350.5\n\
+    3,1480140068000,-97.7500,30.2672,,\n\
+    4,1480140069000,-97.7000,30.4000,15.5,180\n";
+
+fn with_buses() -> Served {
+    let served = Served::start(&["--clock", "event"]);
+    let summary = served.run_with("report - --json", BUSES).json(0);
+    assert_eq!(
+        (&summary["rows_sent"], &summary["rows"]["applied"]),
+        (&4.into(), &4.into())
+    );
+    served
+}
+
+/// Ids as `--ids` writes them.
+fn ids(ran: Ran) -> Vec<u64> {
+    ran.expect(0)
+        .lines()
+        .map(|line| line.split('\t').next().unwrap().parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn get_shows_objects_and_misses_with_exit_code_4() {
+    let served = with_buses();
+    let table = served.run("get 1 4").expect(0);
+    for text in [
+        "object",
+        "lon",
+        "speed m/s",
+        "-97.7430000",
+        "2016-11-26T06:01:06.000Z",
+        "15.5",
+    ] {
+        assert!(table.contains(text), "{text} is not in\n{table}");
+    }
+    let partly = served.run("get 1 99");
+    assert!(
+        partly.err.contains("1 of 2 objects not found"),
+        "{partly:?}"
+    );
+    assert!(partly.expect(4).contains("-97.743"));
+    assert_eq!(served.run("get 99 --count").expect(4), "0\n");
+    assert_eq!(ids(served.run("get 4 1 1 --ids")), [1, 4]);
+    served.run("get").refused(2);
+    served.run("get minus-one").refused(2);
+}
+
+#[test]
+fn range_takes_rectangles_circles_and_geojson_polygons() {
+    let served = with_buses();
+    assert_eq!(
+        ids(served.run("range --rect -97.76,30.26,-97.74,30.27 --ids")),
+        [1, 2, 3]
+    );
+    assert_eq!(
+        ids(served.run("range --circle -97.743,30.267,100 --ids")),
+        [1, 2]
+    );
+    assert_eq!(
+        served.run("range --rect 170,-90,-170,90 --count").expect(0),
+        "0\n"
+    );
+
+    let polygon = r#"{"type":"Polygon","coordinates":
+        [[[-97.76,30.26],[-97.745,30.26],[-97.745,30.27],[-97.76,30.27],[-97.76,30.26]]]}"#;
+    let feature = format!(r#"{{"type":"Feature","properties":{{}},"geometry":{polygon}}}"#);
+    assert_eq!(
+        ids(served.run_with("range --polygon - --ids", polygon)),
+        [3]
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stop.geojson");
+    fs::write(&file, feature).unwrap();
+    let line = format!("range --polygon {} --ids", file.display());
+    assert_eq!(ids(served.run(&line)), [3]);
+
+    let point = r#"{"type":"Point","coordinates":[1,2]}"#;
+    let refused = served.run_with("range --polygon -", point).refused(2);
+    assert!(
+        refused.contains("Point") && refused.contains("MultiPolygon"),
+        "{refused}"
+    );
+    let flat = r#"{"type":"Polygon","coordinates":[[[1,2],[3,4],[1,2]]]}"#;
+    let refused = served.run_with("range --polygon -", flat).refused(2);
+    assert!(
+        refused.starts_with("error: ") && refused.contains("ring"),
+        "{refused}"
+    );
+    served
+        .run("range --polygon no-such-file.geojson")
+        .refused(2);
+    served.run("range --circle 200,30,10").refused(2);
+}
+
+#[test]
+fn nearest_orders_by_distance() {
+    let served = with_buses();
+    assert_eq!(
+        ids(served.run("nearest -97.7431,30.2671 -k 3 --ids")),
+        [2, 1, 3]
+    );
+    let rows = served.run("nearest -97.7431,30.2671 -k 4 --json").json(0);
+    let distances: Vec<f64> = rows["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["distance_m"].as_f64().unwrap())
+        .collect();
+    assert!(
+        distances.is_sorted() && distances[0] == 0.0,
+        "{distances:?}"
+    );
+    assert!((10.0..20.0).contains(&distances[1]), "{distances:?}");
+    let table = served.run("nearest -97.7431,30.2671").expect(0);
+    assert!(
+        table.contains("distance m") && table.contains("4 objects"),
+        "{table}"
+    );
+    assert!(
+        served
+            .run("nearest 0,0 -k 5000")
+            .refused(2)
+            .contains("4096")
+    );
+}
+
+#[test]
+fn conditions_hold_together() {
+    let served = with_buses();
+    served
+        .run("report --object 5 --x -97.7 --y 30.3 --time 1480140069000 --state 0x6")
+        .expect(0);
+    let range = "range --rect -180,-90,180,90 --ids";
+    for (conditions, expected) in [
+        ("--speed 0..5", vec![1, 2]),
+        ("--speed 0..5 --heading 340..20", vec![1, 2]),
+        ("--heading 0..20", vec![1]),
+        ("--max-age 1s", vec![3, 4, 5]),
+        ("--state-mask 0x2", vec![5]),
+        ("--state-mask 3 --state-value 2", vec![5]),
+        ("--state-mask 1 --state-value 0", vec![1, 2, 3, 4, 5]),
+        ("--altitude -10..10", vec![]),
+        ("--limit 2", vec![1, 2]),
+    ] {
+        assert_eq!(
+            ids(served.run(&format!("{range} {conditions}"))),
+            expected,
+            "{conditions}"
+        );
+    }
+    served.run(&format!("{range} --state-value 1")).refused(2);
+    served.run(&format!("{range} --speed fast")).refused(2);
+}
+
+#[test]
+fn report_tells_refused_rows_with_exit_code_3() {
+    let served = Served::start(&[]);
+    let rows = "1,1480140066000,-97.7,30.2,5.0,10\n\
+                2,1480140066000,-197.7,30.2,5.0,10\n\
+                3,1480140066000,-97.7,30.2,5.0,360\n\
+                4,1480140066000,-97.7,north,5.0,\n\
+                5,1480140066000,-97.7,30.2,-5.0,\n";
+    let text = format!("{HEADER}{rows}");
+    let summary = served.run_with("report - --json --batch 2", &text).json(3);
+    assert_eq!(summary["rows"]["applied"], 1);
+    assert_eq!(summary["rows"]["refused"], 3);
+    assert_eq!(summary["unreadable_rows"], 1);
+    for reason in ["outside_space", "heading", "speed"] {
+        assert_eq!(summary["refused_by_reason"][reason], 1, "{summary}");
+    }
+    let numbers: Vec<&Value> = summary["refused_rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["row"])
+        .collect();
+    assert_eq!(numbers, [2, 3, 4], "rows are numbered among those sent");
+
+    let text = served.run_with("report -", &text).expect(3);
+    for part in ["refused for outside_space: 1", "line 5, lat", "duplicate 1"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    served.run_with("report -", "a,b\n1,2\n").refused(2);
+    served.run("report no-such.csv").refused(2);
+    served.run("report --object 1 --x 200 --y 0").expect(3);
+    served
+        .run("report --object 1 --x 2 --y 0 --heading 359.9 --altitude -5 --speed 3")
+        .expect(0);
+}
+
+#[test]
+fn blocks_and_rows_give_the_same_records() {
+    let served = Served::start(&[]);
+    served.run("fleets create blocks").expect(0);
+    let bad = format!("{BUSES}5,1480140066000,500,30.2,5.0,10\n");
+    let of_rows = served.run_with("report - --json", &bad).json(3);
+    let of_blocks = served
+        .run_with(
+            "report - --json --fleet blocks --encoding block --batch 3",
+            &bad,
+        )
+        .json(3);
+    for key in ["rows", "refused_by_reason", "rows_sent"] {
+        assert_eq!(of_rows[key], of_blocks[key], "{key}");
+    }
+    let rows_of = |fleet: &str| {
+        let line = format!("range --rect -180,-90,180,90 --json --fleet {fleet}");
+        let mut rows = served.run(&line).json(0)["rows"].take();
+        for row in rows.as_array_mut().unwrap() {
+            row.as_object_mut().unwrap().remove("age_ms");
+        }
+        rows
+    };
+    assert_eq!(rows_of("default"), rows_of("blocks"));
+}
+
+#[test]
+fn remove_takes_objects_out() {
+    let served = with_buses();
+    assert!(
+        served
+            .run("remove 1 2")
+            .expect(0)
+            .starts_with("2 removed, 0 not found")
+    );
+    let again = served.run("remove 1 3 --json").json(4);
+    assert_eq!(
+        (&again["removed"], &again["missing"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(ids(served.run("range --rect -180,-90,180,90 --ids")), [4]);
+}
+
+#[test]
+fn fleets_are_created_described_cleared_and_dropped() {
+    let served = with_buses();
+    let created = "fleets create yard --space planar:1000x500:0.1 --clock event --ttl 10m --json";
+    let yard = served.run(created).json(0);
+    assert_eq!(yard["space"], "planar:1000x500:0.1");
+    assert_eq!(
+        (&yard["clock"], &yard["ttl_ms"]),
+        (&"event".into(), &600_000.into())
+    );
+    let refused = served.run("fleets create yard").refused(1);
+    assert!(
+        refused.contains("yard") && refused.contains("help:"),
+        "{refused}"
+    );
+    served.run("fleets create Yard").refused(2);
+    served
+        .run("report --fleet yard --object 9 --x 999.94 --y 0.5 --time 1480140066000")
+        .expect(0);
+    let table = served.run("get 9 --fleet yard").expect(0);
+    assert!(table.contains("x m") && table.contains("999.90"), "{table}");
+
+    let list = served.run("fleets").expect(0);
+    assert!(
+        list.contains("default") && list.contains("planar:1000x500:0.1"),
+        "{list}"
+    );
+    let lines = served.run("fleets list --json").expect(0);
+    let names: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["name"].take())
+        .collect();
+    assert_eq!(names, ["default", "yard"]);
+
+    assert_eq!(
+        served.run("fleets clear default --json").json(0)["removed"],
+        4
+    );
+    assert_eq!(
+        served.run("fleets describe default --json").json(0)["objects"],
+        0
+    );
+    served.run("fleets drop yard").expect(0);
+    let gone = served.run("fleets describe yard").refused(4);
+    assert!(
+        gone.contains("yard") && gone.contains("shoal fleets list"),
+        "{gone}"
+    );
+    served.run("get 1 --fleet yard").refused(4);
+    served
+        .run("report --fleet yard --object 1 --x 1 --y 1")
+        .refused(4);
+}
+
+#[test]
+fn stats_show_totals_and_rates() {
+    let served = with_buses();
+    let stats = served.run("stats --json").json(0);
+    assert_eq!(
+        (&stats["objects"], &stats["rows"]["applied"]),
+        (&4.into(), &4.into())
+    );
+    let text = served.run("stats").expect(0);
+    assert!(
+        text.contains("rows applied") && text.contains("4 of at most"),
+        "{text}"
+    );
+    let lines = served.run("stats --watch 50ms --lines 2 --json").expect(0);
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        (&lines[1]["objects"], &lines[1]["rows_per_s"]),
+        (&4.into(), &0.0.into())
+    );
+    served.run("stats --lines 2").refused(2);
+}
+
+#[test]
+fn nobody_there_is_said_with_what_to_do() {
+    let mut command = shoal::shoal();
+    // Port 1 of loopback: nobody listens, and nothing may take it by chance.
+    command.args(["stats", "--target", "127.0.0.1:1"]);
+    let text = Ran::command(&mut command).refused(1);
+    assert!(
+        text.contains("127.0.0.1:1") && text.contains("is `shoal serve` running"),
+        "{text}"
+    );
+}

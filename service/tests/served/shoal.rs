@@ -1,0 +1,161 @@
+//! A server of the built binary for one test, on a port of its own, gone when the test ends.
+//!
+//! Everything goes through the command line: these tests see what a user sees. The environment is
+//! empty but for what a test sets, so that a developer's own settings change nothing.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program under test.
+pub(crate) fn shoal() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shoal"));
+    command.env_clear();
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("the command was killed"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn command(command: &mut Command) -> Self {
+        Self::of(command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Standard output, after confirming the exit code.
+    pub(crate) fn expect(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:#?}");
+        self.out
+    }
+
+    /// Standard output as one JSON document, after confirming the exit code.
+    pub(crate) fn json(self, code: i32) -> Value {
+        let text = self.expect(code);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Standard error, after confirming the exit code and that standard output is empty.
+    pub(crate) fn refused(self, code: i32) -> String {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:#?}");
+        self.err
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Served {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    pub(crate) address: String,
+}
+
+impl Served {
+    /// Starts `shoal serve` with `arguments` on a free port and waits until it listens.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = shoal();
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments);
+        command.stderr(Stdio::null());
+        Self::spawn(&mut command)
+    }
+
+    /// Starts a prepared command and waits until it listens.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = line
+            .strip_prefix("listening on ")
+            .map(|rest| rest.trim_end().to_owned());
+        let mut served = Self {
+            child,
+            out,
+            address: String::new(),
+        };
+        served.address = address.unwrap_or_else(|| panic!("the first line was {line:?}"));
+        served
+    }
+
+    /// Lines of its standard output up to and with the first that contains `text`.
+    pub(crate) fn lines_until(&mut self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            let bytes = self.out.read_line(&mut line).unwrap();
+            assert!(bytes > 0, "output ended before {text:?}: {lines:#?}");
+            lines.push(line.trim_end().to_owned());
+            if line.contains(text) {
+                return lines;
+            }
+        }
+    }
+
+    /// A client command for this server.
+    pub(crate) fn client(&self, line: &str) -> Command {
+        let mut command = shoal();
+        command
+            .args(line.split(' '))
+            .env("SHOAL_TARGET", format!("http://{}", self.address));
+        command
+    }
+
+    /// Runs a client command; `line` is split at spaces.
+    pub(crate) fn run(&self, line: &str) -> Ran {
+        Ran::command(&mut self.client(line))
+    }
+
+    /// Runs a client command with `input` on its standard input.
+    pub(crate) fn run_with(&self, line: &str, input: &str) -> Ran {
+        let mut command = self.client(line);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that needs no input may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Ran::of(child.wait_with_output().unwrap())
+    }
+
+    /// Asks it to end as Ctrl-C does, and gives its exit code.
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
