@@ -1,7 +1,7 @@
 //! Who may connect, and how does a connection end when its peer does not let it?
 //!
-//! Accepts up to a number of connections and closes what comes beyond; counts them; cuts all of them
-//! when told, so that a peer that never reads cannot keep the server from going down.
+//! Accepts up to a number of connections and closes what comes beyond; counts them; cuts all of
+//! them when told, so that a peer that never reads cannot keep the server from going down.
 
 use std::future::Future;
 use std::io;

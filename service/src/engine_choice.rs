@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
 
 use crate::error::ServiceError;
@@ -44,7 +45,7 @@ impl EngineChoice {
     pub fn factory(self) -> EngineFactory {
         let start = move |options: EngineOptions| -> Result<Box<dyn Backend>, ServiceError> {
             self.check()?;
-            Ok(Box::new(shoal_engine::model::Model::new(options)))
+            Ok(Box::new(CpuBackend::new(options)))
         };
         EngineFactory {
             name: self.engine_name(),

@@ -1,7 +1,8 @@
 //! How does the engine become a server? The library behind the binary `shoal`.
 //!
-//! `server` brings everything up, `rpc` holds one file per call, `fleet` one engine thread per fleet and
-//! the queues before it. Everything that crosses the wire is judged here, once; the engine sees quanta.
+//! `server` brings everything up, `rpc` holds one file per call, `fleet` one engine thread per
+//! fleet and the queues before it. Everything that crosses the wire is judged here, once; the
+//! engine sees quanta.
 
 pub mod cli;
 pub mod client;

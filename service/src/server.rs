@@ -82,7 +82,8 @@ impl ServerOptions {
     /// Confirms that the options can be served.
     ///
     /// # Errors
-    /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`], [`ServiceError::LimitRange`].
+    /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
+    /// [`ServiceError::LimitRange`].
     pub fn check(&self) -> Result<(), ServiceError> {
         self.engine.check()?;
         self.limits.check()?;

@@ -1,8 +1,8 @@
 //! Which gRPC status is each error?
 //!
-//! The one table: code and stable reason of every [`ServiceError`]. Reasons are part of the wire and never
-//! change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo where trying
-//! again helps.
+//! The one table: code and stable reason of every [`ServiceError`]. Reasons are part of the wire
+//! and never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
+//! where trying again helps.
 
 use std::time::Duration;
 

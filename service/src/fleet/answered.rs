@@ -1,8 +1,8 @@
 //! Whose are the answers of a cycle?
 //!
-//! A cycle answers many jobs at once, in shared pages. Each job's answers must not keep the pages of
-//! the others alive while a slow client reads: unless they are the whole cycle's, they are copied out
-//! by the task that asked, never by the engine thread.
+//! A cycle answers many jobs at once, in shared pages. Each job's answers must not keep the pages
+//! of the others alive while a slow client reads: unless they are the whole cycle's, they are
+//! copied out by the task that asked, never by the engine thread.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! How does one fleet's engine run?
 //!
-//! A thread of its own: waits for work, plans a cycle, submits it, tells everybody what became of it.
-//! Idle, a request starts a cycle at once; under load cycles run back to back and batch by
+//! A thread of its own: waits for work, plans a cycle, submits it, tells everybody what became of
+//! it. Idle, a request starts a cycle at once; under load cycles run back to back and batch by
 //! themselves. Only an engine that answers one epoch late gains from a second cycle in flight.
 //! When the thread ends, for whatever reason, every job it held is told why.
 
@@ -136,7 +136,8 @@ impl EngineThread {
         }
     }
 
-    /// Whether time alone makes a cycle worth running. An event clock stands while nothing comes in.
+    /// Whether time alone makes a cycle worth running. An event clock stands while nothing comes
+    /// in.
     fn is_due(&self) -> bool {
         let due_ms = self.backend.due_ms();
         self.shared.options.clock == Clock::System

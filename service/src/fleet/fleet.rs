@@ -170,7 +170,8 @@ impl Fleet {
         batch: Option<BatchId>,
     ) -> PendingChange {
         let (reply, receiver) = oneshot::channel();
-        // When the thread has ended the job is dropped, and with it the sender: the receiver says so.
+        // When the thread has ended the job is dropped, and with it the sender: the receiver says
+        // so.
         let _ = self.queue.send_change(ChangeJob {
             request,
             batch,
@@ -221,7 +222,8 @@ impl Fleet {
         }
     }
 
-    /// Ends the fleet: what is under way is told `state` as the reason. Returns when its memory is free.
+    /// Ends the fleet: what is under way is told `state` as the reason. Returns when its memory is
+    /// free.
     pub async fn end(&self, state: FleetState) {
         self.shared.end(state);
         self.queue.close();

@@ -1,7 +1,7 @@
 //! How does a fleet take work from many callers and give it to one engine?
 //!
-//! Callers hold a `Fleet`, count room in its `queue`, and wait for replies; `planner` makes cycles of what
-//! waits, `engine_thread` runs them. Knows quanta and queries, nothing of the wire.
+//! Callers hold a `Fleet`, count room in its `queue`, and wait for replies; `planner` makes cycles
+//! of what waits, `engine_thread` runs them. Knows quanta and queries, nothing of the wire.
 
 mod answered;
 mod engine_thread;

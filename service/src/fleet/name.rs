@@ -1,7 +1,7 @@
 //! What may a fleet be called?
 //!
-//! `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`. A value of this type obeys the rule,
-//! so nothing behind the door checks it again.
+//! `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`. A value of this type obeys the
+//! rule, so nothing behind the door checks it again.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! Which of the waiting jobs does the next cycle take?
 //!
-//! Changes in order of arrival up to a number of rows, queries up to a number: a cycle is as large as
-//! the work that piled up during the last, and not larger than its limits. A change that does not fit
-//! is the first of the next. Judges resends; runs nothing.
+//! Changes in order of arrival up to a number of rows, queries up to a number: a cycle is as large
+//! as the work that piled up during the last, and not larger than its limits. A change that does
+//! not fit is the first of the next. Judges resends; runs nothing.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

@@ -1,8 +1,8 @@
 //! Has this producer sent this message before?
 //!
 //! Decided by the engine thread, in the order of the queue, so a resend that races its original on
-//! another stream is still applied once. A number counts as sent when its cycle applied it; while that
-//! is open, the same number is undecided and waits. Knows the last 100,000 producers.
+//! another stream is still applied once. A number counts as sent when its cycle applied it; while
+//! that is open, the same number is undecided and waits. Knows the last 100,000 producers.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

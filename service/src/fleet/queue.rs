@@ -1,8 +1,8 @@
 //! How do calls reach an engine without blocking, and without a queue that grows?
 //!
 //! Room is counted before anything is sent: rows and messages for changes, queries for questions.
-//! A stream waits for room, which stops its reading; a single call is refused. Channels are as long as
-//! the room is large, so sending never blocks. Permits come in order of asking.
+//! A stream waits for room, which stops its reading; a single call is refused. Channels are as long
+//! as the room is large, so sending never blocks. Permits come in order of asking.
 
 use std::sync::Arc;
 

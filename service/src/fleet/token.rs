@@ -1,8 +1,8 @@
 //! What does an acknowledgement promise to later queries?
 //!
-//! A token names states: a version byte, then term and epoch of each fleet it speaks of, little-endian,
-//! 16 bytes each, at most 1 KiB in all. Clients must not look inside. Terms are random, so a token
-//! of an earlier run never fits; it is refused, not waited for.
+//! A token names states: a version byte, then term and epoch of each fleet it speaks of,
+//! little-endian, 16 bytes each, at most 1 KiB in all. Clients must not look inside. Terms are
+//! random, so a token of an earlier run never fits; it is refused, not waited for.
 
 use crate::error::ServiceError;
 use crate::limits::{FLEETS_MAX, TOKEN_BYTES_MAX};
@@ -25,8 +25,8 @@ impl Token {
         }
     }
 
-    /// Adds a state; of two epochs of a term the later remains. Terms beyond the room of a token push
-    /// out the oldest, which can only belong to fleets that are gone.
+    /// Adds a state; of two epochs of a term the later remains. Terms beyond the room of a token
+    /// push out the oldest, which can only belong to fleets that are gone.
     pub fn add(&mut self, term: u64, epoch: u64) {
         match self.states.iter_mut().find(|state| state.0 == term) {
             Some(state) => state.1 = state.1.max(epoch),
@@ -114,7 +114,7 @@ mod tests {
         }
         assert!(token.to_bytes().len() <= TOKEN_BYTES_MAX);
         assert_eq!(Token::parse(&token.to_bytes()).unwrap(), token);
-        assert_eq!(Token::default().to_bytes(), []);
+        assert!(Token::default().to_bytes().is_empty());
     }
 
     #[test]

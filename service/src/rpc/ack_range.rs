@@ -1,7 +1,7 @@
 //! How do acknowledgements that nobody read yet become one?
 //!
-//! A range of messages of one stream, in order: sums of counts, the first faults one by one. Its size
-//! is bounded however long it grows, so a client that reads nothing costs nothing.
+//! A range of messages of one stream, in order: sums of counts, the first faults one by one. Its
+//! size is bounded however long it grows, so a client that reads nothing costs nothing.
 
 use shoal_engine::{Refusal, RequestOutcome};
 use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
@@ -139,8 +139,8 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
     }
 }
 
-/// The field of `Fix` that a refusal speaks of. Of the position of a row in a block only the pair is
-/// known.
+/// The field of `Fix` that a refusal speaks of. Of the position of a row in a block only the pair
+/// is known.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     match refusal {
         Refusal::Object | Refusal::ObjectLimit => "object",

@@ -1,7 +1,7 @@
 //! How much answer may wait for clients that read slowly?
 //!
-//! Bytes of all answers that are held, server-wide. Room is taken before the engine is asked, for as
-//! much as the answer can be at most, and given back down to what it is. It is free again when
+//! Bytes of all answers that are held, server-wide. Room is taken before the engine is asked, for
+//! as much as the answer can be at most, and given back down to what it is. It is free again when
 //! the answer was sent or given up.
 
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl AnswerBudget {
     /// Waits for room, in turn.
     ///
     /// # Errors
-    /// [`ServiceError::Limit`] when it can never be had, [`ServiceError::Busy`] when others hold it for
-    /// too long: two that wait for each other both end so.
+    /// [`ServiceError::Limit`] when it can never be had, [`ServiceError::Busy`] when others hold it
+    /// for too long: two that wait for each other both end so.
     pub(super) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);

@@ -1,7 +1,7 @@
 //! What do the options of a request ask for, and what may each query bring?
 //!
-//! Turns the parts of the wire that all queries share into the engine's words: fleet, token, filter,
-//! projection, limit. Errors name the field.
+//! Turns the parts of the wire that all queries share into the engine's words: fleet, token,
+//! filter, projection, limit. Errors name the field.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `QueryService.Batch`: many queries a message, all answered at one epoch.
 //!
-//! One half reads messages and has several answered at once; the other sends answers, in the order of
-//! the messages. A query that cannot be answered fails alone, a message that cannot be fails
+//! One half reads messages and has several answered at once; the other sends answers, in the order
+//! of the messages. A query that cannot be answered fails alone, a message that cannot be fails
 //! alone too; the stream goes on.
 
 use std::sync::Arc;

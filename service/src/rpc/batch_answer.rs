@@ -1,8 +1,8 @@
 //! How do the answers to one batch message go out?
 //!
-//! Results fill chunks in the order of the queries; a large one spans several, and its number says that it
-//! goes on. Total and truncation stand in a query's first piece, epoch and clock in the message's
-//! first chunk.
+//! Results fill chunks in the order of the queries; a large one spans several, and its number says
+//! that it goes on. Total and truncation stand in a query's first piece, epoch and clock in the
+//! message's first chunk.
 
 use shoal_proto::v1::{AnswerHeader, BatchAnswer, BatchResult};
 

@@ -1,8 +1,8 @@
 //! How do large answers reach clients that read slowly?
 //!
-//! A task makes chunks and waits until the client takes them: one in its hand, one on the way. A client
-//! that takes none for a minute loses its answer, which frees the memory for others; it is told
-//! so, since an answer that merely ended would look whole.
+//! A task makes chunks and waits until the client takes them: one in its hand, one on the way. A
+//! client that takes none for a minute loses its answer, which frees the memory for others; it is
+//! told so, since an answer that merely ended would look whole.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! By when must a call be answered?
 //!
-//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport cancels
-//! calls at that moment with a bare CANCELLED; ours passes a little earlier, so that clients are told
-//! DEADLINE_EXCEEDED with details.
+//! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport
+//! cancels calls at that moment with a bare CANCELLED; ours passes a little earlier, so that
+//! clients are told DEADLINE_EXCEEDED with details.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What does every call share?
 //!
-//! Fleets, limits, counters, the budget of answers, and whether the server is going down. Long-lived
-//! streams are counted here, so that their number is bounded.
+//! Fleets, limits, counters, the budget of answers, and whether the server is going down.
+//! Long-lived streams are counted here, so that their number is bounded.
 
 use std::sync::Arc;
 

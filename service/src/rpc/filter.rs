@@ -1,8 +1,8 @@
 //! Which records pass, in stored units?
 //!
 //! Both ends of a range are rounded as values of that attribute are (half to even), so a record
-//! stored from 0.29 m/s passes [0.29, 0.29]. A range that no stored value can lie in matches nothing;
-//! one that is not a range is an error.
+//! stored from 0.29 m/s passes [0.29, 0.29]. A range that no stored value can lie in matches
+//! nothing; one that is not a range is an error.
 
 use shoal_engine::Filter;
 use shoal_proto::v1;

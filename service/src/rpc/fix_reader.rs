@@ -1,8 +1,8 @@
 //! How does a plain fix become a row in quanta?
 //!
-//! Doubles are rounded to stored units here and nowhere else, half to even. What cannot be stored gets
-//! the poison value of its reason, so the row keeps its number and the engine refuses it. Notes
-//! which of two coordinates was at fault, for the first refused rows.
+//! Doubles are rounded to stored units here and nowhere else, half to even. What cannot be stored
+//! gets the poison value of its reason, so the row keeps its number and the engine refuses it.
+//! Notes which of two coordinates was at fault, for the first refused rows.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Refusal, Space};

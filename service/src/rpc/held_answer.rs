@@ -1,9 +1,9 @@
 //! How is an answer of unknown size had without unknown memory?
 //!
-//! Every query is asked first with a cap on its rows, so that the whole request fits a small share of the
-//! budget. Most answers do. When one was cut by our cap (not by the client's limit), its true size
-//! is known from the total: room for that is taken, and the whole request is asked again, alone in its
-//! cycle, so that all its queries still see one epoch.
+//! Every query is asked first with a cap on its rows, so that the whole request fits a small share
+//! of the budget. Most answers do. When one was cut by our cap (not by the client's limit), its
+//! true size is known from the total: room for that is taken, and the whole request is asked again,
+//! alone in its cycle, so that all its queries still see one epoch.
 
 use std::time::Instant;
 

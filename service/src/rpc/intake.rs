@@ -1,7 +1,8 @@
 //! How does one report message become a change of a fleet?
 //!
-//! Understood first, then room is taken, then rows are read: nothing is allocated that the queue has
-//! no room for, and what is wrong with a message is its own affair. Long messages let other calls run.
+//! Understood first, then room is taken, then rows are read: nothing is allocated that the queue
+//! has no room for, and what is wrong with a message is its own affair. Long messages let other
+//! calls run.
 
 use std::sync::Arc;
 use std::time::Instant;

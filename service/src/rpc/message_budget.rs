@@ -1,9 +1,9 @@
 //! How much memory may half-read messages take?
 //!
-//! A layer under every call. It follows the length prefixes of gRPC messages in request bodies; a large
-//! message takes its length from a server-wide budget before its bytes go on, and holds it until the
-//! call asks for the next. A call waits for its turn by not reading, so HTTP/2 stops its sender. Nobody
-//! waits while holding, and a sender that stalls loses its stream.
+//! A layer under every call. It follows the length prefixes of gRPC messages in request bodies; a
+//! large message takes its length from a server-wide budget before its bytes go on, and holds it
+//! until the call asks for the next. A call waits for its turn by not reading, so HTTP/2 stops its
+//! sender. Nobody waits while holding, and a sender that stalls loses its stream.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! How does a call become work for a fleet, and its result an answer? One file per call.
 //!
-//! Everything foreign is judged here: bytes, fields, sizes, deadlines. Behind it there are quanta and
-//! queries that obey the engine's limits. Every buffer between a peer and an engine is bounded.
+//! Everything foreign is judged here: bytes, fields, sizes, deadlines. Behind it there are quanta
+//! and queries that obey the engine's limits. Every buffer between a peer and an engine is bounded.
 
 mod ack_log;
 mod ack_range;

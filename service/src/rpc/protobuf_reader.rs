@@ -1,8 +1,8 @@
 //! How are the fields of a protobuf message walked without building it?
 //!
-//! Report messages are read straight into columns: a generated type would take 36 times the bytes of
-//! a hostile message (an empty fix is 2 bytes on the wire and 72 in memory). Encoding rules are those
-//! of protobuf.dev/programming-guides/encoding; groups, long out of use, are refused.
+//! Report messages are read straight into columns: a generated type would take 36 times the bytes
+//! of a hostile message (an empty fix is 2 bytes on the wire and 72 in memory). Encoding rules are
+//! those of protobuf.dev/programming-guides/encoding; groups, long out of use, are refused.
 
 use crate::error::ServiceError;
 

@@ -1,7 +1,7 @@
 //! How does a region of the wire become one of the engine?
 //!
-//! Only shapes are checked here (something is set, rings have as many x as y); what a region may be is
-//! the engine's rule, and its words reach the client with the field's name.
+//! Only shapes are checked here (something is set, rings have as many x as y); what a region may be
+//! is the engine's rule, and its words reach the client with the field's name.
 
 use shoal_engine::limits::POLYGON_VERTICES_MAX;
 use shoal_engine::{Region, Space};

@@ -1,9 +1,9 @@
 //! `PositionService.Report`: a stream of reports, acknowledged in order.
 //!
 //! One half reads, and stops reading while the queue is full; the other waits for what was sent and
-//! notes it in the log of acknowledgements. Neither waits for the client to read. The stream ends with an
-//! error when a fleet it is sending to goes away, at its deadline, and when the server goes down;
-//! what was accepted is acknowledged first.
+//! notes it in the log of acknowledgements. Neither waits for the client to read. The stream ends
+//! with an error when a fleet it is sending to goes away, at its deadline, and when the server goes
+//! down; what was accepted is acknowledged first.
 
 use std::sync::Arc;
 

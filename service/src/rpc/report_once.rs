@@ -1,7 +1,7 @@
 //! `PositionService.ReportOnce`: one report, one acknowledgement.
 //!
-//! Never waits for room: a full queue is RESOURCE_EXHAUSTED with the time to try again. What is wrong
-//! with the message is the status of the call.
+//! Never waits for room: a full queue is RESOURCE_EXHAUSTED with the time to try again. What is
+//! wrong with the message is the status of the call.
 
 use std::sync::Arc;
 
