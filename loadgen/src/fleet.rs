@@ -1,0 +1,236 @@
+//! Which fleet does a run use, and who cleans up?
+//!
+//! A fresh one with a random name, the workload's space and an event clock, dropped at the end; or a
+//! named one that is kept. The oracle must know all of a fleet's state, so it takes only an empty one.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use shoal_engine::Space;
+use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::{
+    self as proto, CreateFleetRequest, DescribeFleetRequest, DropFleetRequest, Fleet, Geographic,
+    Planar, space,
+};
+use shoal_workload::WorkloadSpace;
+use tonic::Code;
+use tonic::transport::Channel;
+
+use crate::error::LoadError;
+use crate::plan::Plan;
+
+/// The fleet of a run.
+#[derive(Debug)]
+pub struct RunFleet {
+    client: FleetServiceClient<Channel>,
+    /// The fleet as it was when the run began.
+    pub fleet: Fleet,
+    /// Its space.
+    pub space: Space,
+    is_kept: bool,
+}
+
+impl RunFleet {
+    /// Creates a fresh fleet, or opens the named one and makes it if there is none.
+    ///
+    /// # Errors
+    /// [`LoadError::Usage`] when the named fleet cannot serve the run, [`LoadError::Call`].
+    pub async fn open(
+        channel: Channel,
+        plan: &Plan,
+        space: WorkloadSpace,
+    ) -> Result<Self, LoadError> {
+        let mut client = FleetServiceClient::new(channel);
+        let name = plan.fleet.clone().unwrap_or_else(fresh_name);
+        let existing = match &plan.fleet {
+            None => None,
+            Some(name) => describe(&mut client, name).await?,
+        };
+        let space = proto_space(space);
+        let fleet = match existing {
+            Some(fleet) => fleet,
+            None => create(&mut client, plan, name, &space).await?,
+        };
+        // Dropped again when the checks below refuse a fleet that was made just now.
+        let mut open = Self {
+            client,
+            space: Space::geographic(),
+            is_kept: plan.fleet.is_some(),
+            fleet,
+        };
+        match open.check(plan, &space) {
+            Ok(space) => {
+                open.space = space;
+                Ok(open)
+            }
+            Err(error) => {
+                open.close().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Confirms that the fleet can serve the run; gives its space.
+    fn check(&self, plan: &Plan, wanted: &proto::Space) -> Result<Space, LoadError> {
+        let Fleet {
+            name,
+            limits,
+            objects,
+            ..
+        } = &self.fleet;
+        let usage = |text: String| Err(LoadError::Usage(text));
+        let (is, wanted) = (
+            engine_space(self.fleet.space.as_ref())?,
+            engine_space(Some(wanted))?,
+        );
+        if is != wanted {
+            return usage(format!(
+                "fleet {name} has space {is}, the workload needs {wanted}"
+            ));
+        }
+        let objects_max = limits.map_or(0, |limits| limits.objects_max);
+        if plan.verify_share.is_none() {
+            return Ok(is);
+        }
+        if *objects > 0 {
+            return usage(format!(
+                "fleet {name} holds {objects} objects that the oracle does not know; --verify takes \
+                 an empty fleet"
+            ));
+        }
+        if self.fleet.clock != i32::from(proto::Clock::Event) {
+            return usage(format!(
+                "fleet {name} has no event clock, --verify needs one"
+            ));
+        }
+        if objects_max > 0 && objects_max < plan.params.objects {
+            let wanted = plan.params.objects;
+            return usage(format!(
+                "fleet {name} takes {objects_max} objects, not {wanted}"
+            ));
+        }
+        Ok(is)
+    }
+
+    /// Drops the fleet unless it is kept.
+    ///
+    /// # Errors
+    /// [`LoadError::Call`].
+    pub async fn close(mut self) -> Result<(), LoadError> {
+        if self.is_kept {
+            return Ok(());
+        }
+        let request = DropFleetRequest {
+            name: self.fleet.name,
+        };
+        self.client
+            .drop(request)
+            .await
+            .map_err(LoadError::call("Drop"))?;
+        Ok(())
+    }
+
+    /// Its time to live; `None` keeps records.
+    #[must_use]
+    pub fn ttl_ms(&self) -> Option<i64> {
+        Some(self.fleet.ttl_ms).filter(|ttl_ms| *ttl_ms > 0)
+    }
+}
+
+async fn describe(
+    client: &mut FleetServiceClient<Channel>,
+    name: &str,
+) -> Result<Option<Fleet>, LoadError> {
+    match client
+        .describe(DescribeFleetRequest {
+            name: name.to_owned(),
+        })
+        .await
+    {
+        Ok(fleet) => Ok(Some(fleet.into_inner())),
+        Err(status) if status.code() == Code::NotFound => Ok(None),
+        Err(status) => Err(LoadError::call("Describe")(status)),
+    }
+}
+
+async fn create(
+    client: &mut FleetServiceClient<Channel>,
+    plan: &Plan,
+    name: String,
+    space: &proto::Space,
+) -> Result<Fleet, LoadError> {
+    let request = CreateFleetRequest {
+        name,
+        space: Some(*space),
+        clock: proto::Clock::Event.into(),
+        ttl_ms: plan.ttl_ms,
+        limits: None,
+    };
+    let fleet = client
+        .create(request)
+        .await
+        .map_err(LoadError::call("Create"))?;
+    Ok(fleet.into_inner())
+}
+
+/// `load-` and 64 bits that differ from run to run: the standard library's hash keys are random.
+fn fresh_name() -> String {
+    format!("load-{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// A workload's space on the wire.
+fn proto_space(space: WorkloadSpace) -> proto::Space {
+    let kind = match space {
+        WorkloadSpace::Geographic => space::Kind::Geographic(Geographic {}),
+        WorkloadSpace::Planar { width_m, height_m } => space::Kind::Planar(Planar {
+            width_m,
+            height_m,
+            quantum_m: 0.0,
+        }),
+    };
+    proto::Space { kind: Some(kind) }
+}
+
+/// A space of the wire as the engine has it.
+fn engine_space(space: Option<&proto::Space>) -> Result<Space, LoadError> {
+    match space.and_then(|space| space.kind) {
+        None | Some(space::Kind::Geographic(_)) => Ok(Space::geographic()),
+        Some(space::Kind::Planar(planar)) => {
+            let quantum_m = if planar.quantum_m > 0.0 {
+                planar.quantum_m
+            } else {
+                shoal_engine::PLANAR_QUANTUM_M
+            };
+            Ok(Space::planar(planar.width_m, planar.height_m, quantum_m)?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_names_are_legal_and_differ() {
+        let (one, other) = (fresh_name(), fresh_name());
+        assert_ne!(one, other);
+        assert!(one.len() <= 64 && one.starts_with("load-"));
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+        assert!(one.chars().all(legal), "{one}");
+    }
+
+    #[test]
+    fn spaces_come_back_the_same() {
+        let planar = WorkloadSpace::Planar {
+            width_m: 1e5,
+            height_m: 1e3,
+        };
+        for (workload, text) in [
+            (WorkloadSpace::Geographic, "geographic"),
+            (planar, "planar:100000x1000"),
+        ] {
+            let space = engine_space(Some(&proto_space(workload))).unwrap();
+            assert_eq!(space.to_string(), text);
+        }
+    }
+}

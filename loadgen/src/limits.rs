@@ -1,0 +1,69 @@
+//! How much may a run ask for, hold and have under way?
+//!
+//! Every bound of the load generator, with the reason beside it and the relations between them held
+//! at compile time. What a server accepts is its own affair; these keep one client's memory flat.
+
+/// Connections of one run, each of them two HTTP/2 channels: one for reports, one for questions.
+pub const CONNECTIONS_MAX: u32 = 512;
+/// Rows of one message: with all attributes known they stay below the server's 64 MiB.
+pub const BATCH_ROWS_MAX: u32 = 1 << 20;
+/// Rows of one message unless told otherwise: large enough that the cost of a message vanishes,
+/// small enough that a cycle holds several (measured: 4,096 to 16,384 are within 5 %).
+pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
+/// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
+pub const ROW_BYTES_MAX: usize = 62;
+/// Bytes of a report beside its rows: the names of fleet and producer, numbers, tags.
+pub const MESSAGE_HEAD_BYTES_MAX: usize = 512;
+/// Bytes of one message that the server takes.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Messages without an ack on one connection at full speed; more hide no more latency.
+pub const REPORTS_IN_FLIGHT_MAX: u32 = 8;
+/// The same when answers are verified: the oracle holds what is under way.
+pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 4;
+/// The same at a given rate: as many as a slow server may fall behind before the sender waits.
+pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;
+/// Queries of one message, as the server has it.
+pub const MESSAGE_QUERIES_MAX: u32 = 4_096;
+/// Queries of one message unless told otherwise.
+pub const MESSAGE_QUERIES_DEFAULT: u32 = 256;
+/// Messages of queries under way on one connection.
+pub const QUESTIONS_IN_FLIGHT_MAX: u32 = 4;
+/// The same at a given rate.
+pub const QUESTIONS_IN_FLIGHT_PACED_MAX: u32 = 256;
+/// Messages that a paced connection sends a second at least, so that its pace is even.
+pub const PACED_MESSAGES_PER_S_MIN: f64 = 100.0;
+/// Bytes of answers that one connection may have unread: HTTP/2 windows of stream and channel.
+pub const WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes of one HTTP/2 frame that the server may send.
+pub const FRAME_BYTES_MAX: u32 = 256 << 10;
+/// Bytes of one message of answers; the server cuts them at 1 MiB.
+pub const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Rows that the oracle holds before they are applied; a sender waits for room.
+pub const VERIFY_ROWS_HELD_MAX: u32 = 4 << 20;
+/// Bytes of answers that wait for the oracle; asking waits for room, nothing is dropped.
+pub const VERIFY_ANSWER_BYTES_MAX: usize = 128 << 20;
+/// Mismatches that are told one by one.
+pub const MISMATCHES_TOLD_MAX: usize = 5;
+/// Bytes of blocks made before the clock starts, all connections together.
+pub const PREPARED_BYTES_MAX: usize = 1 << 30;
+/// Rounds of blocks that are made before the clock starts where [`PREPARED_BYTES_MAX`] allows.
+pub const PREPARED_ROUNDS: u64 = 4;
+/// Ids of objects that were sent lately, for questions about single objects.
+pub const SEEN_OBJECTS_MAX: usize = 4_096;
+/// Seconds without any ack or answer after which a run gives up.
+pub const STALL_S_MAX: u64 = 60;
+/// Removals of one request, as the server has it.
+pub const REMOVALS_MAX: usize = 65_536;
+
+const _: () = assert!(
+    BATCH_ROWS_MAX as usize * ROW_BYTES_MAX + MESSAGE_HEAD_BYTES_MAX <= MESSAGE_BYTES_MAX,
+    "the largest batch is a legal message"
+);
+const _: () = assert!(BATCH_ROWS_MAX <= shoal_codec::limits::BLOCK_ROWS_MAX);
+const _: () = assert!(BATCH_ROWS_DEFAULT <= BATCH_ROWS_MAX);
+const _: () = assert!(
+    BATCH_ROWS_MAX <= VERIFY_ROWS_HELD_MAX,
+    "one message must fit what the oracle may hold, or its sender waits for ever"
+);
+const _: () = assert!(MESSAGE_QUERIES_DEFAULT <= MESSAGE_QUERIES_MAX);
+const _: () = assert!(REPORTS_IN_FLIGHT_VERIFY_MAX <= REPORTS_IN_FLIGHT_MAX);

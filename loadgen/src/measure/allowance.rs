@@ -1,0 +1,159 @@
+//! How are updates and queries kept in their ratio at full speed?
+//!
+//! Rows that were sent earn queries; asking spends them. The asker waits until something was earned,
+//! and the sender waits while too much is unspent, so neither side runs away from the other.
+
+use tokio::sync::watch;
+
+use crate::shares::UpdateQuery;
+
+/// What one connection's sender and asker share.
+#[derive(Debug)]
+pub struct Allowance {
+    ratio: UpdateQuery,
+    /// Unspent queries above which the sender waits.
+    backlog_max: u64,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    rows: u64,
+    asked: u64,
+    /// No more rows will come.
+    rows_ended: bool,
+    /// Nobody will ask any more.
+    asking_ended: bool,
+}
+
+impl Allowance {
+    /// Nothing earned, nothing spent.
+    #[must_use]
+    pub fn new(ratio: UpdateQuery, backlog_max: u64) -> Self {
+        Self {
+            ratio,
+            backlog_max,
+            state: watch::Sender::new(State::default()),
+        }
+    }
+
+    /// Counts rows that were sent.
+    pub fn earn(&self, rows: u64) {
+        self.state.send_modify(|state| state.rows += rows);
+    }
+
+    /// Waits until asking has caught up with the rows sent.
+    pub async fn room(&self) {
+        let mut state = self.state.subscribe();
+        let caught_up = |state: &State| {
+            let due = self
+                .ratio
+                .queries_due(state.rows)
+                .saturating_sub(state.asked);
+            state.asking_ended || due <= self.backlog_max
+        };
+        // The sender half lives in `self`, so the wait cannot fail.
+        let _ = state.wait_for(caught_up).await;
+    }
+
+    /// Waits for queries to ask and takes at most `most` of them; 0 when no more will come.
+    pub async fn take(&self, most: u64) -> u64 {
+        let mut state = self.state.subscribe();
+        let due = |state: &State| {
+            self.ratio
+                .queries_due(state.rows)
+                .saturating_sub(state.asked)
+        };
+        let _ = state
+            .wait_for(|state| state.rows_ended || due(state) > 0)
+            .await;
+        let mut taken = 0;
+        self.state.send_modify(|state| {
+            taken = due(state).min(most);
+            state.asked += taken;
+        });
+        taken
+    }
+
+    /// Says that no more rows will be sent; what was earned can still be spent.
+    pub fn end_rows(&self) {
+        self.state.send_modify(|state| state.rows_ended = true);
+    }
+
+    /// Says that nobody asks any more; the sender waits no longer.
+    pub fn end_asking(&self) {
+        self.state.send_modify(|state| state.asking_ended = true);
+    }
+
+    /// Waits until no more rows will be sent.
+    pub async fn rows_ended(&self) {
+        let _ = self
+            .state
+            .subscribe()
+            .wait_for(|state| state.rows_ended)
+            .await;
+    }
+
+    /// Whether no more rows will be sent.
+    #[must_use]
+    pub fn are_rows_ended(&self) -> bool {
+        self.state.borrow().rows_ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowance(ratio: &str, backlog_max: u64) -> Allowance {
+        Allowance::new(ratio.parse().unwrap(), backlog_max)
+    }
+
+    #[tokio::test]
+    async fn the_ratio_holds_to_the_row() {
+        let allowance = allowance("100:3", 1_000);
+        let mut asked = 0;
+        for _ in 0..1_000 {
+            allowance.earn(7);
+        }
+        allowance.end_rows();
+        loop {
+            match allowance.take(16).await {
+                0 => break,
+                taken => asked += taken,
+            }
+        }
+        assert_eq!(asked, 7_000 * 3 / 100);
+    }
+
+    #[tokio::test]
+    async fn the_sender_waits_for_the_asker() {
+        let allowance = allowance("1:1", 10);
+        allowance.earn(11);
+        {
+            let waiting = allowance.room();
+            tokio::pin!(waiting);
+            tokio::select! {
+                biased;
+                () = &mut waiting => panic!("11 are unspent, 10 may be"),
+                () = std::future::ready(()) => {}
+            }
+            assert_eq!(allowance.take(1).await, 1);
+            waiting.await;
+        }
+        allowance.earn(100);
+        allowance.end_asking();
+        allowance.room().await;
+    }
+
+    #[tokio::test]
+    async fn without_queries_in_the_ratio_nothing_is_earned() {
+        let allowance = allowance("100:0", 0);
+        allowance.earn(1_000_000);
+        allowance.room().await;
+        allowance.end_rows();
+        assert_eq!(allowance.take(256).await, 0);
+        assert!(allowance.are_rows_ended());
+        allowance.rows_ended().await;
+    }
+}

@@ -1,0 +1,50 @@
+//! What has happened so far, for the progress line?
+//!
+//! Relaxed atomics that every task adds to; the summary is made of the tasks' own exact tallies.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of a running run.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Rows acknowledged since the clock started, whatever became of them.
+    pub rows: Count,
+    /// Rows acknowledged before the clock started.
+    pub preloaded: Count,
+    /// Queries answered.
+    pub queries: Count,
+    /// Rows refused.
+    pub refused: Count,
+    /// Answers compared with the oracle.
+    pub verified: Count,
+    /// Of those, wrong ones.
+    pub mismatches: Count,
+    /// Reports without an ack.
+    pub reports_in_flight: Count,
+    /// Messages of queries without an answer.
+    pub questions_in_flight: Count,
+    /// Acks and chunks of answers that arrived: a sign of life.
+    pub arrivals: Count,
+}
+
+/// One count.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes away what was added before.
+    pub fn sub(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// The count now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

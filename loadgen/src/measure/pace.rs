@@ -1,0 +1,85 @@
+//! When should the next message leave?
+//!
+//! At a given rate every message has an intended moment, fixed before the run, and latency counts from
+//! it: a sender that is held up does not hide the waiting of the messages behind it (no coordinated
+//! omission). At full speed there is no intended moment.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Moments of one connection's messages at a fixed rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    interval_s: f64,
+    /// Part of an interval that this connection lags behind the first, so that connections do not
+    /// all send at the same moment.
+    phase: f64,
+}
+
+impl Pace {
+    /// The pace of connection `connection` of `connections`, which sends `per_message` units in each
+    /// message and `per_second` units (above 0) a second.
+    #[must_use]
+    pub fn new(per_message: u32, per_second: f64, connection: u32, connections: u32) -> Self {
+        Self {
+            interval_s: f64::from(per_message) / per_second,
+            phase: f64::from(connection) / f64::from(connections),
+        }
+    }
+
+    /// When message `index`, from 0, should leave.
+    #[must_use]
+    pub fn intended(&self, start: Instant, index: u64) -> Instant {
+        let after_s = (index as f64 + self.phase) * self.interval_s;
+        // A rate that would send the next message in centuries is not an error: it never comes.
+        let after = Duration::try_from_secs_f64(after_s).unwrap_or(Duration::MAX);
+        start.checked_add(after).unwrap_or_else(|| start + FAR)
+    }
+
+    /// How many messages are intended in the first `seconds`.
+    #[must_use]
+    pub fn messages_within(&self, seconds: f64) -> u64 {
+        (seconds / self.interval_s - self.phase).max(0.0).ceil() as u64
+    }
+}
+
+/// Beyond any run.
+const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_follow_the_rate_and_do_not_drift() {
+        let start = Instant::now();
+        let pace = Pace::new(100, 1_000.0, 0, 1);
+        assert_eq!(pace.intended(start, 0), start);
+        assert_eq!(pace.intended(start, 10), start + Duration::from_secs(1));
+        let day = pace.intended(start, 864_000) - start;
+        assert_eq!(day, Duration::from_secs(86_400));
+        assert_eq!(pace.messages_within(1.0), 10);
+        assert_eq!(pace.messages_within(1.05), 11);
+    }
+
+    #[test]
+    fn connections_share_the_interval_evenly() {
+        let start = Instant::now();
+        let moments: Vec<_> = (0..4)
+            .map(|connection| Pace::new(10, 10.0, connection, 4).intended(start, 0) - start)
+            .collect();
+        let expected: Vec<_> = (0..4)
+            .map(|quarter| Duration::from_millis(250 * quarter))
+            .collect();
+        assert_eq!(moments, expected);
+        assert_eq!(Pace::new(10, 10.0, 3, 4).messages_within(0.7), 0);
+    }
+
+    #[test]
+    fn a_vanishing_rate_never_comes() {
+        let start = Instant::now();
+        let pace = Pace::new(1, 1e-300, 0, 1);
+        assert!(pace.intended(start, 1) >= start + FAR);
+    }
+}

@@ -1,0 +1,271 @@
+//! What came out of a run?
+//!
+//! One record, as a table for people and as JSON for scripts; the keys of the JSON are a contract.
+//! Rates count from the start of the clock to the last ack or answer. Rows placed before the clock
+//! starts count for nothing but `preloaded_rows`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::latency::Percentiles;
+use super::progress::thousands;
+use crate::error::LoadError;
+
+/// The results of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Rows a second that were acknowledged and not refused.
+    pub updates_per_s: f64,
+    /// Queries answered a second.
+    pub queries_per_s: f64,
+    /// From the intended (at full speed: real) moment of sending a message to its ack.
+    pub ack_ms: Percentiles,
+    /// From the intended (at full speed: real) moment of asking to the end of the answers.
+    pub query_ms: Percentiles,
+    /// Rows refused.
+    pub refused_rows: u64,
+    /// Rows older than their object's record.
+    pub late_rows: u64,
+    /// Queries whose answers were compared with the oracle.
+    pub verified_queries: u64,
+    /// Answers and acks that were wrong.
+    pub mismatches: u64,
+    /// Blocks were made before the clock started.
+    pub prepared: bool,
+
+    /// Name of the workload.
+    pub workload: String,
+    /// Objects asked for.
+    pub objects: u64,
+    /// Seed.
+    pub seed: u64,
+    /// Connections.
+    pub connections: u32,
+    /// `rows` or `block`.
+    pub encoding: &'static str,
+    /// Rows of a message.
+    pub batch_rows: u32,
+    /// Rows to queries.
+    pub update_query: String,
+    /// Kinds of query by weight.
+    pub query_mix: String,
+    /// Side of a query window as a share of the side of the space.
+    pub window: f64,
+    /// Rows a second asked for; 0 is the most.
+    pub rate: f64,
+    /// Seconds from the start of the clock to the last ack.
+    pub update_seconds: f64,
+    /// Seconds from the start of the clock to the last answer.
+    pub query_seconds: f64,
+    /// Rows sent.
+    pub sent_rows: u64,
+    /// Rows that became their object's record.
+    pub applied_rows: u64,
+    /// Rows equal to their object's record.
+    pub duplicate_rows: u64,
+    /// Rows beaten in their own cycle.
+    pub superseded_rows: u64,
+    /// Rows whose moment came before the end, but which the server did not take in time.
+    pub behind_rows: u64,
+    /// Rows placed before the clock started.
+    pub preloaded_rows: u64,
+    /// Rows of a file that could not be read.
+    pub unreadable_rows: u64,
+    /// Objects removed.
+    pub removed_objects: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Bytes of an update on the wire, without the framing of gRPC.
+    pub bytes_per_update: f64,
+    /// Messages that were not applied as a whole.
+    pub failed_messages: u64,
+    /// Queries answered.
+    pub queries: u64,
+    /// Queries that failed.
+    pub failed_queries: u64,
+    /// Rows in all answers.
+    pub answer_rows: u64,
+    /// Acks and removals whose counts were compared with the oracle.
+    pub verified_acks: u64,
+    /// Answers chosen to be compared at epochs whose changes cannot be told apart.
+    pub unverifiable_queries: u64,
+    /// Ended early by a signal.
+    pub interrupted: bool,
+    /// The first mismatches and failures, in words.
+    pub problems: Vec<String>,
+}
+
+impl Summary {
+    /// Whether everything was answered, nothing was wrong, and nobody interrupted.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let wrong = self.mismatches + self.failed_messages + self.failed_queries;
+        wrong == 0 && !self.interrupted && self.problems.is_empty()
+    }
+
+    /// Writes the results as one JSON object.
+    ///
+    /// # Errors
+    /// [`LoadError::Output`].
+    pub fn write_json(&self, file: &Path) -> Result<(), LoadError> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| LoadError::Task(format!("the results are no JSON: {error}")))?;
+        text.push('\n');
+        std::fs::write(file, text).map_err(|source| LoadError::Output {
+            file: file.to_owned(),
+            source,
+        })
+    }
+
+    /// The results as a table, problems below it.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let rate = |rate: f64| thousands(rate.round() as u64);
+        let percentiles = |ms: &Percentiles| {
+            let Percentiles {
+                p50,
+                p99,
+                p999,
+                max,
+            } = ms;
+            format!("p50 {p50:.2}  p99 {p99:.2}  p99.9 {p999:.2}  max {max:.2} ms")
+        };
+        let Self {
+            workload,
+            objects,
+            connections,
+            encoding,
+            ..
+        } = self;
+        let prepared = if self.prepared { " prepared" } else { "" };
+        let (batch, objects) = (thousands(self.batch_rows.into()), thousands(*objects));
+        table.add_row([
+            "workload".to_owned(),
+            format!("{workload}, {objects} objects, seed {}", self.seed),
+        ]);
+        table.add_row([
+            "sent as".to_owned(),
+            format!("{connections} connections,{prepared} {encoding}, {batch} a message"),
+        ]);
+        table.add_row(["updates/s".to_owned(), rate(self.updates_per_s)]);
+        table.add_row(["queries/s".to_owned(), rate(self.queries_per_s)]);
+        table.add_row(["ack".to_owned(), percentiles(&self.ack_ms)]);
+        table.add_row(["query".to_owned(), percentiles(&self.query_ms)]);
+        table.add_row(["rows".to_owned(), self.rows_line()]);
+        table.add_row([
+            "queries".to_owned(),
+            format!(
+                "{} answered with {} rows, {} failed",
+                thousands(self.queries),
+                thousands(self.answer_rows),
+                self.failed_queries
+            ),
+        ]);
+        if self.verified_acks + self.verified_queries + self.unverifiable_queries > 0 {
+            table.add_row([
+                "verified".to_owned(),
+                format!(
+                    "{} queries, {} acks, {} could not be; {} mismatches",
+                    thousands(self.verified_queries),
+                    thousands(self.verified_acks),
+                    self.unverifiable_queries,
+                    self.mismatches
+                ),
+            ]);
+        }
+        let mut text = table.to_string();
+        for problem in &self.problems {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\nproblem: {problem}");
+        }
+        text
+    }
+
+    /// What became of the rows.
+    fn rows_line(&self) -> String {
+        let counts = [
+            (self.sent_rows, "sent"),
+            (self.applied_rows, "applied"),
+            (self.duplicate_rows, "duplicate"),
+            (self.superseded_rows, "superseded"),
+            (self.late_rows, "late"),
+            (self.refused_rows, "refused"),
+            (self.behind_rows, "behind the rate"),
+            (self.preloaded_rows, "placed before"),
+            (self.removed_objects, "removed"),
+        ];
+        let shown = counts
+            .iter()
+            .enumerate()
+            .filter(|(place, (count, _))| *place < 2 || *count > 0);
+        let shown: Vec<_> = shown
+            .map(|(_, (count, name))| format!("{} {name}", thousands(*count)))
+            .collect();
+        format!(
+            "{}; {:.1} bytes each",
+            shown.join(", "),
+            self.bytes_per_update
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promised_keys_are_there() {
+        let json = serde_json::to_value(Summary::default()).unwrap();
+        for key in [
+            "updates_per_s",
+            "queries_per_s",
+            "refused_rows",
+            "late_rows",
+            "verified_queries",
+            "mismatches",
+            "prepared",
+        ] {
+            assert!(!json[key].is_null(), "{key}");
+        }
+        for kind in ["ack_ms", "query_ms"] {
+            for key in ["p50", "p99", "p999", "max"] {
+                assert!(json[kind][key].is_number(), "{kind}.{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_not_good() {
+        assert!(Summary::default().is_good());
+        let one = |change: fn(&mut Summary)| {
+            let mut summary = Summary::default();
+            change(&mut summary);
+            summary.is_good()
+        };
+        assert!(!one(|summary| summary.mismatches = 1));
+        assert!(!one(|summary| summary.failed_messages = 1));
+        assert!(!one(|summary| summary.failed_queries = 1));
+        assert!(!one(|summary| summary.interrupted = true));
+        assert!(one(|summary| summary.refused_rows = 1));
+    }
+
+    #[test]
+    fn the_table_tells_rates_and_problems() {
+        let summary = Summary {
+            updates_per_s: 1_234_567.4,
+            workload: "uniform".to_owned(),
+            problems: vec!["object 5 is missing".to_owned()],
+            ..Summary::default()
+        };
+        let table = summary.table();
+        assert!(
+            table.contains("1,234,567") && table.contains("problem: object 5"),
+            "{table}"
+        );
+    }
+}

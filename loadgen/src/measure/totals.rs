@@ -1,0 +1,151 @@
+//! What did all connections see together?
+//!
+//! Adds the tasks' tallies up and makes the summary of them. Rates end with the last ack or answer, so
+//! waiting for the oracle afterwards costs nothing.
+
+use tokio::time::Instant;
+
+use super::summary::Summary;
+use crate::args::Encoding;
+use crate::plan::Plan;
+use crate::question::QuestionTally;
+use crate::report::ReportTally;
+use crate::report::sender::SentTally;
+use crate::tasks::Outcome;
+use crate::verify::Verdict;
+
+/// Sums over all connections.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    acks: ReportTally,
+    sent: SentTally,
+    answers: QuestionTally,
+    problems: Vec<String>,
+}
+
+impl Totals {
+    /// Adds what one task saw.
+    pub fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Asked => {}
+            Outcome::Sent(sent) => self.add_sent(sent),
+            Outcome::Acked(acks) => self.add_acks(acks),
+            Outcome::Answered(answers) => self.add_answers(answers),
+        }
+    }
+
+    fn add_sent(&mut self, sent: SentTally) {
+        self.sent.messages += sent.messages;
+        self.sent.rows += sent.rows;
+        self.sent.bytes += sent.bytes;
+        self.sent.behind_rows += sent.behind_rows;
+        self.sent.removed += sent.removed;
+        // Every connection of a replay reads the whole file.
+        self.sent.unreadable_rows = self.sent.unreadable_rows.max(sent.unreadable_rows);
+        self.problems.extend(sent.failure);
+    }
+
+    fn add_acks(&mut self, acks: ReportTally) {
+        self.acks.latency.add(&acks.latency);
+        let (sum, rows) = (&mut self.acks.rows, acks.rows);
+        sum.applied += rows.applied;
+        sum.duplicate += rows.duplicate;
+        sum.superseded += rows.superseded;
+        sum.late += rows.late;
+        sum.refused += rows.refused;
+        self.acks.failed_messages += acks.failed_messages;
+        self.acks.last_ack = self.acks.last_ack.max(acks.last_ack);
+        self.problems.extend(acks.failures);
+    }
+
+    fn add_answers(&mut self, answers: QuestionTally) {
+        self.answers.latency.add(&answers.latency);
+        self.answers.queries += answers.queries;
+        self.answers.failed += answers.failed;
+        self.answers.rows += answers.rows;
+        self.answers.last_answer = self.answers.last_answer.max(answers.last_answer);
+        self.problems.extend(answers.failures);
+    }
+
+    /// The summary of a run that started at `start`.
+    #[must_use]
+    pub fn summary(self, plan: &Plan, start: Option<Instant>, preloaded_rows: u64) -> Summary {
+        let seconds = |end: Option<Instant>| match (start, end) {
+            (Some(start), Some(end)) => (end - start).as_secs_f64(),
+            _ => 0.0,
+        };
+        let (update_seconds, query_seconds) = (
+            seconds(self.acks.last_ack),
+            seconds(self.answers.last_answer),
+        );
+        let rows = self.acks.rows;
+        let accepted = rows.applied + rows.duplicate + rows.superseded + rows.late;
+        Summary {
+            updates_per_s: rate(accepted, update_seconds),
+            queries_per_s: rate(self.answers.queries, query_seconds),
+            ack_ms: self.acks.latency.percentiles(),
+            query_ms: self.answers.latency.percentiles(),
+            refused_rows: rows.refused,
+            late_rows: rows.late,
+            update_seconds,
+            query_seconds,
+            sent_rows: self.sent.rows,
+            applied_rows: rows.applied,
+            duplicate_rows: rows.duplicate,
+            superseded_rows: rows.superseded,
+            behind_rows: self.sent.behind_rows,
+            preloaded_rows,
+            unreadable_rows: self.sent.unreadable_rows,
+            removed_objects: self.sent.removed,
+            messages: self.sent.messages,
+            bytes_per_update: rate(self.sent.bytes, self.sent.rows as f64),
+            failed_messages: self.acks.failed_messages,
+            queries: self.answers.queries,
+            failed_queries: self.answers.failed,
+            answer_rows: self.answers.rows,
+            problems: self.problems,
+            ..of_plan(plan)
+        }
+    }
+}
+
+/// A count over a divisor; 0 where there was nothing.
+fn rate(count: u64, divisor: f64) -> f64 {
+    if divisor > 0.0 {
+        count as f64 / divisor
+    } else {
+        0.0
+    }
+}
+
+/// What a summary repeats of the plan.
+fn of_plan(plan: &Plan) -> Summary {
+    Summary {
+        prepared: plan.prepared,
+        workload: plan.workload.clone(),
+        objects: plan.params.objects,
+        seed: plan.params.seed,
+        connections: plan.connections(),
+        encoding: match plan.encoding {
+            Encoding::Rows => "rows",
+            Encoding::Block => "block",
+        },
+        batch_rows: plan.batch_rows,
+        update_query: plan.ratio.to_string(),
+        query_mix: plan.questions.mix.to_string(),
+        window: plan.params.window,
+        rate: plan.rate.unwrap_or(0.0),
+        ..Summary::default()
+    }
+}
+
+impl Summary {
+    /// Adds what the oracle found.
+    pub fn add_verdict(&mut self, verdict: Verdict) {
+        self.verified_queries = verdict.queries;
+        self.verified_acks = verdict.acks;
+        self.unverifiable_queries = verdict.unverifiable;
+        self.mismatches = verdict.mismatches;
+        self.problems.extend(verdict.told);
+    }
+}

@@ -1,0 +1,454 @@
+//! What exactly will a run do?
+//!
+//! The flags, checked against each other once, and what follows from them: rows per message, pace,
+//! messages under way, share of answers to verify. Everything behind reads the plan, never the flags.
+
+use std::path::PathBuf;
+
+use shoal_workload::{MixShares, Params};
+
+use crate::args::{Asking, Encoding, RunArgs, Wanted};
+use crate::error::LoadError;
+use crate::limits::*;
+use crate::measure::Pace;
+use crate::shares::{QuestionMix, UpdateQuery};
+
+/// A checked run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// URL of the server.
+    pub target: String,
+    /// Name of the workload, as `shoal_workload::open` knows it.
+    pub workload: String,
+    /// Its parameters; shards are connections.
+    pub params: Params,
+    /// Shares of late, duplicate and bad rows and of removals; all 0 leaves the workload clean.
+    pub shares: MixShares,
+    /// Seconds of rows; `None` until the workload ends.
+    pub seconds: Option<f64>,
+    /// Least number of queries.
+    pub queries_min: u64,
+    /// Rows (without updates: queries) a second; `None` is the most.
+    pub rate: Option<f64>,
+    /// Rows to queries.
+    pub ratio: UpdateQuery,
+    /// How rows travel.
+    pub encoding: Encoding,
+    /// Blocks are made before the clock starts.
+    pub prepared: bool,
+    /// Rows carry no attributes.
+    pub bare: bool,
+    /// Every object is placed before the clock starts.
+    pub preload: bool,
+    /// Rows of one message.
+    pub batch_rows: u32,
+    /// Queries of one message.
+    pub message_queries: u32,
+    /// Share of the messages of queries that are compared with the oracle; `None`: no oracle.
+    pub verify_share: Option<f64>,
+    /// Fleet to use and keep.
+    pub fleet: Option<String>,
+    /// Time to live of a fresh fleet, milliseconds; 0 keeps records.
+    pub ttl_ms: i64,
+    /// How and what is asked.
+    pub questions: QuestionPlan,
+    /// Where the results go as JSON.
+    pub json: Option<PathBuf>,
+}
+
+/// How and what is asked.
+#[derive(Clone, Debug)]
+pub struct QuestionPlan {
+    /// Kinds by weight.
+    pub mix: QuestionMix,
+    /// In messages of many or one by one.
+    pub asking: Asking,
+    /// What of each object.
+    pub wanted: Wanted,
+    /// Neighbours of a nearest query.
+    pub nearest_k: u32,
+    /// Objects of a get query at most.
+    pub get_objects: u32,
+}
+
+impl Plan {
+    /// Checks flags and fills in what they leave open.
+    ///
+    /// # Errors
+    /// [`LoadError::Usage`] names the flag and what it may be.
+    pub fn new(args: RunArgs) -> Result<Self, LoadError> {
+        check(&args)?;
+        let replay = args.workload.starts_with("replay:");
+        let ratio = args.update_query;
+        let rate = (args.rate > 0.0).then_some(args.rate);
+        let verify_share = args.verify.then(|| {
+            // At one comparison per object, query and nanosecond, so that 100,000 queries of a
+            // run cost seconds, not hours.
+            let affordable = if replay {
+                1.0
+            } else {
+                1e5 / args.objects as f64
+            };
+            args.verify_share.unwrap_or_else(|| affordable.min(1.0))
+        });
+        let idle_rows = ratio.updates == 0;
+        let seconds = args.seconds.or(match (idle_rows, replay) {
+            (true, _) if args.queries > 0 => Some(0.0),
+            (false, true) => None,
+            _ => Some(10.0),
+        });
+        let mut plan = Self {
+            target: url(&args.target),
+            params: params(&args),
+            shares: shares(&args),
+            seconds,
+            queries_min: args.queries,
+            rate,
+            ratio,
+            encoding: args.encoding,
+            prepared: args.prepared,
+            bare: args.bare,
+            preload: args.preload || (idle_rows && args.fleet.is_none()),
+            batch_rows: 0,
+            message_queries: 0,
+            verify_share,
+            fleet: args.fleet,
+            ttl_ms: args.ttl_ms,
+            questions: QuestionPlan {
+                mix: args.query_mix,
+                asking: args.ask,
+                wanted: args.want.unwrap_or(if args.verify {
+                    Wanted::Mixed
+                } else {
+                    Wanted::Ids
+                }),
+                nearest_k: args.nearest_k,
+                get_objects: args.get_objects,
+            },
+            json: args.json,
+            workload: args.workload,
+        };
+        plan.batch_rows = args
+            .batch
+            .unwrap_or_else(|| paced_size(plan.rows_per_s(), BATCH_ROWS_DEFAULT));
+        plan.message_queries = match args.ask {
+            Asking::Single => 1,
+            Asking::Batch => args
+                .query_batch
+                .unwrap_or_else(|| paced_size(plan.queries_per_s(), MESSAGE_QUERIES_DEFAULT)),
+        };
+        Ok(plan)
+    }
+
+    /// Connections.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.params.shards
+    }
+
+    /// The workload's parameters for one connection.
+    #[must_use]
+    pub fn params_of(&self, connection: u32) -> Params {
+        Params {
+            shard: connection,
+            ..self.params.clone()
+        }
+    }
+
+    /// Whether rows are sent while the clock runs.
+    #[must_use]
+    pub fn sends_rows(&self) -> bool {
+        self.ratio.updates > 0
+    }
+
+    /// Whether anything is asked.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.ratio.queries > 0 || self.queries_min > 0
+    }
+
+    /// Queries that connection `connection` asks at least.
+    #[must_use]
+    pub fn queries_min_of(&self, connection: u32) -> u64 {
+        let connections = u64::from(self.connections());
+        let extra = u64::from(u64::from(connection) < self.queries_min % connections);
+        self.queries_min / connections + extra
+    }
+
+    /// When the reports of one connection leave; `None` at full speed.
+    #[must_use]
+    pub fn report_pace(&self, connection: u32) -> Option<Pace> {
+        let rate = self.rows_per_s()?;
+        Some(Pace::new(
+            self.batch_rows,
+            rate,
+            connection,
+            self.connections(),
+        ))
+    }
+
+    /// When the messages of queries of one connection leave; `None` at full speed.
+    #[must_use]
+    pub fn question_pace(&self, connection: u32) -> Option<Pace> {
+        let rate = self.queries_per_s().filter(|rate| *rate > 0.0)?;
+        Some(Pace::new(
+            self.message_queries,
+            rate,
+            connection,
+            self.connections(),
+        ))
+    }
+
+    /// Reports of one connection under way at most.
+    #[must_use]
+    pub fn reports_in_flight_max(&self) -> u32 {
+        match (self.verify_share, self.rate) {
+            (Some(_), _) => REPORTS_IN_FLIGHT_VERIFY_MAX,
+            (None, Some(_)) => REPORTS_IN_FLIGHT_PACED_MAX,
+            (None, None) => REPORTS_IN_FLIGHT_MAX,
+        }
+    }
+
+    /// Messages of queries of one connection under way at most.
+    #[must_use]
+    pub fn questions_in_flight_max(&self) -> u32 {
+        if self.rate.is_some() {
+            QUESTIONS_IN_FLIGHT_PACED_MAX
+        } else {
+            QUESTIONS_IN_FLIGHT_MAX
+        }
+    }
+
+    /// Rows a second of one connection.
+    fn rows_per_s(&self) -> Option<f64> {
+        Some(self.rate? / f64::from(self.connections()))
+    }
+
+    /// Queries a second of one connection.
+    fn queries_per_s(&self) -> Option<f64> {
+        let share = match self.ratio.updates {
+            0 => 1.0,
+            updates => f64::from(self.ratio.queries) / f64::from(updates),
+        };
+        Some(self.rows_per_s()? * share)
+    }
+}
+
+/// Units of one message: the default, fewer where the rate would make messages rare.
+fn paced_size(per_second: Option<f64>, default: u32) -> u32 {
+    match per_second {
+        None => default,
+        Some(rate) => ((rate / PACED_MESSAGES_PER_S_MIN).ceil() as u32).clamp(1, default),
+    }
+}
+
+/// `ADDR:PORT` as a URL; a URL as it is.
+fn url(target: &str) -> String {
+    if target.contains("://") {
+        target.to_owned()
+    } else {
+        format!("http://{target}")
+    }
+}
+
+/// The workload's parameters.
+fn params(args: &RunArgs) -> Params {
+    let shape = &args.shape;
+    Params {
+        objects: args.objects,
+        seed: args.seed,
+        step_ms: args.step_ms,
+        window: args.window,
+        shards: args.connections,
+        hotspots: shape.hotspots,
+        speeds: shape.speeds,
+        speed_max_m_per_step: shape.speed_max_m_per_step,
+        silence_max_steps: shape.silence_max_steps,
+        destinations: shape.destinations,
+        update_interval_ms: shape.update_interval_ms,
+        speed_unit: shape.speed_unit,
+        fan_out: shape.fan_out,
+        ..Params::default()
+    }
+}
+
+/// What makes the workload dirty.
+fn shares(args: &RunArgs) -> MixShares {
+    MixShares {
+        late: args.late,
+        late_delay_ms: args.late_delay_ms,
+        duplicate: args.duplicate,
+        duplicate_delay_ms: args.duplicate_delay_ms,
+        bad: args.bad,
+        removal: args.remove,
+        absence_ms: args.absence_ms,
+    }
+}
+
+/// Refuses flags outside their range and flags that contradict each other.
+fn check(args: &RunArgs) -> Result<(), LoadError> {
+    let usage = |text: String| Err(LoadError::Usage(text));
+    let whole = [
+        ("connections", args.connections, 1, CONNECTIONS_MAX),
+        ("batch", args.batch.unwrap_or(1), 1, BATCH_ROWS_MAX),
+        (
+            "query-batch",
+            args.query_batch.unwrap_or(1),
+            1,
+            MESSAGE_QUERIES_MAX,
+        ),
+        (
+            "nearest-k",
+            args.nearest_k,
+            0,
+            shoal_engine::limits::NEAREST_MAX as u32,
+        ),
+        ("get-objects", args.get_objects, 1, 1_024),
+    ];
+    for (flag, value, min, max) in whole {
+        if !(min..=max).contains(&value) {
+            return usage(format!("--{flag} is {value}, it must be {min} to {max}"));
+        }
+    }
+    let shares = [
+        ("verify-share", args.verify_share.unwrap_or(1.0)),
+        ("late", args.late),
+        ("duplicate", args.duplicate),
+        ("bad", args.bad),
+        ("remove", args.remove),
+    ];
+    for (flag, value) in shares {
+        if !(0.0..=1.0).contains(&value) {
+            return usage(format!("--{flag} is {value}, it must be a share of 0 to 1"));
+        }
+    }
+    let amounts = [
+        ("rate", args.rate),
+        ("seconds", args.seconds.unwrap_or(0.0)),
+    ];
+    for (flag, value) in amounts {
+        if !(value.is_finite() && value >= 0.0) {
+            return usage(format!("--{flag} is {value}, it must be 0 or more"));
+        }
+    }
+    if args.ttl_ms < 0 {
+        return usage(format!("--ttl-ms is {}, it must be 0 or more", args.ttl_ms));
+    }
+    if args.prepared && args.encoding == Encoding::Rows {
+        return usage("--prepared needs --encoding block: rows are not made beforehand".to_owned());
+    }
+    if args.prepared && args.remove > 0.0 {
+        return usage("--prepared takes no --remove: removals are not part of a block".to_owned());
+    }
+    if args.verify_share.is_some() && !args.verify {
+        return usage("--verify-share needs --verify".to_owned());
+    }
+    args.params_check()
+}
+
+impl RunArgs {
+    fn params_check(&self) -> Result<(), LoadError> {
+        params(self)
+            .check()
+            .map_err(|error| LoadError::Usage(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Command, CommandLine};
+
+    fn plan(flags: &str) -> Result<Plan, LoadError> {
+        let words = ["shoal-loadgen", "run"]
+            .into_iter()
+            .chain(flags.split_whitespace());
+        let Command::Run(args) = CommandLine::try_parse_from(words).unwrap().command;
+        Plan::new(*args)
+    }
+
+    #[test]
+    fn without_flags_it_runs_uniform_at_full_speed() {
+        let plan = plan("").unwrap();
+        assert_eq!(plan.target, "http://127.0.0.1:7464");
+        assert_eq!((plan.batch_rows, plan.message_queries), (8_192, 256));
+        assert_eq!(
+            (plan.seconds, plan.rate, plan.verify_share),
+            (Some(10.0), None, None)
+        );
+        assert!(plan.report_pace(0).is_none() && plan.question_pace(0).is_none());
+        assert!(!plan.preload && plan.sends_rows() && plan.asks());
+    }
+
+    #[test]
+    fn a_low_rate_makes_small_messages_and_a_high_one_full_ones() {
+        let low = plan("--rate 1000 --connections 2").unwrap();
+        assert_eq!((low.batch_rows, low.message_queries), (5, 1));
+        let high = plan("--rate 10000000 --connections 2 --target 1.2.3.4:5").unwrap();
+        assert_eq!((high.batch_rows, high.message_queries), (8_192, 256));
+        assert_eq!(high.target, "http://1.2.3.4:5");
+        assert_eq!(plan("--rate 10 --batch 77").unwrap().batch_rows, 77);
+    }
+
+    #[test]
+    fn without_updates_the_rate_counts_queries_and_objects_are_placed_first() {
+        let idle = plan("--update-query 0:1 --rate 100 --connections 1 --ask single").unwrap();
+        assert!(idle.preload && !idle.sends_rows());
+        assert_eq!(idle.question_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
+        assert!(!plan("--update-query 0:1 --fleet mine").unwrap().preload);
+        assert_eq!(
+            plan("--update-query 0:1 --queries 9").unwrap().seconds,
+            Some(0.0)
+        );
+        assert!(
+            plan("--update-query 5:0 --rate 100")
+                .unwrap()
+                .question_pace(0)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn verify_takes_a_share_that_ends_some_day() {
+        assert_eq!(plan("--verify").unwrap().verify_share, Some(1.0));
+        let large = plan("--verify --objects 1000000").unwrap();
+        assert_eq!(large.verify_share, Some(0.1));
+        assert_eq!(large.reports_in_flight_max(), REPORTS_IN_FLIGHT_VERIFY_MAX);
+        let replay = plan("--verify --workload replay:x.csv --objects 1000000").unwrap();
+        assert_eq!((replay.verify_share, replay.seconds), (Some(1.0), None));
+    }
+
+    #[test]
+    fn least_queries_are_divided_over_connections() {
+        let plan = plan("--queries 10 --connections 4").unwrap();
+        let shares: Vec<_> = (0..4)
+            .map(|connection| plan.queries_min_of(connection))
+            .collect();
+        assert_eq!(shares, [3, 3, 2, 2]);
+    }
+
+    #[test]
+    fn contradictions_and_ranges_are_named() {
+        for (flags, word) in [
+            ("--prepared", "--encoding block"),
+            ("--prepared --encoding block --remove 0.1", "--remove"),
+            ("--verify-share 0.5", "--verify"),
+            ("--connections 0", "connections is 0"),
+            ("--batch 0", "batch is 0"),
+            ("--batch 2000000", "1048576"),
+            ("--query-batch 5000", "4096"),
+            ("--late 1.5", "--late"),
+            ("--rate -1", "--rate"),
+            ("--seconds nan", "--seconds"),
+            ("--objects 0", "objects"),
+            ("--window 0", "window"),
+            ("--ttl-ms=-1", "--ttl-ms"),
+        ] {
+            let flags = flags.replace("--rate -1", "--rate=-1");
+            let message = plan(&flags).unwrap_err().to_string();
+            assert!(message.contains(word), "{flags}: {message}");
+        }
+    }
+}

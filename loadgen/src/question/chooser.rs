@@ -1,0 +1,332 @@
+//! Which question is asked next?
+//!
+//! Windows come from the workload, kinds from the mix, everything from the seed. Each question exists
+//! in the form of the wire and, for the oracle, in that of the engine, built from the same doubles.
+
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use shoal_engine::{Query, QueryKind, Region, Space};
+use shoal_proto::v1::batch_query::Kind;
+use shoal_proto::v1::{self as proto, BatchQuery, Objects, Point, QueryOptions, region};
+use shoal_workload::{Window, Workload};
+
+use super::options::Conditions;
+use super::seen::SeenObjects;
+use crate::plan::QuestionPlan;
+use crate::shares::QuestionKind;
+
+/// Metres of a degree of latitude.
+const DEGREE_M: f64 = 111_195.0;
+/// Vertices of a drawn polygon: few, so that edges cross often.
+const VERTICES: usize = 7;
+/// One window in so many is widened, to see answers of many rows, when what is asked varies.
+const WIDE_SHARE: u64 = 64;
+
+/// Seeded random numbers.
+#[derive(Clone, Debug)]
+pub struct Random(Xoshiro256PlusPlus);
+
+impl Random {
+    /// The numbers of one connection's questions.
+    #[must_use]
+    pub fn new(seed: u64, connection: u32) -> Self {
+        // Two halves of one number: streams of different connections never coincide by accident.
+        let mixed = seed.rotate_left(32) ^ (u64::from(connection) << 40) ^ 0x5045_5354_494f_4e53;
+        Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A whole number below `end` (above 0), by multiplication: the bias is below `end` in 2^64.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// A double in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Questions that travel together.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Common to all; fleet and token are still open.
+    pub options: QueryOptions,
+    /// For the wire.
+    pub queries: Vec<BatchQuery>,
+    /// For the oracle, when these answers are verified.
+    pub engine: Option<Arc<[Query]>>,
+}
+
+/// Draws the questions of one connection.
+pub struct Chooser {
+    workload: Box<dyn Workload>,
+    space: Space,
+    plan: QuestionPlan,
+    step_ms: i64,
+    seen: Arc<SeenObjects>,
+    random: Random,
+}
+
+impl Chooser {
+    /// A chooser with a workload of its own, which only gives windows.
+    #[must_use]
+    pub fn new(
+        workload: Box<dyn Workload>,
+        space: Space,
+        plan: QuestionPlan,
+        step_ms: i64,
+        seen: Arc<SeenObjects>,
+        random: Random,
+    ) -> Self {
+        Self {
+            workload,
+            space,
+            plan,
+            step_ms,
+            seen,
+            random,
+        }
+    }
+
+    /// Whether the next message falls into a share of messages.
+    pub fn falls_into(&mut self, share: f64) -> bool {
+        self.random.unit() < share
+    }
+
+    /// A message of `count` questions; `is_verified` adds their form for the oracle.
+    pub fn draw(&mut self, count: usize, is_verified: bool) -> Question {
+        let conditions = Conditions::draw(self.plan.wanted, self.step_ms, &mut self.random);
+        let mut queries = Vec::with_capacity(count);
+        let mut engine = Vec::new();
+        while queries.len() < count {
+            let kind = self.kind();
+            if is_verified {
+                // What the engine would refuse as a region (a drawn polygon without area) is not asked.
+                let Some(kind) = engine_kind(&self.space, &kind) else {
+                    continue;
+                };
+                engine.push(Query {
+                    kind,
+                    filter: conditions.filter,
+                    projection: conditions.projection,
+                    limit: conditions.limit,
+                });
+            }
+            queries.push(BatchQuery { kind: Some(kind) });
+        }
+        let engine = is_verified.then(|| engine.into());
+        Question {
+            options: conditions.options,
+            queries,
+            engine,
+        }
+    }
+
+    /// One question.
+    fn kind(&mut self) -> Kind {
+        let draw = self.random.below(self.plan.mix.total());
+        let window = self.window();
+        let (x, y) = centre(&window);
+        match self.plan.mix.pick(draw) {
+            QuestionKind::Range => range(region::Kind::Rectangle(proto::Rectangle {
+                west: window.west,
+                south: window.south,
+                east: window.east,
+                north: window.north,
+            })),
+            QuestionKind::Circle => {
+                let half = (window.north - window.south) / 2.0;
+                let radius_m = if self.space.is_geographic() {
+                    half * DEGREE_M
+                } else {
+                    half
+                };
+                range(region::Kind::Circle(proto::Circle { x, y, radius_m }))
+            }
+            QuestionKind::Polygon => range(region::Kind::Polygon(self.polygon(&window))),
+            QuestionKind::Nearest => Kind::Nearest(Point {
+                x,
+                y,
+                k: self.plan.nearest_k,
+            }),
+            QuestionKind::Get => Kind::Get(Objects {
+                objects: self.objects(),
+            }),
+        }
+    }
+
+    /// The workload's next window, now and then a wide one.
+    fn window(&mut self) -> Window {
+        let window = self.workload.window();
+        if self.plan.wanted != crate::args::Wanted::Mixed || self.random.below(WIDE_SHARE) != 0 {
+            return window;
+        }
+        let bounds = self.space.bounds();
+        let (west, south) = self.space.to_api(bounds.x_min, bounds.y_min);
+        let (east, north) = self.space.to_api(bounds.x_max, bounds.y_max);
+        let (x, y) = centre(&window);
+        let widened = |centre: f64, low: f64, high: f64| {
+            let half = (high - low) / 16.0;
+            ((centre - half).max(low), (centre + half).min(high))
+        };
+        let (west, east) = widened(x, west, east);
+        let (south, north) = widened(y, south, north);
+        Window {
+            west,
+            south,
+            east,
+            north,
+        }
+    }
+
+    /// A closed ring through random points of a window; it may cross itself.
+    fn polygon(&mut self, window: &Window) -> proto::Polygon {
+        let mut side = |low: f64, high: f64| {
+            (0..VERTICES)
+                .map(|_| low + self.random.unit() * (high - low))
+                .collect()
+        };
+        let x = side(window.west, window.east);
+        let y = side(window.south, window.north);
+        proto::Polygon {
+            rings: vec![proto::Ring { x, y }],
+        }
+    }
+
+    /// Some ids: mostly objects that were sent, now and then one that never was.
+    fn objects(&mut self) -> Vec<u64> {
+        let count = 1 + self.random.below(self.plan.get_objects.into());
+        let mut object = || {
+            let draw = self.random.bits();
+            if self.random.below(16) == 0 {
+                draw >> 1
+            } else {
+                self.seen.pick(draw)
+            }
+        };
+        (0..count).map(|_| object()).collect()
+    }
+}
+
+/// The middle of a window.
+fn centre(window: &Window) -> (f64, f64) {
+    (
+        (window.west + window.east) / 2.0,
+        (window.south + window.north) / 2.0,
+    )
+}
+
+/// A region as a question.
+fn range(kind: region::Kind) -> Kind {
+    Kind::Range(proto::Region { kind: Some(kind) })
+}
+
+/// A question as the engine sees it; `None` when its region cannot be.
+fn engine_kind(space: &Space, kind: &Kind) -> Option<QueryKind> {
+    match kind {
+        Kind::Get(objects) => Some(QueryKind::Get(objects.objects.clone())),
+        Kind::Nearest(point) => {
+            let (x, y) = space.quantise(point.x, point.y).ok()?;
+            Some(QueryKind::Nearest { x, y, k: point.k })
+        }
+        Kind::Range(region) => {
+            let region = match region.kind.as_ref()? {
+                region::Kind::Rectangle(side) => {
+                    Region::rectangle(space, side.west, side.south, side.east, side.north)
+                }
+                region::Kind::Circle(circle) => {
+                    Region::circle(space, circle.x, circle.y, circle.radius_m)
+                }
+                region::Kind::Polygon(polygon) => {
+                    let ring = |ring: &proto::Ring| {
+                        ring.x.iter().copied().zip(ring.y.iter().copied()).collect()
+                    };
+                    let rings: Vec<Vec<(f64, f64)>> = polygon.rings.iter().map(ring).collect();
+                    Region::polygon(space, &rings)
+                }
+            };
+            region.ok().map(QueryKind::Range)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_workload::Params;
+
+    use super::*;
+    use crate::args::{Asking, Wanted};
+
+    fn chooser(mix: &str, wanted: Wanted, seed: u64) -> Chooser {
+        let params = Params {
+            seed,
+            ..Params::default()
+        };
+        let workload = shoal_workload::open("uniform", &params).unwrap();
+        let plan = QuestionPlan {
+            mix: mix.parse().unwrap(),
+            asking: Asking::Batch,
+            wanted,
+            nearest_k: 5,
+            get_objects: 3,
+        };
+        let space = Space::planar(1e5, 1e5, 0.01).unwrap();
+        let seen = Arc::new(SeenObjects::default());
+        Chooser::new(workload, space, plan, 1_000, seen, Random::new(seed, 0))
+    }
+
+    #[test]
+    fn the_mix_decides_the_kinds() {
+        let mut chooser = chooser("range:50,nearest:25,get:25", Wanted::Ids, 3);
+        let question = chooser.draw(4_000, true);
+        let engine = question.engine.unwrap();
+        assert_eq!((question.queries.len(), engine.len()), (4_000, 4_000));
+        let share = |is_kind: fn(&QueryKind) -> bool| {
+            engine.iter().filter(|query| is_kind(&query.kind)).count()
+        };
+        let ranges = share(|kind| matches!(kind, QueryKind::Range(_)));
+        let gets = share(|kind| matches!(kind, QueryKind::Get(_)));
+        assert!((1_900..2_100).contains(&ranges), "{ranges}");
+        assert!((900..1_100).contains(&gets), "{gets}");
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_questions_verified_or_not() {
+        let mix = "range:1,circle:1,polygon:1,nearest:1,get:1";
+        let one = chooser(mix, Wanted::Mixed, 5).draw(500, true);
+        let other = chooser(mix, Wanted::Mixed, 5).draw(500, true);
+        assert_eq!(
+            (&one.options, &one.queries),
+            (&other.options, &other.queries)
+        );
+        let plain = chooser("range:1,circle:1,nearest:1,get:1", Wanted::Mixed, 5);
+        let again = chooser("range:1,circle:1,nearest:1,get:1", Wanted::Mixed, 5).draw(500, true);
+        let (mut plain, again) = (plain, again.queries);
+        assert_eq!(plain.draw(500, false).queries, again);
+        assert_ne!(
+            chooser(mix, Wanted::Mixed, 6).draw(500, true).queries,
+            one.queries
+        );
+    }
+
+    #[test]
+    fn only_checking_varies_the_conditions() {
+        let mut plain = chooser("range:1", Wanted::Count, 1);
+        for _ in 0..100 {
+            let options = plain.draw(1, false).options;
+            assert_eq!(options.projection, i32::from(proto::Projection::Count));
+            assert_eq!((options.filter, options.limit), (None, 0));
+        }
+        let mut mixed = chooser("range:1", Wanted::Mixed, 1);
+        let drawn: Vec<_> = (0..100).map(|_| mixed.draw(1, true).options).collect();
+        assert!(drawn.iter().any(|options| options.filter.is_some()));
+        assert!(drawn.iter().any(|options| options.limit > 0));
+    }
+}

@@ -1,0 +1,185 @@
+//! How long does one question take when nobody shares its message?
+//!
+//! Calls Range, Nearest or Get one after the other, as an ordinary client does, and waits for the whole
+//! answer. For idle latency; a Batch stream is for rates.
+
+use std::sync::Arc;
+
+use shoal_proto::v1::batch_query::Kind;
+use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_proto::v1::{
+    AnswerHeader, BatchQuery, BatchResult, FailedQuery, GetRequest, NearestRequest, QueryAnswer,
+    QueryOptions, RangeRequest,
+};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use super::answers::QuestionTally;
+use super::asking::Turn;
+use super::chooser::Chooser;
+use crate::error::LoadError;
+use crate::limits::ANSWER_BYTES_MAX;
+use crate::measure::Allowance;
+use crate::session::Session;
+use crate::verify::{Answered, GotAnswer};
+
+/// Asks one question after the other on behalf of one connection.
+pub struct SingleAsker {
+    /// Shared by all.
+    pub session: Arc<Session>,
+    /// Which connection.
+    pub connection: u32,
+    /// Draws the questions.
+    pub chooser: Chooser,
+    /// Earned by rows, spent here.
+    pub allowance: Arc<Allowance>,
+}
+
+impl SingleAsker {
+    /// Asks until the end.
+    ///
+    /// # Errors
+    /// [`LoadError::Call`] when the server is gone; a refused question is counted.
+    pub async fn run(mut self, channel: Channel) -> Result<QuestionTally, LoadError> {
+        let mut client =
+            QueryServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mut tally = QuestionTally::default();
+        let allowance = Arc::clone(&self.allowance);
+        let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
+        while let Some((_, intended)) = turn.next().await {
+            let intended = intended.unwrap_or_else(Instant::now);
+            self.ask(&mut client, intended, &mut tally).await?;
+        }
+        Ok(tally)
+    }
+
+    /// Asks one question and waits for its answer.
+    async fn ask(
+        &mut self,
+        client: &mut QueryServiceClient<Channel>,
+        intended: Instant,
+        tally: &mut QuestionTally,
+    ) -> Result<(), LoadError> {
+        let share = self.session.plan.verify_share.unwrap_or(0.0);
+        let verifier = self
+            .session
+            .verifier
+            .clone()
+            .filter(|_| self.chooser.falls_into(share));
+        let mut question = self.chooser.draw(1, verifier.is_some());
+        let mut options = question.options;
+        options.fleet = self.session.fleet.clone();
+        let mut epoch_min = 0;
+        if let Some(verifier) = &verifier {
+            verifier.answer_room().await;
+            let with_token = self.chooser.falls_into(0.5);
+            let (least, token) = verifier.ledger.asked(self.connection, with_token);
+            epoch_min = if token.is_empty() { 0 } else { least };
+            options.min_token = token.into();
+        }
+        let query = question.queries.pop().expect("one was drawn");
+        self.session.counters.questions_in_flight.add(1);
+        let outcome = call(client, options, query).await;
+        self.session.counters.questions_in_flight.sub(1);
+        self.session.counters.arrivals.add(1);
+        let now = Instant::now();
+        let (header, answer) = match outcome {
+            Ok(outcome) => outcome,
+            Err(status) => {
+                if let Some(verifier) = &verifier {
+                    verifier.ledger.answered(self.connection, None);
+                }
+                return refused(status, tally);
+            }
+        };
+        tally.latency.record(now - intended, 1);
+        tally.queries += 1;
+        tally.rows += answer.objects.len() as u64;
+        tally.last_answer = Some(now);
+        self.session.counters.queries.add(1);
+        if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
+            let answered = Answered {
+                queries,
+                header,
+                answers: vec![answer],
+                epoch_min,
+            };
+            verifier.answered(self.connection, answered);
+        }
+        Ok(())
+    }
+}
+
+/// Counts a failed call; an unreachable server ends the run.
+fn refused(status: Status, tally: &mut QuestionTally) -> Result<(), LoadError> {
+    if matches!(
+        status.code(),
+        tonic::Code::Unavailable | tonic::Code::Unknown
+    ) {
+        return Err(LoadError::call("a query")(status));
+    }
+    let reason = format!("{:?}", status.code());
+    let failed = FailedQuery {
+        code: status.code().into(),
+        reason,
+        detail: status.message().into(),
+    };
+    tally.fail(1, &failed);
+    Ok(())
+}
+
+/// Calls the method that a question belongs to.
+async fn call(
+    client: &mut QueryServiceClient<Channel>,
+    options: QueryOptions,
+    query: BatchQuery,
+) -> Result<(AnswerHeader, GotAnswer), Status> {
+    let options = Some(options);
+    let stream = match query.kind {
+        Some(Kind::Get(objects)) => {
+            client
+                .get(GetRequest {
+                    options,
+                    objects: objects.objects,
+                })
+                .await?
+        }
+        Some(Kind::Range(region)) => {
+            client
+                .range(RangeRequest {
+                    options,
+                    region: Some(region),
+                })
+                .await?
+        }
+        Some(Kind::Nearest(point)) => {
+            let (x, y, k) = (point.x, point.y, point.k);
+            client.nearest(NearestRequest { options, x, y, k }).await?
+        }
+        None => return Err(Status::internal("a question of no kind was drawn")),
+    };
+    collect(stream.into_inner()).await
+}
+
+/// Puts an answer together from its chunks.
+async fn collect(mut chunks: Streaming<QueryAnswer>) -> Result<(AnswerHeader, GotAnswer), Status> {
+    let mut answer = GotAnswer::default();
+    let mut header = None;
+    while let Some(chunk) = chunks.message().await? {
+        let is_first = header.is_none();
+        let first = chunk.header.clone().unwrap_or_default();
+        let piece = BatchResult {
+            total: first.total,
+            truncated: first.truncated,
+            objects: chunk.objects,
+            fixes: chunk.fixes,
+            distance_m: chunk.distance_m,
+            ..BatchResult::default()
+        };
+        answer.push(piece, is_first);
+        header = header.or(chunk.header);
+    }
+    let header = header.ok_or_else(|| Status::internal("the answer has no header"))?;
+    Ok((header, answer))
+}

@@ -1,0 +1,104 @@
+//! How does a batch of fixes become one message?
+//!
+//! Rows are written straight from the fixes, blocks by way of columns; with an oracle the columns are
+//! made in any case, so that it learns what the server should store. Buffers are used again.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns};
+use shoal_engine::Space;
+use shoal_workload::Fix;
+
+use super::door::stored;
+use super::row_wire::{write_block_head, write_rows};
+use super::wire::ReportMessage;
+use crate::args::Encoding;
+use crate::error::LoadError;
+use crate::verify::SentRows;
+
+/// One message, ready to leave.
+#[derive(Debug)]
+pub struct Batch {
+    /// The message.
+    pub message: ReportMessage,
+    /// Its rows.
+    pub rows: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The rows as the server stores them, when answers are verified.
+    pub columns: Option<SentRows>,
+}
+
+/// Makes the messages of one connection.
+#[derive(Debug)]
+pub struct BatchMaker {
+    fleet: String,
+    space: Space,
+    encoding: Encoding,
+    is_verified: bool,
+    buffer: BytesMut,
+    columns: FixColumns,
+    sequence: u64,
+}
+
+impl BatchMaker {
+    /// For one fleet; `is_verified` keeps the columns of each message for an oracle.
+    #[must_use]
+    pub fn new(fleet: &str, space: Space, encoding: Encoding, is_verified: bool) -> Self {
+        Self {
+            fleet: fleet.to_owned(),
+            space,
+            encoding,
+            is_verified,
+            buffer: BytesMut::new(),
+            columns: FixColumns::new(),
+            sequence: 0,
+        }
+    }
+
+    /// The message of some fixes.
+    ///
+    /// # Errors
+    /// [`LoadError::Block`]: they fit no block, for instance because their times are too far apart.
+    pub fn make(&mut self, fixes: &[Fix]) -> Result<Batch, LoadError> {
+        if self.is_verified || self.encoding == Encoding::Block {
+            self.columns.clear();
+            fixes
+                .iter()
+                .for_each(|fix| self.columns.push_row(stored(&self.space, fix)));
+        }
+        let rows = u32::try_from(fixes.len()).expect("within the row limit");
+        let (message, bytes) = match self.encoding {
+            Encoding::Rows => {
+                let message = write_rows(&self.fleet, fixes, &mut self.buffer);
+                let bytes = message.len();
+                (ReportMessage::Whole(message), bytes)
+            }
+            Encoding::Block => {
+                let block = self.block()?;
+                let head = write_block_head(&self.fleet, block.len(), &mut self.buffer);
+                let bytes = head.len() + block.len();
+                (ReportMessage::Block { head, block }, bytes)
+            }
+        };
+        let columns = self.is_verified.then(|| SentRows {
+            columns: Arc::new(std::mem::take(&mut self.columns)),
+            shift_ms: 0,
+        });
+        Ok(Batch {
+            message,
+            rows,
+            bytes: bytes as u64,
+            columns,
+        })
+    }
+
+    /// The block of the columns.
+    fn block(&mut self) -> Result<Bytes, LoadError> {
+        self.sequence += 1;
+        let mut block = Vec::new();
+        CpuCodec.encode(&self.columns, &self.space.tag(), self.sequence, &mut block)?;
+        Ok(block.into())
+    }
+}

@@ -1,0 +1,250 @@
+//! Which blocks are made before the clock starts, and with which times do they go out again?
+//!
+//! Some rounds of the workload are encoded once; sending goes over them again and again, each lap later
+//! by the time that all of them span. Objects move from round to round and jump back once a lap.
+//! Memory is bounded: rounds that do not fit are not made.
+
+use std::sync::{Arc, Mutex};
+
+use shoal_codec::{BlockCodec as _, BlockHeader, CpuCodec, FixColumns};
+use shoal_engine::Space;
+
+use super::batch::Batch;
+use super::door::stored;
+use super::row_wire::write_block_head;
+use super::source::Source;
+use super::wire::ReportMessage;
+use crate::error::LoadError;
+use crate::verify::SentRows;
+
+/// The blocks of one connection.
+#[derive(Debug)]
+pub struct PreparedBlocks {
+    blocks: Vec<PreparedBlock>,
+    /// Milliseconds that a lap is later than the one before.
+    lap_ms: i64,
+    lap: i64,
+    next: usize,
+    sequence: u64,
+    /// The workload ended within the blocks and may not be sent twice.
+    is_once: bool,
+}
+
+/// One block, sent many times.
+#[derive(Debug)]
+struct PreparedBlock {
+    head: bytes::Bytes,
+    block: Arc<Mutex<Vec<u8>>>,
+    block_bytes: usize,
+    rows: u32,
+    base_time_ms: i64,
+    columns: Option<Arc<FixColumns>>,
+}
+
+/// How much is prepared.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    /// Rows of each block but the last.
+    pub batch_rows: u32,
+    /// Rows of all blocks, or all there are.
+    pub rows: u64,
+    /// Bytes of all blocks, about.
+    pub bytes: usize,
+    /// Laps are later by a multiple of this, milliseconds, above 0.
+    pub step_ms: i64,
+    /// Send the workload to its end, once.
+    pub is_once: bool,
+}
+
+impl PreparedBlocks {
+    /// Makes the blocks.
+    ///
+    /// # Errors
+    /// [`LoadError::Block`]; [`LoadError::Usage`] when a workload that is to be sent to its end does
+    /// not fit the memory.
+    pub fn make(
+        source: &mut Source,
+        fleet: &str,
+        space: &Space,
+        amount: Amount,
+        is_verified: bool,
+    ) -> Result<Self, LoadError> {
+        let mut prepared = Self {
+            blocks: Vec::new(),
+            lap_ms: 0,
+            lap: 0,
+            next: 0,
+            sequence: 0,
+            is_once: amount.is_once,
+        };
+        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < amount.rows {
+            if bytes >= amount.bytes {
+                if amount.is_once {
+                    let limit = amount.bytes;
+                    return Err(LoadError::Usage(format!(
+                        "the workload's blocks need more than {limit} bytes a connection, the most \
+                         that is prepared; leave --prepared out or set --seconds"
+                    )));
+                }
+                break;
+            }
+            let most = (amount.rows - rows).min(amount.batch_rows.into());
+            let (fixes, _) = source.next(most as usize);
+            if fixes.is_empty() {
+                break;
+            }
+            let mut columns = FixColumns::with_capacity(fixes.len());
+            fixes
+                .iter()
+                .for_each(|fix| columns.push_row(stored(space, fix)));
+            for time_ms in &columns.time_ms {
+                (first_ms, last_ms) = (first_ms.min(*time_ms), last_ms.max(*time_ms));
+            }
+            rows += columns.len() as u64;
+            let block = PreparedBlock::make(fleet, space, columns, is_verified)?;
+            bytes += block.block_bytes;
+            prepared.blocks.push(block);
+        }
+        let span_ms = last_ms.saturating_sub(first_ms).max(0);
+        prepared.lap_ms = (span_ms / amount.step_ms + 1).saturating_mul(amount.step_ms);
+        Ok(prepared)
+    }
+
+    /// The next block, with its times moved to this lap; `None` at the end.
+    pub fn next_batch(&mut self) -> Option<Batch> {
+        if self.next == self.blocks.len() {
+            if self.is_once || self.blocks.is_empty() {
+                return None;
+            }
+            self.next = 0;
+            self.lap += 1;
+        }
+        let shift_ms = self.lap.saturating_mul(self.lap_ms);
+        let block = &self.blocks[self.next];
+        self.next += 1;
+        self.sequence += 1;
+        Some(Batch {
+            message: ReportMessage::Prepared {
+                head: block.head.clone(),
+                block: Arc::clone(&block.block),
+                base_time_ms: block.base_time_ms.saturating_add(shift_ms),
+                sequence: self.sequence,
+            },
+            rows: block.rows,
+            bytes: (block.head.len() + block.block_bytes) as u64,
+            columns: block.columns.as_ref().map(|columns| SentRows {
+                columns: Arc::clone(columns),
+                shift_ms,
+            }),
+        })
+    }
+}
+
+impl PreparedBlock {
+    fn make(
+        fleet: &str,
+        space: &Space,
+        columns: FixColumns,
+        is_verified: bool,
+    ) -> Result<Self, LoadError> {
+        let mut block = Vec::new();
+        CpuCodec.encode(&columns, &space.tag(), 0, &mut block)?;
+        let mut buffer = bytes::BytesMut::new();
+        Ok(Self {
+            head: write_block_head(fleet, block.len(), &mut buffer),
+            block_bytes: block.len(),
+            rows: u32::try_from(columns.len()).expect("within the row limit"),
+            base_time_ms: BlockHeader::parse(&block)?.base_time_ms,
+            block: Arc::new(Mutex::new(block)),
+            columns: is_verified.then(|| Arc::new(columns)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use shoal_codec::{Block, Budget};
+    use shoal_workload::Params;
+
+    use super::*;
+
+    fn prepared(rows: u64, is_verified: bool) -> (PreparedBlocks, Space) {
+        let params = Params {
+            objects: 10,
+            ..Params::default()
+        };
+        let workload = shoal_workload::open("uniform", &params).unwrap();
+        let mut source = Source::clean(workload, 0, false, true);
+        let space = Space::planar(1e5, 1e5, 0.01).unwrap();
+        let amount = Amount {
+            batch_rows: 4,
+            rows,
+            bytes: 1 << 20,
+            step_ms: 1_000,
+            is_once: false,
+        };
+        let blocks =
+            PreparedBlocks::make(&mut source, "fleet", &space, amount, is_verified).unwrap();
+        (blocks, space)
+    }
+
+    /// The rows of a batch as its bytes say.
+    fn decoded(batch: &Batch) -> FixColumns {
+        let ReportMessage::Prepared {
+            block,
+            base_time_ms,
+            sequence,
+            ..
+        } = &batch.message
+        else {
+            panic!("not prepared")
+        };
+        let mut block = block.lock().unwrap();
+        shoal_codec::rewrite_prepared(&mut block, *base_time_ms, *sequence).unwrap();
+        let bytes = Bytes::copy_from_slice(&block);
+        Block::parse(bytes, &Budget::default())
+            .unwrap()
+            .decode()
+            .unwrap()
+    }
+
+    #[test]
+    fn laps_move_times_on_and_the_oracle_learns_what_is_sent() {
+        let (mut blocks, _) = prepared(20, true);
+        let mut last_ms = [i64::MIN; 10];
+        for _ in 0..4 * 5 {
+            let batch = blocks.next_batch().unwrap();
+            let columns = decoded(&batch);
+            let sent = batch.columns.unwrap();
+            assert_eq!(columns.len(), 4);
+            for index in 0..columns.len() {
+                let row = columns.row(index);
+                assert_eq!(row, sent.row(index));
+                let last_ms = &mut last_ms[row.object as usize];
+                assert!(row.time_ms >= *last_ms + 1_000 || *last_ms == i64::MIN);
+                *last_ms = row.time_ms;
+            }
+        }
+    }
+
+    #[test]
+    fn sequences_count_up_and_nothing_is_kept_without_an_oracle() {
+        let (mut blocks, _) = prepared(8, false);
+        for expected in 1..=9 {
+            let batch = blocks.next_batch().unwrap();
+            assert!(batch.columns.is_none());
+            let ReportMessage::Prepared { sequence, .. } = batch.message else {
+                panic!()
+            };
+            assert_eq!(sequence, expected);
+        }
+    }
+
+    #[test]
+    fn a_workload_without_rows_prepares_nothing() {
+        assert!(prepared(0, false).0.next_batch().is_none());
+    }
+}

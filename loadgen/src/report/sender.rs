@@ -1,0 +1,244 @@
+//! When does the next message of a connection leave?
+//!
+//! At full speed as soon as fewer than the bound are under way; at a rate at its intended moment, or as
+//! soon after as the server takes it. Messages are made before their moment, so that making them is
+//! not measured. Ends with the time, the workload, or a stop.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::batch::{Batch, BatchMaker};
+use super::in_flight::{InFlight, Sent};
+use super::prepared::{Amount, PreparedBlocks};
+use super::removal::Remover;
+use super::source::Source;
+use super::wire::ReportMessage;
+use crate::error::LoadError;
+use crate::limits::{PREPARED_BYTES_MAX, PREPARED_ROUNDS};
+use crate::measure::{Allowance, Pace};
+use crate::question::SeenObjects;
+use crate::session::Session;
+
+/// What a connection sent.
+#[derive(Clone, Debug, Default)]
+pub struct SentTally {
+    /// Messages while the clock ran.
+    pub messages: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Rows whose moment had come before the end, but which could not be sent by then.
+    pub behind_rows: u64,
+    /// Objects that were removed.
+    pub removed: u64,
+    /// Rows of a file that could not be read.
+    pub unreadable_rows: u64,
+    /// Why the workload ended before its data did.
+    pub failure: Option<String>,
+}
+
+/// Sends one connection's reports.
+pub struct Sender {
+    /// Shared by all.
+    pub session: Arc<Session>,
+    /// Which connection.
+    pub connection: u32,
+    /// Its fixes.
+    pub source: Source,
+    /// Makes messages of them.
+    pub maker: BatchMaker,
+    /// Reports under way.
+    pub in_flight: Arc<InFlight>,
+    /// Earned by rows, spent by queries.
+    pub allowance: Arc<Allowance>,
+    /// Ids for questions.
+    pub seen: Arc<SeenObjects>,
+    /// Removes between messages.
+    pub remover: Remover,
+    /// Into the gRPC stream; dropping it ends the stream.
+    pub messages: mpsc::Sender<ReportMessage>,
+}
+
+impl Sender {
+    /// Sends until the end.
+    ///
+    /// # Errors
+    /// [`LoadError`] of making messages or of a removal; a broken stream is the ack reader's to tell.
+    pub async fn run(mut self) -> Result<SentTally, LoadError> {
+        let allowance = Arc::clone(&self.allowance);
+        let result = self.send_all().await;
+        allowance.end_rows();
+        let mut tally = result?;
+        tally.removed = self.remover.removed;
+        (tally.failure, tally.unreadable_rows) = self.source.end();
+        Ok(tally)
+    }
+
+    async fn send_all(&mut self) -> Result<SentTally, LoadError> {
+        if self.session.plan.preload {
+            self.preload().await?;
+        }
+        let mut prepared = match self.session.plan.prepared {
+            true => Some(self.prepare()?),
+            false => None,
+        };
+        let start = self.session.start().await?;
+        let mut tally = SentTally::default();
+        if !self.session.plan.sends_rows() {
+            return Ok(tally);
+        }
+        let pace = self.session.plan.report_pace(self.connection);
+        let seconds = self.session.plan.seconds;
+        let deadline = seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
+        loop {
+            let (batch, removals) = match &mut prepared {
+                Some(prepared) => (prepared.next_batch(), Vec::new()),
+                None => self.draw(self.session.plan.batch_rows)?,
+            };
+            let Some(batch) = batch else { break };
+            let Some(intended) = self.moment(start, deadline, pace, tally.messages).await else {
+                break;
+            };
+            tally.messages += 1;
+            tally.rows += u64::from(batch.rows);
+            tally.bytes += batch.bytes;
+            if !self.send(batch, intended, false).await {
+                break;
+            }
+            self.remove(&removals).await?;
+        }
+        if let (Some(pace), Some(seconds)) = (pace, seconds) {
+            let behind = pace.messages_within(seconds).saturating_sub(tally.messages);
+            tally.behind_rows = behind * u64::from(self.session.plan.batch_rows);
+        }
+        Ok(tally)
+    }
+
+    /// Places every object, or sends all of a replay, before the clock starts.
+    async fn preload(&mut self) -> Result<(), LoadError> {
+        let plan = &self.session.plan;
+        let is_replay = plan.workload.starts_with("replay:");
+        let objects = plan.params.objects.div_ceil(u64::from(plan.connections()));
+        let mut left = if is_replay { u64::MAX } else { objects };
+        while left > 0 && !self.session.is_stopped() {
+            let rows = left.min(crate::limits::BATCH_ROWS_DEFAULT.into()) as u32;
+            let (Some(batch), removals) = self.draw(rows)? else {
+                break;
+            };
+            left -= u64::from(batch.rows).min(left);
+            if !self.send(batch, Instant::now(), true).await {
+                break;
+            }
+            self.remove(&removals).await?;
+        }
+        self.in_flight.drained().await;
+        Ok(())
+    }
+
+    /// Makes the blocks of this connection.
+    fn prepare(&mut self) -> Result<PreparedBlocks, LoadError> {
+        let plan = &self.session.plan;
+        let objects = plan.params.objects.div_ceil(u64::from(plan.connections()));
+        let is_replay = plan.workload.starts_with("replay:");
+        let amount = Amount {
+            batch_rows: plan.batch_rows,
+            rows: if is_replay {
+                u64::MAX
+            } else {
+                objects * PREPARED_ROUNDS
+            },
+            bytes: PREPARED_BYTES_MAX / plan.connections() as usize,
+            step_ms: plan.params.step_ms,
+            is_once: plan.seconds.is_none(),
+        };
+        let session = &self.session;
+        let is_verified = session.verifier.is_some();
+        PreparedBlocks::make(
+            &mut self.source,
+            &session.fleet,
+            &session.space,
+            amount,
+            is_verified,
+        )
+    }
+
+    /// The next message of the workload and what to remove after it.
+    fn draw(&mut self, rows: u32) -> Result<(Option<Batch>, Vec<u64>), LoadError> {
+        let (fixes, removals) = self.source.next(rows as usize);
+        if fixes.is_empty() && removals.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        self.seen.add(fixes);
+        let batch = self.maker.make(fixes)?;
+        Ok((Some(batch), removals.to_vec()))
+    }
+
+    /// Waits for the moment of the next message; `None` at the end. Gives the moment that its
+    /// latency counts from.
+    async fn moment(
+        &mut self,
+        start: Instant,
+        deadline: Option<Instant>,
+        pace: Option<Pace>,
+        index: u64,
+    ) -> Option<Instant> {
+        let is_over = |moment: Instant| deadline.is_some_and(|deadline| moment >= deadline);
+        let Some(pace) = pace else {
+            self.session.unless_stopped(self.allowance.room()).await?;
+            self.room().await?;
+            let now = Instant::now();
+            return (!is_over(now)).then_some(now);
+        };
+        let intended = pace.intended(start, index);
+        if is_over(intended) {
+            return None;
+        }
+        self.session.unless_stopped(sleep_until(intended)).await?;
+        self.room().await?;
+        (!is_over(Instant::now())).then_some(intended)
+    }
+
+    /// Waits until one more report may be under way.
+    async fn room(&mut self) -> Option<()> {
+        self.session.unless_stopped(self.in_flight.room()).await
+    }
+
+    /// Hands a message to the stream; false when the stream has ended. While the clock runs, room
+    /// was waited for by [`Sender::moment`].
+    async fn send(&mut self, batch: Batch, intended: Instant, is_preload: bool) -> bool {
+        if is_preload && self.room().await.is_none() {
+            return false;
+        }
+        if let Some(verifier) = &self.session.verifier {
+            verifier.rows_room(batch.rows).await;
+            verifier.ledger.sent(self.connection);
+        }
+        let Batch {
+            message,
+            rows,
+            columns,
+            ..
+        } = batch;
+        self.in_flight.push(Sent {
+            intended,
+            rows,
+            columns,
+            is_preload,
+        });
+        self.session.counters.reports_in_flight.add(1);
+        if !is_preload {
+            self.allowance.earn(rows.into());
+        }
+        self.messages.send(message).await.is_ok()
+    }
+
+    async fn remove(&mut self, objects: &[u64]) -> Result<(), LoadError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        self.remover.remove(objects, &self.in_flight).await
+    }
+}

@@ -1,0 +1,291 @@
+//! Which fixes come next on a connection, and which objects go?
+//!
+//! A workload's stream, made dirty by its mix if asked for, shifted in time when a fleet is used again,
+//! without attributes when they are not wanted. Batches are cut where an object would come back in the
+//! batch after which it is removed, and where a block could not span the times.
+
+use std::collections::HashSet;
+
+use shoal_codec::limits::TIME_SPAN_MS_MAX;
+use shoal_workload::{Event, Fix, Mix, Workload};
+
+use crate::limits::REMOVALS_MAX;
+
+/// A connection's stream of fixes and removals.
+pub struct Source {
+    stream: Stream,
+    shift_ms: i64,
+    is_bare: bool,
+    span_max_ms: u64,
+    /// Drawn and not given yet.
+    drawn: Vec<Fix>,
+    given: usize,
+    /// To be removed after the last drawn fix.
+    removals: Vec<u64>,
+}
+
+/// Where events come from.
+enum Stream {
+    /// Fixes only.
+    Clean(Box<dyn Workload>),
+    /// Fixes and removals, and the event that was looked at and not taken.
+    Mixed(Box<Mix>, Option<Event>),
+}
+
+impl Source {
+    /// A stream that adds `shift_ms` to every time; `is_block` cuts batches for blocks.
+    #[must_use]
+    pub fn clean(
+        workload: Box<dyn Workload>,
+        shift_ms: i64,
+        is_bare: bool,
+        is_block: bool,
+    ) -> Self {
+        Self::new(Stream::Clean(workload), shift_ms, is_bare, is_block)
+    }
+
+    /// The same of a workload that was made dirty.
+    #[must_use]
+    pub fn mixed(mix: Mix, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
+        Self::new(
+            Stream::Mixed(Box::new(mix), None),
+            shift_ms,
+            is_bare,
+            is_block,
+        )
+    }
+
+    fn new(stream: Stream, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
+        Self {
+            stream,
+            shift_ms,
+            is_bare,
+            span_max_ms: if is_block {
+                u64::from(TIME_SPAN_MS_MAX)
+            } else {
+                u64::MAX
+            },
+            drawn: Vec::new(),
+            given: 0,
+            removals: Vec::new(),
+        }
+    }
+
+    /// Up to `rows` fixes and what to remove after them; nothing when the workload has ended.
+    pub fn next(&mut self, rows: usize) -> (&[Fix], &[u64]) {
+        if self.given == self.drawn.len() {
+            self.draw(rows);
+        }
+        let left = &self.drawn[self.given..];
+        let length = self.cut(&left[..left.len().min(rows)]);
+        let from = self.given;
+        self.given += length;
+        let is_last = self.given == self.drawn.len();
+        let removals = if is_last {
+            self.removals.as_slice()
+        } else {
+            &[]
+        };
+        (&self.drawn[from..self.given], removals)
+    }
+
+    /// What the workload says of its own end: an error, and rows it could not read.
+    pub fn end(&mut self) -> (Option<String>, u64) {
+        let told = |workload: &dyn Workload| {
+            (
+                workload.failure().map(ToString::to_string),
+                workload.unreadable_rows(),
+            )
+        };
+        match &mut self.stream {
+            Stream::Clean(workload) => told(workload.as_ref()),
+            Stream::Mixed(mix, _) => told(mix.workload()),
+        }
+    }
+
+    fn draw(&mut self, rows: usize) {
+        self.drawn.clear();
+        self.removals.clear();
+        self.given = 0;
+        match &mut self.stream {
+            Stream::Clean(workload) => {
+                workload.fill(rows, &mut self.drawn);
+            }
+            Stream::Mixed(mix, ahead) => {
+                draw_mixed(mix, ahead, rows, &mut self.drawn, &mut self.removals);
+            }
+        }
+        if self.shift_ms != 0 || self.is_bare {
+            for fix in &mut self.drawn {
+                fix.time_ms = fix.time_ms.saturating_add(self.shift_ms);
+                if self.is_bare {
+                    (fix.speed_m_s, fix.heading_deg) = (None, None);
+                }
+            }
+        }
+    }
+
+    /// How many of the fixes fit one message.
+    fn cut(&self, fixes: &[Fix]) -> usize {
+        if self.span_max_ms == u64::MAX {
+            return fixes.len();
+        }
+        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
+        let fits = |fix: &&Fix| {
+            first_ms = first_ms.min(fix.time_ms);
+            last_ms = last_ms.max(fix.time_ms);
+            last_ms.abs_diff(first_ms) <= self.span_max_ms
+        };
+        fixes.iter().take_while(fits).count()
+    }
+}
+
+/// Draws fixes and the removals after them; what concerns an object after its removal comes later.
+fn draw_mixed(
+    mix: &mut Mix,
+    ahead: &mut Option<Event>,
+    rows: usize,
+    fixes: &mut Vec<Fix>,
+    removals: &mut Vec<u64>,
+) {
+    let mut gone = HashSet::new();
+    while fixes.len() < rows && removals.len() < REMOVALS_MAX {
+        match ahead.take().or_else(|| mix.next()) {
+            None => return,
+            Some(Event::Remove(object)) if gone.insert(object) => removals.push(object),
+            Some(Event::Fix(fix)) if !gone.contains(&fix.object) => fixes.push(fix),
+            Some(event) => {
+                *ahead = Some(event);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_workload::{MixShares, Params, Window, WorkloadSpace};
+
+    use super::*;
+
+    /// One fix per given time.
+    struct Times(Vec<i64>);
+
+    impl Workload for Times {
+        fn name(&self) -> &'static str {
+            "times"
+        }
+
+        fn space(&self) -> WorkloadSpace {
+            WorkloadSpace::Geographic
+        }
+
+        fn fill(&mut self, rows: usize, out: &mut Vec<Fix>) -> usize {
+            let rows = rows.min(self.0.len());
+            out.extend(self.0.drain(..rows).map(|time_ms| Fix {
+                object: 1,
+                time_ms,
+                x: 0.0,
+                y: 0.0,
+                speed_m_s: Some(1.0),
+                heading_deg: Some(1.0),
+            }));
+            rows
+        }
+
+        fn window(&mut self) -> Window {
+            Window {
+                west: 0.0,
+                south: 0.0,
+                east: 0.0,
+                north: 0.0,
+            }
+        }
+    }
+
+    fn lengths(source: &mut Source, rows: usize) -> Vec<usize> {
+        std::iter::from_fn(|| Some(source.next(rows).0.len()).filter(|rows| *rows > 0)).collect()
+    }
+
+    #[test]
+    fn batches_for_blocks_are_cut_at_gaps_and_nothing_is_lost() {
+        let far = i64::from(TIME_SPAN_MS_MAX) + 100;
+        let times = vec![0, 5, far, far + 1, 3, 4, 5];
+        let mut source = Source::clean(Box::new(Times(times.clone())), 0, false, true);
+        assert_eq!(lengths(&mut source, 100), [2, 2, 3]);
+        let mut source = Source::clean(Box::new(Times(times)), 0, false, false);
+        assert_eq!(lengths(&mut source, 3), [3, 3, 1]);
+    }
+
+    #[test]
+    fn times_are_shifted_and_attributes_left_out() {
+        let mut source = Source::clean(Box::new(Times(vec![5])), 100, true, false);
+        let fix = source.next(9).0[0];
+        assert_eq!(
+            (fix.time_ms, fix.speed_m_s, fix.heading_deg),
+            (105, None, None)
+        );
+    }
+
+    #[test]
+    fn calls_divide_a_workload_without_changing_it() {
+        let open = || {
+            let params = Params {
+                objects: 10,
+                ..Params::default()
+            };
+            let workload = shoal_workload::open("uniform", &params).unwrap();
+            Source::clean(workload, 0, false, true)
+        };
+        let whole = open().next(30).0.to_vec();
+        let mut parts = open();
+        let parts: Vec<_> = (0..10).flat_map(|_| parts.next(3).0.to_vec()).collect();
+        assert_eq!(whole, parts);
+    }
+
+    #[test]
+    fn an_object_comes_back_only_after_the_message_that_it_was_removed_behind() {
+        let params = Params {
+            objects: 20,
+            ..Params::default()
+        };
+        let workload = shoal_workload::open("uniform", &params).unwrap();
+        let shares = MixShares {
+            removal: 0.2,
+            absence_ms: 1_500,
+            duplicate: 0.3,
+            duplicate_delay_ms: 700,
+            ..MixShares::default()
+        };
+        let mix = || {
+            let workload = shoal_workload::open("uniform", &params).unwrap();
+            Mix::new(workload, shares, 4).unwrap()
+        };
+        let expected: Vec<_> = mix().take(5_000).collect();
+        let mut source = Source::mixed(Mix::new(workload, shares, 4).unwrap(), 0, false, false);
+        let mut got = Vec::new();
+        let mut removed = 0;
+        while got.len() < 6_000 {
+            let (fixes, removals) = source.next(64);
+            assert!(!fixes.is_empty() || !removals.is_empty());
+            removed += removals.len();
+            got.extend(fixes.iter().copied().map(Event::Fix));
+            got.extend(removals.iter().copied().map(Event::Remove));
+        }
+        assert!(removed > 100, "{removed}");
+        let of = |events: &[Event], object: u64| -> Vec<Event> {
+            let is_of = |event: &&Event| match event {
+                Event::Fix(fix) => fix.object == object,
+                Event::Remove(removed) => *removed == object,
+            };
+            events.iter().filter(is_of).copied().collect()
+        };
+        for object in 0..20 {
+            let (expected, got) = (of(&expected, object), of(&got, object));
+            assert!(
+                got.starts_with(&expected),
+                "the order of object {object} is kept"
+            );
+        }
+    }
+}

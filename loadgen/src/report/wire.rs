@@ -1,0 +1,104 @@
+//! How do ready-made messages enter a gRPC stream?
+//!
+//! A codec whose messages are bytes already: encoding is one copy into tonic's buffer. A prepared block
+//! gets its base time and sequence at that moment, in place. Acks are read by prost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{BufMut as _, Bytes};
+use shoal_codec::rewrite_prepared;
+use shoal_proto::v1::ReportAck;
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, EncodeBuf, Encoder};
+use tonic_prost::ProstDecoder;
+
+/// The path of `PositionService.Report`.
+pub const REPORT_PATH: &str = "/shoal.v1.PositionService/Report";
+
+/// Bytes that tonic takes for a stream at once: grown to the size of a message anyway.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A `ReportRequest`, encoded as far as it can be.
+#[derive(Debug)]
+pub enum ReportMessage {
+    /// All of it.
+    Whole(Bytes),
+    /// The head of a message and its block.
+    Block {
+        /// Everything before the block.
+        head: Bytes,
+        /// The block.
+        block: Bytes,
+    },
+    /// The head and a prepared block, which is rewritten as it is sent.
+    Prepared {
+        /// Everything before the block.
+        head: Bytes,
+        /// The block; sent by one connection, so the lock is never waited for.
+        block: Arc<Mutex<Vec<u8>>>,
+        /// Its new base time, Unix milliseconds.
+        base_time_ms: i64,
+        /// Its new sequence number.
+        sequence: u64,
+    },
+}
+
+/// Encodes [`ReportMessage`], decodes `ReportAck`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportCodec;
+
+impl Codec for ReportCodec {
+    type Encode = ReportMessage;
+    type Decode = ReportAck;
+    type Encoder = ReportEncoder;
+    type Decoder = ProstDecoder<ReportAck>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ReportEncoder
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstDecoder::new(BufferSettings::default())
+    }
+}
+
+/// Copies messages out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportEncoder;
+
+impl Encoder for ReportEncoder {
+    type Item = ReportMessage;
+    type Error = Status;
+
+    fn encode(&mut self, item: ReportMessage, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        match item {
+            ReportMessage::Whole(bytes) => {
+                out.reserve(bytes.len());
+                out.put_slice(&bytes);
+            }
+            ReportMessage::Block { head, block } => {
+                out.reserve(head.len() + block.len());
+                out.put_slice(&head);
+                out.put_slice(&block);
+            }
+            ReportMessage::Prepared {
+                head,
+                block,
+                base_time_ms,
+                sequence,
+            } => {
+                let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
+                rewrite_prepared(&mut block, base_time_ms, sequence)
+                    .map_err(|error| Status::internal(error.to_string()))?;
+                out.reserve(head.len() + block.len());
+                out.put_slice(&head);
+                out.put_slice(&block);
+            }
+        }
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER_BYTES, BUFFER_BYTES)
+    }
+}

@@ -1,0 +1,209 @@
+//! How does a run go from its plan to its summary?
+//!
+//! Connect, make the fleet, start every task, start the clock once all are ready, wait for the end, let
+//! the oracle finish, drop the fleet. Whatever goes wrong, the fleet is dropped before it is told.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinError;
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
+
+use crate::connect::connect;
+use crate::error::LoadError;
+use crate::fleet::RunFleet;
+use crate::limits::STALL_S_MAX;
+use crate::measure::progress::show_progress;
+use crate::measure::{Counters, Summary, Totals};
+use crate::plan::Plan;
+use crate::session::Session;
+use crate::tasks::{Tasks, open_workload, spawn, starters};
+use crate::verify::{Oracle, Verifier};
+
+/// How far beyond its own clock a server takes event times, milliseconds. No workload makes rows near
+/// this border, so that clocks which differ a little make no difference.
+const TIME_AHEAD_MAX_MS: i64 = 60_000;
+
+/// Runs a plan; `stop` ends it early, in good order.
+///
+/// # Errors
+/// [`LoadError`]; mismatches and refused rows are no error but stand in the summary.
+pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
+    let space = open_workload(&plan, 0)?.space();
+    let control = connect(&plan.target).await?;
+    let fleet = RunFleet::open(control, &plan, space).await?;
+    let driven = drive(&plan, &fleet, stop).await;
+    let closed = fleet.close().await;
+    let summary = driven?;
+    closed?;
+    if let Some(file) = &plan.json {
+        summary.write_json(file)?;
+    }
+    Ok(summary)
+}
+
+/// What keeps a run's tasks going, and what they answer to.
+struct Drive {
+    session: Arc<Session>,
+    tasks: Tasks,
+    ready: mpsc::UnboundedReceiver<()>,
+    start: watch::Sender<Option<Instant>>,
+    totals: Totals,
+}
+
+async fn drive(
+    plan: &Plan,
+    fleet: &RunFleet,
+    stop: watch::Receiver<bool>,
+) -> Result<Summary, LoadError> {
+    let counters = Arc::new(Counters::default());
+    let verifier = match plan.verify_share {
+        Some(_) => Some(verifier(plan, fleet, &counters)?),
+        None => None,
+    };
+    let (ready, are_ready) = mpsc::unbounded_channel();
+    let (start, started) = watch::channel(None);
+    let session = Arc::new(Session {
+        plan: plan.clone(),
+        fleet: fleet.fleet.name.clone(),
+        space: fleet.space,
+        shift_ms: shift_ms(plan, fleet.fleet.clock_ms),
+        counters: Arc::clone(&counters),
+        verifier: verifier.as_ref().map(Verifier::link),
+        ready,
+        start: started,
+        stop: stop.clone(),
+    });
+    let progress = tokio::spawn(show_progress(Arc::clone(&counters), verifier.is_some()));
+    let mut drive = Drive {
+        session,
+        tasks: Tasks::new(),
+        ready: are_ready,
+        start,
+        totals: Totals::default(),
+    };
+    let ran = drive.run().await;
+    // With the set go all tasks that are still running.
+    let Drive { totals, start, .. } = drive;
+    let verdict = finish(verifier).await;
+    progress.abort();
+    ran?;
+    let started = *start.borrow();
+    let mut summary = totals.summary(plan, started, counters.preloaded.get());
+    summary.interrupted = *stop.borrow();
+    if let Some(verdict) = verdict? {
+        summary.add_verdict(verdict);
+    }
+    Ok(summary)
+}
+
+/// Starts the oracle of an empty fleet.
+fn verifier(
+    plan: &Plan,
+    fleet: &RunFleet,
+    counters: &Arc<Counters>,
+) -> Result<Verifier, LoadError> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let time_max_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX) + TIME_AHEAD_MAX_MS;
+    let about = &fleet.fleet;
+    let oracle = Oracle::new(fleet.space, fleet.ttl_ms(), about.clock_ms, time_max_ms);
+    let fleet = (about.name.clone(), about.term, about.epoch);
+    Verifier::start(oracle, plan.connections(), fleet, Arc::clone(counters))
+        .map_err(|error| LoadError::Task(format!("no thread for the verifier: {error}")))
+}
+
+/// Waits for the oracle's verdict without holding up the runtime.
+async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verdict>, LoadError> {
+    let Some(verifier) = verifier else {
+        return Ok(None);
+    };
+    let verdict = tokio::task::spawn_blocking(move || verifier.finish()).await;
+    verdict
+        .map_err(|error| broken(&error))?
+        .map(Some)
+        .map_err(LoadError::Task)
+}
+
+/// What to add to a generator's times so that they follow a used fleet's clock, in whole steps. Real
+/// data keeps its times.
+fn shift_ms(plan: &Plan, clock_ms: i64) -> i64 {
+    if plan.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
+        return 0;
+    }
+    let step_ms = plan.params.step_ms;
+    ((clock_ms - shoal_workload::START_MS) / step_ms + 1).saturating_mul(step_ms)
+}
+
+/// A task that panicked or was cancelled.
+fn broken(error: &JoinError) -> LoadError {
+    LoadError::Task(error.to_string())
+}
+
+impl Drive {
+    /// Starts all tasks, then the clock, and waits for the end of all.
+    async fn run(&mut self) -> Result<(), LoadError> {
+        let plan = &self.session.plan;
+        let (connections, starters) = (plan.connections(), starters(plan));
+        for connection in 0..connections {
+            spawn(&self.session, connection, &mut self.tasks).await?;
+        }
+        let mut waited_for = u64::from(connections) * u64::from(starters);
+        let mut watchdog = Watchdog::new(&self.session.counters);
+        let mut ticks = interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some(()) = self.ready.recv(), if waited_for > 0 => {
+                    waited_for -= 1;
+                    if waited_for == 0 {
+                        self.start.send_replace(Some(Instant::now()));
+                    }
+                }
+                done = self.tasks.join_next() => match done {
+                    None => return Ok(()),
+                    Some(outcome) => self.totals.add(outcome.map_err(|error| broken(&error))??),
+                },
+                _ = ticks.tick() => watchdog.check(&self.session.counters)?,
+            }
+        }
+    }
+}
+
+/// Notices that nothing comes back any more.
+struct Watchdog {
+    arrivals: u64,
+    since: Instant,
+}
+
+impl Watchdog {
+    fn new(counters: &Counters) -> Self {
+        Self {
+            arrivals: counters.arrivals.get(),
+            since: Instant::now(),
+        }
+    }
+
+    fn check(&mut self, counters: &Counters) -> Result<(), LoadError> {
+        let arrivals = counters.arrivals.get();
+        let (reports, questions) = (
+            counters.reports_in_flight.get(),
+            counters.questions_in_flight.get(),
+        );
+        if arrivals != self.arrivals || reports + questions == 0 {
+            *self = Self::new(counters);
+            return Ok(());
+        }
+        let waited_s = self.since.elapsed().as_secs();
+        if waited_s < STALL_S_MAX {
+            return Ok(());
+        }
+        Err(LoadError::Stalled {
+            waited_s,
+            reports,
+            questions,
+        })
+    }
+}

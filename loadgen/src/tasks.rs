@@ -1,0 +1,186 @@
+//! Which tasks does a connection consist of?
+//!
+//! Up to four: a sender and a reader of acks on one channel, an asker and a reader of answers on another,
+//! so that reports that wait for the server never hold up queries. Each gives what it counted.
+
+use std::sync::Arc;
+
+use shoal_workload::{Mix, Workload, WorkloadError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::args::{Asking, Encoding};
+use crate::connect::connect;
+use crate::error::LoadError;
+use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUESTIONS_IN_FLIGHT_MAX};
+use crate::measure::Allowance;
+use crate::plan::Plan;
+use crate::question::asker::Pending;
+use crate::question::chooser::Random;
+use crate::question::{AnswerReader, Asker, Chooser, QuestionTally, SeenObjects, SingleAsker};
+use crate::report::removal::Remover;
+use crate::report::sender::SentTally;
+use crate::report::{AckReader, BatchMaker, InFlight, ReportTally, Sender, Source};
+use crate::session::Session;
+
+/// What one task gives when it ends.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Reports were sent.
+    Sent(SentTally),
+    /// Their acks were read.
+    Acked(ReportTally),
+    /// Queries were sent.
+    Asked,
+    /// Their answers were read.
+    Answered(QuestionTally),
+}
+
+/// The tasks of a run.
+pub type Tasks = JoinSet<Result<Outcome, LoadError>>;
+
+/// Opens a workload; what the command line got wrong is told as such.
+///
+/// # Errors
+/// [`LoadError::Usage`] for an unknown name, [`LoadError::Workload`].
+pub fn open_workload(plan: &Plan, connection: u32) -> Result<Box<dyn Workload>, LoadError> {
+    shoal_workload::open(&plan.workload, &plan.params_of(connection)).map_err(|error| match error {
+        WorkloadError::UnknownName { .. } | WorkloadError::Parameter { .. } => {
+            LoadError::Usage(error.to_string())
+        }
+        _ => error.into(),
+    })
+}
+
+/// How many tasks of one connection say when they are ready.
+#[must_use]
+pub fn starters(plan: &Plan) -> u32 {
+    u32::from(sends(plan)) + u32::from(plan.asks())
+}
+
+/// Whether a connection sends any rows, before or while the clock runs.
+fn sends(plan: &Plan) -> bool {
+    plan.sends_rows() || plan.preload
+}
+
+/// Starts the tasks of one connection.
+///
+/// # Errors
+/// [`LoadError`] of opening the workload or a channel.
+pub async fn spawn(
+    session: &Arc<Session>,
+    connection: u32,
+    tasks: &mut Tasks,
+) -> Result<(), LoadError> {
+    let plan = &session.plan;
+    let seen = Arc::new(SeenObjects::default());
+    let backlog = QUESTIONS_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
+    let allowance = Arc::new(Allowance::new(plan.ratio, backlog.into()));
+    if !plan.asks() {
+        allowance.end_asking();
+    }
+    if sends(plan) {
+        spawn_reports(session, connection, &allowance, &seen, tasks).await?;
+    }
+    if plan.asks() {
+        spawn_questions(session, connection, &allowance, seen, tasks).await?;
+    }
+    Ok(())
+}
+
+async fn spawn_reports(
+    session: &Arc<Session>,
+    connection: u32,
+    allowance: &Arc<Allowance>,
+    seen: &Arc<SeenObjects>,
+    tasks: &mut Tasks,
+) -> Result<(), LoadError> {
+    let plan = &session.plan;
+    let channel = connect(&plan.target).await?;
+    let in_flight = Arc::new(InFlight::new(plan.reports_in_flight_max()));
+    let (messages, stream) = mpsc::channel(1);
+    let is_verified = session.verifier.is_some();
+    let sender = Sender {
+        session: Arc::clone(session),
+        connection,
+        source: source(session, connection)?,
+        maker: BatchMaker::new(&session.fleet, session.space, plan.encoding, is_verified),
+        in_flight: Arc::clone(&in_flight),
+        allowance: Arc::clone(allowance),
+        seen: Arc::clone(seen),
+        remover: Remover::new(Arc::clone(session), connection, channel.clone()),
+        messages,
+    };
+    let reader = AckReader::new(Arc::clone(session), connection, in_flight);
+    let acks = reader.run(channel, ReceiverStream::new(stream));
+    tasks.spawn(async { Ok(Outcome::Acked(acks.await?)) });
+    tasks.spawn(async { Ok(Outcome::Sent(sender.run().await?)) });
+    Ok(())
+}
+
+/// The fixes of one connection.
+fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
+    let plan = &session.plan;
+    let workload = open_workload(plan, connection)?;
+    let (shift_ms, is_bare) = (session.shift_ms, plan.bare);
+    let is_block = plan.encoding == Encoding::Block;
+    let shares = &plan.shares;
+    if [shares.late, shares.duplicate, shares.bad, shares.removal]
+        .iter()
+        .any(|share| *share > 0.0)
+    {
+        let mix = Mix::new(workload, *shares, plan.params.seed)
+            .map_err(|error| LoadError::Usage(error.to_string()))?;
+        return Ok(Source::mixed(mix, shift_ms, is_bare, is_block));
+    }
+    Ok(Source::clean(workload, shift_ms, is_bare, is_block))
+}
+
+async fn spawn_questions(
+    session: &Arc<Session>,
+    connection: u32,
+    allowance: &Arc<Allowance>,
+    seen: Arc<SeenObjects>,
+    tasks: &mut Tasks,
+) -> Result<(), LoadError> {
+    let plan = &session.plan;
+    let channel = connect(&plan.target).await?;
+    let chooser = Chooser::new(
+        open_workload(plan, connection)?,
+        session.space,
+        plan.questions.clone(),
+        plan.params.step_ms,
+        seen,
+        Random::new(plan.params.seed, connection),
+    );
+    let (session, allowance) = (Arc::clone(session), Arc::clone(allowance));
+    if plan.questions.asking == Asking::Single {
+        let asker = SingleAsker {
+            session,
+            connection,
+            chooser,
+            allowance,
+        };
+        tasks.spawn(async { Ok(Outcome::Answered(asker.run(channel).await?)) });
+        return Ok(());
+    }
+    let pending = Arc::new(Pending::new(plan.questions_in_flight_max()));
+    let (requests, stream) = mpsc::channel(1);
+    let reader = AnswerReader::new(Arc::clone(&session), connection, Arc::clone(&pending));
+    let asker = Asker {
+        session,
+        connection,
+        chooser,
+        allowance,
+        pending,
+        requests,
+    };
+    let answers = reader.run(channel, ReceiverStream::new(stream));
+    tasks.spawn(async { Ok(Outcome::Answered(answers.await?)) });
+    tasks.spawn(async {
+        asker.run().await?;
+        Ok(Outcome::Asked)
+    });
+    Ok(())
+}
