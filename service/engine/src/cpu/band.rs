@@ -210,8 +210,9 @@ impl Band {
     #[cold]
     fn refine(&mut self, grid: &Grid, leaf: Leaf) {
         let block = self.buckets.len();
-        self.buckets
-            .reserve_exact(BLOCK.max(self.buckets.len() / 16));
+        if self.buckets.capacity() - block < BLOCK {
+            self.buckets.reserve_exact(BLOCK.max(block / 8));
+        }
         self.buckets.resize(block + BLOCK, Bucket::EMPTY);
         let mut bucket = leaf.head;
         loop {
