@@ -7,8 +7,10 @@ be read as an example as well.
 """
 
 import argparse
+import atexit
 import math
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -27,9 +29,10 @@ SIDE_M = 100_000.0
 def load_stubs():
     """Generates the client from the protos into a folder that is gone at the end."""
     folder = tempfile.mkdtemp(prefix="shoal-stubs-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = sorted(str(path) for path in PROTO_ROOT.glob("shoal/v1/*.proto"))
-    arguments = ["protoc", f"-I{PROTO_ROOT}", f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    if protoc.main(arguments + files) != 0:
+    outputs = [f"--python_out={folder}", f"--grpc_python_out={folder}"]
+    if protoc.main(["protoc", f"-I{PROTO_ROOT}", *outputs, *files]) != 0:
         sys.exit("the protos could not be compiled")
     sys.path.insert(0, folder)
     from shoal.v1 import fleet_pb2, fleet_pb2_grpc, position_pb2, position_pb2_grpc
@@ -124,7 +127,8 @@ class Client:
         )
         created = self.fleets.Create(request)
         assert created.name == self.fleet and created.objects == 0
-        assert self.fleet in [fleet.name for fleet in self.fleets.List(fleets.ListFleetsRequest()).fleets]
+        listed = self.fleets.List(fleets.ListFleetsRequest()).fleets
+        assert self.fleet in [fleet.name for fleet in listed]
         passed(f"fleet {self.fleet} created, engine {created.engine}")
 
     def report(self):
@@ -146,7 +150,8 @@ class Client:
         everywhere = queries.Region(
             rectangle=queries.Rectangle(west=0, south=0, east=SIDE_M, north=SIDE_M)
         )
-        header, *_ = collect(self.queries.Range(queries.RangeRequest(options=options, region=everywhere)))
+        request = queries.RangeRequest(options=options, region=everywhere)
+        header, *_ = collect(self.queries.Range(request))
         assert header.total == self.objects and header.clock_ms == START_MS
         passed(f"a query with the token sees all {header.total} objects at epoch {header.epoch}")
 
@@ -203,7 +208,8 @@ class Client:
             rows += ack.rows.applied + ack.rows.duplicate + ack.rows.late
         assert len(failed) == 1 and failed[0].message == 1 and failed[0].reason, failed
         assert rows == 1, "the stream did not go on"
-        passed(f"a bad block fails alone ({failed[0].reason}: {failed[0].detail}), the stream goes on")
+        why = f"{failed[0].reason}: {failed[0].detail}"
+        passed(f"a bad block fails alone ({why}), the stream goes on")
 
     def query(self):
         options = self.options()

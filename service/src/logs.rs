@@ -1,8 +1,8 @@
-//! Where do log lines go, and in which form?
+//! Where do lines go that the server writes, and in which form?
 //!
-//! To standard error, so that standard output stays what scripts read; as text or as one JSON
-//! object a line; above a progress bar where one is drawn. Installed once, by the binary; libraries
-//! and tests never call this.
+//! Log lines go to standard error, so that standard output stays what scripts read; as text or as
+//! one JSON object a line. What people are offered goes to standard output. Both go above a progress
+//! bar where one is drawn. Installed once, by the binary; libraries and tests never call this.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
@@ -41,6 +41,16 @@ static BAR: OnceLock<ProgressBar> = OnceLock::new();
 pub fn keep_below(bar: &ProgressBar) {
     // A second bar is not an error: its lines are only less tidy.
     let _ = BAR.set(bar.clone());
+}
+
+/// Writes a line for people to standard output, above the bar if there is one. That nobody reads it
+/// is no reason to stop serving.
+pub fn say(text: &str) {
+    let write = || drop(writeln!(io::stdout().lock(), "{text}"));
+    match BAR.get() {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
 }
 
 /// Standard error, above the bar if there is one.

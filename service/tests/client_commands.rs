@@ -3,11 +3,16 @@
 //! Runs the built binary against a server of the same binary. Shapes of output are in
 //! `client_output.rs`, settings of the server in `client_config.rs`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 #[path = "served/shoal.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod shoal;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Stdio;
 
 use serde_json::Value;
 use shoal::{Ran, Served};
@@ -340,5 +345,89 @@ fn nobody_there_is_said_with_what_to_do() {
     assert!(
         text.contains("127.0.0.1:1") && text.contains("is `shoal serve` running"),
         "{text}"
+    );
+}
+
+#[test]
+fn a_whole_day_is_reported_from_its_file_in_both_encodings() {
+    const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
+    let served = Served::start(&["--clock", "event"]);
+    served.run("fleets create blocks --clock event").expect(0);
+    let everywhere = "range --rect -180,-90,180,90 --ids";
+    for (fleet, encoding) in [("default", "rows"), ("blocks", "block")] {
+        let line = format!("report {SAMPLE} --fleet {fleet} --encoding {encoding} --json");
+        let summary = served.run(&line).json(0);
+        assert_eq!(summary["rows_sent"], 33_140, "{encoding}");
+        assert_eq!(
+            (&summary["messages"], &summary["rows"]["refused"]),
+            (&9.into(), &0.into())
+        );
+        assert_eq!(
+            ids(served.run(&format!("{everywhere} --fleet {fleet}"))).len(),
+            183
+        );
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let silent = |line: &str| {
+        let mut command = shoal::shoal();
+        command
+            .args(line.split(' '))
+            .args(["--timeout", "100ms", "--target", &target]);
+        Ran::command(&mut command).refused(1)
+    };
+    for line in ["stats", "get 1", "report --object 1 --x 1 --y 1"] {
+        let text = silent(line);
+        assert!(
+            text.contains(&target) && text.contains("--timeout"),
+            "{line}: {text}"
+        );
+    }
+}
+
+#[test]
+fn somebody_else_at_the_address_is_an_error_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let mut command = shoal::shoal();
+    command.args(["stats", "--target", &target]);
+    let text = Ran::command(&mut command).refused(1);
+    assert!(text.starts_with("error: "), "{text}");
+    other.join().unwrap();
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let served = Served::start(&["--clock", "event"]);
+    let rows: String = (0..20_000)
+        .map(|id| format!("{id},1480140066000,1,2\n"))
+        .collect();
+    served
+        .run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}"))
+        .expect(0);
+    let mut command = served.client("range --rect -180,-90,180,90 --json");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(
+        (
+            ended.status.code(),
+            String::from_utf8(ended.stderr).unwrap()
+        ),
+        (Some(0), String::new())
     );
 }

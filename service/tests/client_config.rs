@@ -1,5 +1,7 @@
 //! Which setting wins, and what is said of one that cannot be?
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 #[path = "served/shoal.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod shoal;
@@ -51,6 +53,7 @@ fn flag_beats_environment_beats_file_beats_default() {
         ("SHOAL_TTL", "2m"),
         ("SHOAL_CLOCK", "system"),
         ("SHOAL_THREADS", "1"),
+        ("SHOAL_INSECURE", "true"),
     ];
     let seen = effective(
         text,
@@ -61,7 +64,10 @@ fn flag_beats_environment_beats_file_beats_default() {
     assert_eq!(seen["clock"], "System", "the environment");
     assert_eq!(seen["space"], "planar:50x50", "the file");
     assert_eq!(seen["time_ahead_max_ms"], 60_000, "the default");
-    assert_eq!(seen["threads"], 1);
+    assert_eq!(
+        (&seen["threads"], &seen["insecure"]),
+        (&1.into(), &true.into())
+    );
     let limits = seen["limits"].as_str().unwrap();
     assert!(
         limits.contains("fleets_max: 3") && limits.contains("streams_max: 77"),

@@ -1,5 +1,7 @@
 //! Does the output keep its form, so that scripts can rely on it?
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 #[path = "served/shoal.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod shoal;
@@ -14,7 +16,8 @@ use shoal::Served;
 fn served() -> Served {
     let served = Served::start(&["--clock", "event"]);
     let all = "report --object 18446744073709551614 --x -97.7430001 --y 30.25 \
-               --time 2016-11-26T06:01:06.5Z --speed 4.25 --heading 359.99 --altitude -3.5 --state 6";
+               --time 2016-11-26T06:01:06.5Z --speed 4.25 --heading 359.99 --altitude -3.5 \
+               --state 6";
     served.run(all).expect(0);
     served
         .run("report --object 9007199254740993 --x -97.5 --y 30.5 --time 1480140066000")

@@ -1,6 +1,8 @@
 //! Does a recorded day arrive whole through the real ingest path, and do the commands that are
 //! offered work?
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 #[path = "served/shoal.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod shoal;

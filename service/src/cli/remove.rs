@@ -1,5 +1,7 @@
 //! `shoal remove ID...`: take objects out of a fleet.
 
+use std::io::Write as _;
+
 use clap::Args;
 use serde_json::json;
 use shoal_proto::v1;
@@ -8,6 +10,7 @@ use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::values::object;
 use crate::client::connection::Connection;
+use crate::client::output::stdout;
 
 /// Ids of one request, the wire's limit.
 const REQUEST_OBJECTS: usize = 65_536;
@@ -46,18 +49,21 @@ pub async fn run(connection: &Connection, args: &RemoveArgs) -> Result<Exit, Cli
         sum.missing += answer.missing;
         sum.epoch = answer.epoch;
     }
+    let mut out = stdout();
     if args.json {
         let (removed, missing, epoch) = (sum.removed, sum.missing, sum.epoch);
-        println!(
-            "{}",
-            json!({ "removed": removed, "missing": missing, "epoch": epoch })
-        );
+        let line = json!({ "removed": removed, "missing": missing, "epoch": epoch });
+        writeln!(out, "{line}")?;
     } else {
-        println!(
-            "{} removed, {} not found, epoch {}",
-            sum.removed, sum.missing, sum.epoch
-        );
+        let v1::RemoveResponse {
+            removed,
+            missing,
+            epoch,
+            ..
+        } = sum;
+        writeln!(out, "{removed} removed, {missing} not found, epoch {epoch}")?;
     }
+    out.flush()?;
     Ok(if sum.missing > 0 {
         Exit::NotFound
     } else {

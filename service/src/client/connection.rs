@@ -10,7 +10,7 @@ use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::error::CliError;
@@ -101,6 +101,8 @@ impl Connection {
         answer: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CliError> {
         match tokio::time::timeout(self.timeout, answer).await {
+            // So does tonic's own timer end a call; nobody else cancels one of ours.
+            Ok(Err(status)) if status.code() == Code::Cancelled => Err(self.silent()),
             Ok(result) => result.map_err(CliError::from),
             Err(_) => Err(self.silent()),
         }

@@ -22,6 +22,7 @@ use crate::client::report::ReportStream;
 use crate::client::rows;
 use crate::client::{fleet, tally::Tally};
 use crate::config::ReplayConfig;
+use crate::logs;
 
 /// How long a replay lasts when no factor is given, seconds.
 const SECONDS_DEFAULT: f64 = 60.0;
@@ -98,10 +99,10 @@ impl Replayer {
             unreadable = survey.unreadable,
             "replay done"
         );
-        println!(
+        logs::say(&format!(
             "replay done: {} rows; serving until Ctrl-C",
             tally.rows_total()
-        );
+        ));
         advise(&connection, address, &survey).await;
         Ok(())
     }
@@ -136,7 +137,7 @@ impl Replayer {
 /// Prints what to try. A server that cannot be asked now is said at the end of the replay anyway.
 async fn advise(connection: &Connection, address: SocketAddr, survey: &Survey) {
     match Advice::ask(connection, address, survey.busiest).await {
-        Ok(Some(advice)) => println!("{advice}"),
+        Ok(Some(advice)) => logs::say(&advice.to_string()),
         Ok(None) => tracing::warn!("the fleet holds no object"),
         Err(error) => tracing::warn!(%error, "cannot ask what to try"),
     }

@@ -3,6 +3,7 @@
 //! On a terminal one line that is redrawn, elsewhere a plain line every second, both on standard
 //! error. It shows what the server acknowledged, not what was sent.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -87,7 +88,8 @@ impl StatusLine {
             tally.rows.refused + unreadable
         );
         if self.bar.is_hidden() {
-            eprintln!("replay: {text}");
+            // That nobody reads it is no reason to stop the replay.
+            let _ = writeln!(std::io::stderr(), "replay: {text}");
         } else {
             self.bar
                 .set_position(event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs());
