@@ -19,6 +19,7 @@ pub mod replay;
 pub mod rpc;
 pub mod server;
 pub mod status;
+mod stored;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;

@@ -13,6 +13,8 @@ use shoal_codec::{
 use shoal_engine::{Refusal, Space};
 use shoal_proto::v1;
 
+use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
+
 /// Encodes batches for one fleet.
 #[derive(Clone, Debug)]
 pub struct BlockEncoder {
@@ -81,42 +83,10 @@ fn fix_row(space: &Space, fix: &v1::Fix) -> FixRow {
         time_ms: fix.time_ms,
         x,
         y,
-        speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, stored_speed),
-        heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, stored_heading),
-        altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, stored_altitude),
+        speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, speed_mm_s),
+        heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
+        altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
         state: fix.state.unwrap_or(STATE_NONE),
-    }
-}
-
-/// Millimetres a second.
-fn stored_speed(speed_m_s: f32) -> u32 {
-    let speed_mm_s = (f64::from(speed_m_s) * 1e3).round_ties_even();
-    let fits = speed_m_s >= 0.0 && speed_mm_s < f64::from(Refusal::POISON_SPEED);
-    if fits {
-        speed_mm_s as u32
-    } else {
-        Refusal::POISON_SPEED
-    }
-}
-
-/// Hundredths of a degree; what rounds to a full turn is north.
-fn stored_heading(heading_deg: f32) -> u16 {
-    const TURN_CDEG: u16 = 36_000;
-    if !(0.0..360.0).contains(&heading_deg) {
-        return Refusal::POISON_HEADING;
-    }
-    (f64::from(heading_deg) * 1e2).round_ties_even() as u16 % TURN_CDEG
-}
-
-/// Millimetres.
-fn stored_altitude(altitude_m: f64) -> i32 {
-    let altitude_mm = (altitude_m * 1e3).round_ties_even();
-    let least = f64::from(Refusal::POISON_ALTITUDE) + 1.0;
-    let fits = (least..=f64::from(i32::MAX)).contains(&altitude_mm);
-    if fits {
-        altitude_mm as i32
-    } else {
-        Refusal::POISON_ALTITUDE
     }
 }
 

@@ -1,8 +1,8 @@
 //! How does a plain fix become a row in quanta?
 //!
-//! Doubles are rounded to stored units here and nowhere else, half to even. What cannot be stored
-//! gets the poison value of its reason, so the row keeps its number and the engine refuses it.
-//! Notes which of two coordinates was at fault, for the first refused rows.
+//! A position that cannot be stored gets the poison value of its reason, so the row keeps its
+//! number and the engine refuses it; attributes likewise, in `stored.rs`. Notes which of two
+//! coordinates was at fault, for the first refused rows.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Refusal, Space};
@@ -11,13 +11,12 @@ use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
+use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
 
 /// A fix with its four mandatory fields in order and nothing else: nearly all of them.
 const PLAIN_BYTES: usize = 36;
 /// Keys of those fields, at every ninth byte.
 const PLAIN_KEYS: [u8; 4] = [0x09, 0x11, 0x19, 0x21];
-/// Hundredths of a degree in a full turn.
-const TURN_CDEG: f64 = 36_000.0;
 
 /// Turns the fixes of one message into columns, some at a time.
 pub(super) struct FixReader {
@@ -150,71 +149,9 @@ fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
     Ok(fix)
 }
 
-/// Stored speed of `speed_m_s`.
-fn speed_mm_s(speed_m_s: f32) -> u32 {
-    let speed = (f64::from(speed_m_s) * 1e3).round_ties_even();
-    if (0.0..f64::from(Refusal::POISON_SPEED)).contains(&speed) {
-        speed as u32
-    } else {
-        Refusal::POISON_SPEED
-    }
-}
-
-/// Stored heading of `heading_deg`; what rounds to a full turn is north.
-fn heading_cdeg(heading_deg: f32) -> u16 {
-    if !(0.0..360.0).contains(&heading_deg) {
-        return Refusal::POISON_HEADING;
-    }
-    let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
-    if heading < TURN_CDEG {
-        heading as u16
-    } else {
-        0
-    }
-}
-
-/// Stored altitude of `altitude_m`.
-fn altitude_mm(altitude_m: f64) -> i32 {
-    let altitude = (altitude_m * 1e3).round_ties_even();
-    let least = f64::from(Refusal::POISON_ALTITUDE + 1);
-    if (least..=f64::from(i32::MAX)).contains(&altitude) {
-        altitude as i32
-    } else {
-        Refusal::POISON_ALTITUDE
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attributes_are_stored_or_poisoned_at_their_borders() {
-        assert_eq!(speed_mm_s(0.0), 0);
-        assert_eq!(speed_mm_s(-0.0), 0);
-        assert_eq!(speed_mm_s(1.25), 1250);
-        assert_eq!(speed_mm_s(4_294_967.0), 4_294_967_000);
-        for bad in [
-            -0.001,
-            f32::NAN,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-            4_294_968.0,
-        ] {
-            assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
-        }
-        assert_eq!(heading_cdeg(359.99), 35_999);
-        assert_eq!(heading_cdeg(359.9999), 0);
-        for bad in [-0.01, 360.0, f32::NAN, f32::INFINITY] {
-            assert_eq!(heading_cdeg(bad), Refusal::POISON_HEADING, "{bad}");
-        }
-        assert_eq!(altitude_mm(-12.3456), -12_346);
-        assert_eq!(altitude_mm(2_147_483.647), i32::MAX);
-        assert_eq!(altitude_mm(-2_147_483.646), i32::MIN + 2);
-        for bad in [-2_147_483.647, 2_147_483.648, f64::NAN, f64::INFINITY] {
-            assert_eq!(altitude_mm(bad), Refusal::POISON_ALTITUDE, "{bad}");
-        }
-    }
 
     #[test]
     fn both_forms_of_a_fix_are_read_alike() {
