@@ -24,6 +24,8 @@ const QUERIES_AHEAD: usize = 4;
 const RECORDS_AHEAD: usize = 16;
 /// Ids from which sorting is spread over the cores.
 const PARALLEL_SORT: usize = 1 << 17;
+/// Queries from which ordering them is.
+const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
 /// The state, for reading.
 #[derive(Clone, Copy)]
@@ -106,7 +108,11 @@ impl<'a> View<'a> {
                 .map_or(0, |rect| self.place(rect.x_min, rect.y_min)),
         };
         let mut keyed: Vec<(u64, u32)> = queries.iter().map(place).zip(0..).collect();
-        keyed.sort_unstable();
+        if keyed.len() < PARALLEL_SORT_QUERIES {
+            keyed.sort_unstable();
+        } else {
+            keyed.par_sort_unstable();
+        }
         keyed.into_iter().map(|(_, query)| query).collect()
     }
 
