@@ -1,8 +1,8 @@
 //! Where do lines go that the server writes, and in which form?
 //!
 //! Log lines go to standard error, so that standard output stays what scripts read; as text or as
-//! one JSON object a line. What people are offered goes to standard output. Both go above a progress
-//! bar where one is drawn. Installed once, by the binary; libraries and tests never call this.
+//! one JSON object a line. What people are offered goes to standard output. Both go above a
+//! progress bar where one is drawn. Installed once, by the binary, never by libraries or tests.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;

@@ -1,4 +1,6 @@
 //! Which setting wins, and what is said of one that cannot be?
+//!
+//! Looks at what the server logs as its effective configuration and at how it refuses to start.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

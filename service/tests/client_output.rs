@@ -1,4 +1,6 @@
 //! Does the output keep its form, so that scripts can rely on it?
+//!
+//! Keys, types and ids of the JSON and GeoJSON forms, and where a table is cut.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

@@ -1,4 +1,6 @@
-//! The program `shoal`: server and client. Everything is in the library; this only exits.
+//! The program `shoal`: server and client in one binary.
+//!
+//! Everything is in the library, where tests reach it; this only turns the result into an exit code.
 
 use std::process::ExitCode;
 

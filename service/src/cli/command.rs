@@ -1,4 +1,7 @@
 //! Which commands are there, and how does the program describe itself?
+//!
+//! The tree that clap parses, with the exit codes in its help. Each command's own flags are in the
+//! file of its name.
 
 use clap::{Parser, Subcommand};
 

@@ -1,4 +1,7 @@
 //! `shoal fleets`: which fleets are there; create, clear and drop them.
+//!
+//! Writes the fleet that it touched, so that a script has its new state in hand. What a name, a
+//! space or a limit may be is the server's to judge.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -53,7 +56,8 @@ pub struct NameArgs {
 pub struct CreateArgs {
     /// Name: a-z, 0-9, _ and -, at most 64 characters
     pub name: String,
-    /// Where its objects live: geographic, or planar:WIDTHxHEIGHT[:QUANTUM] in metres
+    /// Where its objects live: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM in
+    /// metres
     #[arg(long, default_value = "geographic")]
     pub space: Space,
     /// What drives age and time to live: system, or event (the largest event time)

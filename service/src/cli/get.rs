@@ -1,4 +1,6 @@
 //! `shoal get ID...`: where are these objects?
+//!
+//! Ends with exit code 4 when one of them is not there, after showing the others.
 
 use clap::Args;
 use shoal_proto::v1;

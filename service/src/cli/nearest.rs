@@ -1,4 +1,6 @@
 //! `shoal nearest X,Y`: who is closest?
+//!
+//! Order and distances are the server's; nothing is computed here.
 
 use clap::Args;
 use shoal_proto::v1;

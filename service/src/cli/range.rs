@@ -1,4 +1,6 @@
 //! `shoal range`: who is in this rectangle, circle or polygon?
+//!
+//! The region is read before a server is asked. An empty region is an answer, not an error.
 
 use clap::Args;
 use shoal_proto::v1::{self, region::Kind};

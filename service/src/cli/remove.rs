@@ -1,4 +1,7 @@
 //! `shoal remove ID...`: take objects out of a fleet.
+//!
+//! More ids than one request may have go in several, which are several epochs. Ends with exit code
+//! 4 when one of them was not there.
 
 use std::io::Write as _;
 

@@ -27,8 +27,8 @@ use crate::client::summary::Summary;
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat[,speed][,heading]; - for
-    /// standard input
+    /// CSV file, plain or gzip, with columns object_id,t_ms,lon,lat and perhaps speed,heading; -
+    /// for standard input
     #[arg(required_unless_present = "object", conflicts_with = "object")]
     pub file: Option<String>,
     #[command(flatten)]

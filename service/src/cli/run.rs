@@ -1,4 +1,6 @@
-//! From arguments to exit code. The only place that prints errors and makes a client's runtime.
+//! From arguments to exit code.
+//!
+//! The only place that prints errors and makes a client's runtime.
 
 use std::io::Write as _;
 

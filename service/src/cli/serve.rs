@@ -39,8 +39,8 @@ pub struct ServeArgs {
     /// Engine of all fleets: auto, cpu or cuda [default: auto]
     #[arg(long, value_name = "ENGINE", env = "SHOAL_ENGINE")]
     pub engine: Option<EngineChoice>,
-    /// Space of the fleet default: geographic, or planar:WIDTHxHEIGHT[:QUANTUM] in metres
-    /// [default: geographic]
+    /// Space of the fleet default: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM
+    /// in metres [default: geographic]
     #[arg(long, value_name = "SPACE", env = "SHOAL_SPACE")]
     pub space: Option<Space>,
     /// Clock of the fleet default: system, or event (the largest event time) [default: system,
@@ -69,8 +69,8 @@ pub struct ServeArgs {
     /// Read settings from this file
     #[arg(long, value_name = "FILE", env = "SHOAL_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Play this CSV file (plain or gzip; object_id,t_ms,lon,lat[,speed][,heading]) into the fleet
-    /// default, then keep serving
+    /// Play this CSV file (plain or gzip; columns object_id,t_ms,lon,lat and perhaps speed,heading)
+    /// into the fleet default, then keep serving
     #[arg(long, value_name = "FILE", env = "SHOAL_REPLAY")]
     pub replay: Option<PathBuf>,
     /// Event time over real time [default: what makes the file last about a minute]

@@ -1,4 +1,6 @@
 //! How is a fleet shown: a row of a table, a list of its properties, or JSON?
+//!
+//! All three from the same description, so that they cannot differ in what they say.
 
 use comfy_table::Table;
 use serde::Serialize;
