@@ -65,7 +65,7 @@ pub enum Wanted {
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Server to load: URL or ADDR:PORT.
-    #[arg(long, default_value = "http://127.0.0.1:7464")]
+    #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
     /// Where fixes come from: uniform, gauss, network[:FILE], hub, or replay:FILE (CSV, also .gz).
     #[arg(long, default_value = "uniform")]

@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn without_flags_it_runs_uniform_at_full_speed() {
         let plan = plan("").unwrap();
-        assert_eq!(plan.target, "http://127.0.0.1:7464");
+        assert_eq!(plan.target, "http://127.0.0.1:7117");
         assert_eq!((plan.batch_rows, plan.message_queries), (8_192, 256));
         assert_eq!(
             (plan.seconds, plan.rate, plan.verify_share),
