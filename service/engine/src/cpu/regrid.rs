@@ -17,7 +17,7 @@ use crate::space::Space;
 
 /// Objects a cell when a grid is chosen. Measured: 3 to 6 are alike; fewer cost memory, more
 /// overflow.
-const CELL_OBJECTS: u64 = 4;
+const CELL_OBJECTS: u64 = 5;
 const CELLS_MIN: u64 = 64;
 const CELLS_MAX: u64 = 1 << 29;
 /// Columns or rows of a grid at most: a band's cells stay below 2^30.
