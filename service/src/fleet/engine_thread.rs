@@ -17,6 +17,7 @@ use tracing::error;
 use super::answered::Answered;
 use super::job::ChangeReply;
 use super::planner::{Plan, PlannedChange, Planner};
+use super::queue::QueueEnds;
 use super::shared::{FleetState, Shared};
 use super::wall_clock::WallClock;
 use crate::limits::IDLE_CYCLE_MS;
@@ -46,12 +47,17 @@ pub(super) struct EngineThread {
     epoch_submitted: u64,
 }
 
-/// Marks the fleet as failed when the thread ends without having been told to.
-struct EndMark(Arc<Shared>);
+/// When the thread ends, even by a panic: marks the fleet as failed unless it was told to end, then
+/// drops what waits.
+struct EndMark {
+    shared: Arc<Shared>,
+    ends: QueueEnds,
+}
 
 impl Drop for EndMark {
     fn drop(&mut self) {
-        self.0.end(FleetState::Failed);
+        self.shared.end(FleetState::Failed);
+        self.ends.drain();
     }
 }
 
@@ -88,7 +94,10 @@ impl EngineThread {
 
     /// Runs until the fleet is stopped, its callers are gone or its engine fails.
     pub(super) fn run(mut self) {
-        let mark = EndMark(self.shared.clone());
+        let mark = EndMark {
+            shared: self.shared.clone(),
+            ends: self.planner.ends.clone(),
+        };
         loop {
             match self.wait_for_work() {
                 Wake::Stop => break,
@@ -99,7 +108,7 @@ impl EngineThread {
                 break;
             }
         }
-        // Before the jobs are dropped, so that they learn the reason.
+        // Before the jobs under way are dropped, so that they learn the reason.
         drop(mark);
     }
 

@@ -170,14 +170,13 @@ impl Fleet {
         batch: Option<BatchId>,
     ) -> PendingChange {
         let (reply, receiver) = oneshot::channel();
-        // When the thread has ended the job is dropped, and with it the sender: the receiver says
-        // so.
-        let _ = self.queue.send_change(ChangeJob {
+        self.queue.send_change(ChangeJob {
             request,
             batch,
             reply,
             permit,
         });
+        self.drain_if_ended();
         PendingChange {
             receiver,
             fleet: self.clone(),
@@ -211,14 +210,23 @@ impl Fleet {
             reply,
             _permit: permit,
         };
-        // As with changes: a job that is not taken closes its reply.
-        let _ = self.queue.send_queries(job);
+        self.queue.send_queries(job);
+        self.drain_if_ended();
         match receiver.await {
             Ok(reply) => Ok(reply?.apart()),
             Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                 Err(ServiceError::Deadline)
             }
             Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// A job that was sent while the thread ended would wait for ever. Either the thread's last
+    /// look at the queue comes after the job, or the thread's end, told before that look, is seen
+    /// here.
+    fn drain_if_ended(&self) {
+        if self.state() != FleetState::Running {
+            self.queue.drain();
         }
     }
 

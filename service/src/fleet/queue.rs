@@ -31,12 +31,20 @@ pub(super) enum Control {
     Stop,
 }
 
-/// The engine thread's ends.
-#[derive(Debug)]
+/// The engine thread's ends. Callers keep a copy, to empty the queues of a fleet that ended.
+#[derive(Clone, Debug)]
 pub(super) struct QueueEnds {
     pub(super) changes: Receiver<ChangeJob>,
     pub(super) queries: Receiver<QueryJob>,
     pub(super) control: Receiver<Control>,
+}
+
+impl QueueEnds {
+    /// Drops what waits, which closes the replies.
+    pub(super) fn drain(&self) {
+        while self.changes.try_recv().is_ok() {}
+        while self.queries.try_recv().is_ok() {}
+    }
 }
 
 /// The callers' ends.
@@ -49,6 +57,7 @@ pub(super) struct Queue {
     change_sender: Sender<ChangeJob>,
     query_sender: Sender<QueryJob>,
     control_sender: Sender<Control>,
+    ends: QueueEnds,
 }
 
 /// Why there is no room.
@@ -65,6 +74,11 @@ impl Queue {
         let (change_sender, changes) = bounded(limits.queue_messages_max);
         let (query_sender, queries) = bounded(limits.queue_queries_max);
         let (control_sender, control) = bounded(4);
+        let ends = QueueEnds {
+            changes,
+            queries,
+            control,
+        };
         let queue = Self {
             rows: Arc::new(Semaphore::new(limits.queue_rows_max)),
             messages: Arc::new(Semaphore::new(limits.queue_messages_max)),
@@ -73,15 +87,9 @@ impl Queue {
             change_sender,
             query_sender,
             control_sender,
+            ends: ends.clone(),
         };
-        (
-            queue,
-            QueueEnds {
-                changes,
-                queries,
-                control,
-            },
-        )
+        (queue, ends)
     }
 
     /// A message with more rows than the queue holds takes all of it.
@@ -147,14 +155,20 @@ impl Queue {
         room.map_err(|error| no_room(error, "the queue of queries", self.limits.queue_queries_max))
     }
 
-    /// Queues a change that has room; false when the fleet takes nothing more.
-    pub(super) fn send_change(&self, job: ChangeJob) -> bool {
-        self.change_sender.try_send(job).is_ok()
+    /// Queues a change that has room. A fleet that ended must be drained after this.
+    pub(super) fn send_change(&self, job: ChangeJob) {
+        // There is room; were there none, the dropped job would close its reply.
+        let _ = self.change_sender.try_send(job);
     }
 
-    /// Queues queries that have room; false when the fleet takes nothing more.
-    pub(super) fn send_queries(&self, job: QueryJob) -> bool {
-        self.query_sender.try_send(job).is_ok()
+    /// Queues queries that have room. A fleet that ended must be drained after this.
+    pub(super) fn send_queries(&self, job: QueryJob) {
+        let _ = self.query_sender.try_send(job);
+    }
+
+    /// Drops what waits in the queues of a fleet that ended.
+    pub(super) fn drain(&self) {
+        self.ends.drain();
     }
 
     /// Refuses everything from now on and asks the thread to end.

@@ -50,7 +50,7 @@ impl Shared {
     }
 
     pub(super) fn state(&self) -> FleetState {
-        match self.state.load(Ordering::Acquire) {
+        match self.state.load(Ordering::SeqCst) {
             0 => FleetState::Running,
             1 => FleetState::Dropped,
             2 => FleetState::Failed,
@@ -61,7 +61,7 @@ impl Shared {
     /// Ends the fleet; the first reason stays.
     pub(super) fn end(&self, state: FleetState) {
         let running = FleetState::Running as u8;
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
         // A later reason changes nothing: the requests were told the first.
         let _ = self
             .state

@@ -1,0 +1,116 @@
+//! The clock of a fleet never steps back, whatever the server's clock or event times do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use shoal_engine::Clock;
+use shoal_proto::v1;
+use shoal_service::ServerOptions;
+use shoal_service::fleet::WallClock;
+use shoal_service::server::Surroundings;
+
+use crate::running::{Running, START_MS, fix, objects_in, rows, surroundings, until, whole, world};
+
+/// Surroundings whose time is a number.
+fn at_time(now_ms: &Arc<AtomicI64>) -> Surroundings {
+    let now_ms = now_ms.clone();
+    let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
+    Surroundings {
+        wall,
+        ..surroundings()
+    }
+}
+
+async fn clock_ms(server: &Running) -> i64 {
+    let request = v1::RangeRequest {
+        region: Some(world()),
+        ..Default::default()
+    };
+    let answer = server
+        .queries()
+        .await
+        .range(request)
+        .await
+        .unwrap()
+        .into_inner();
+    whole(answer).await.unwrap().header.clock_ms
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_system_clock_that_steps_back_is_not_followed() {
+    let now_ms = Arc::new(AtomicI64::new(START_MS));
+    let options = ServerOptions {
+        default_clock: Clock::System,
+        ..ServerOptions::default()
+    };
+    let server = Running::start_in(at_time(&now_ms), options).await;
+    assert_eq!(clock_ms(&server).await, START_MS);
+    now_ms.store(START_MS + 5000, Ordering::SeqCst);
+    assert_eq!(clock_ms(&server).await, START_MS + 5000);
+    now_ms.store(START_MS - 3_600_000, Ordering::SeqCst);
+    assert_eq!(clock_ms(&server).await, START_MS + 5000);
+    // Rows are judged by the clock that is, and 60 s beyond.
+    let mut client = server.positions().await;
+    let late = rows(vec![fix(1, START_MS - 3_600_000 + 60_001, 0.0, 0.0)]);
+    let ack = client.report_once(late).await.unwrap().into_inner();
+    assert_eq!(ack.refused_rows[0].reason(), v1::RefusalReason::TimeTooLate);
+    let good = rows(vec![fix(1, START_MS - 3_600_000 + 60_000, 0.0, 0.0)]);
+    let ack = client.report_once(good).await.unwrap().into_inner();
+    assert_eq!(ack.rows.unwrap().applied, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_clock_follows_the_newest_row() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    for (time_ms, expected_ms) in [(5000, 5000), (1000, 5000), (6000, 6000)] {
+        let message = rows(vec![fix(1, START_MS + time_ms, 0.0, 0.0)]);
+        client.report_once(message).await.unwrap();
+        assert_eq!(clock_ms(&server).await, START_MS + expected_ms);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_expire_in_an_idle_fleet() {
+    let now_ms = Arc::new(AtomicI64::new(START_MS));
+    let options = ServerOptions {
+        default_clock: Clock::System,
+        default_ttl_ms: Some(1000),
+        ..ServerOptions::default()
+    };
+    let server = Running::start_in(at_time(&now_ms), options).await;
+    let message = rows(vec![
+        fix(1, START_MS, 0.0, 0.0),
+        fix(2, START_MS + 500, 0.0, 0.0),
+    ]);
+    let ack = server
+        .positions()
+        .await
+        .report_once(message)
+        .await
+        .unwrap()
+        .into_inner();
+    let mut queries = server.queries().await;
+    assert_eq!(objects_in(&mut queries, world(), ack.token).await, [1, 2]);
+    now_ms.store(START_MS + 1001, Ordering::SeqCst);
+    // Nobody asks the engine: it finds out by itself.
+    let objects = async |expected: u64| {
+        let request = v1::DescribeFleetRequest::default();
+        let fleet = server
+            .fleets()
+            .await
+            .describe(request)
+            .await
+            .unwrap()
+            .into_inner();
+        fleet.objects == expected
+    };
+    until(async || objects(1).await).await;
+    now_ms.store(START_MS + 10_000, Ordering::SeqCst);
+    until(async || objects(0).await).await;
+    let expired = r#"shoal_objects_removed_total{fleet="default",reason="expired"}"#;
+    assert_eq!(server.metric(expired).await, 2.0);
+    server.stop().await;
+}

@@ -1,0 +1,273 @@
+//! Fleets come, are described, cleared and go; who was using one is told.
+
+use shoal_proto::v1;
+use shoal_service::{ServerLimits, ServerOptions};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+
+use crate::gated_engine::Gate;
+use crate::running::{
+    Running, START_MS, assert_refused, fix, objects_in, options, report, rows, sums, until, within,
+    world,
+};
+
+fn named(name: &str) -> v1::CreateFleetRequest {
+    let clock = v1::Clock::Event.into();
+    v1::CreateFleetRequest {
+        name: name.into(),
+        clock,
+        ..Default::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_lives_and_goes() {
+    let server = Running::start().await;
+    let mut fleets = server.fleets().await;
+    let planar = v1::Planar {
+        width_m: 100.0,
+        height_m: 50.0,
+        quantum_m: 0.5,
+    };
+    let space = Some(v1::Space {
+        kind: Some(v1::space::Kind::Planar(planar)),
+    });
+    let limits = Some(v1::FleetLimits { objects_max: 7 });
+    let request = v1::CreateFleetRequest {
+        space,
+        ttl_ms: 5000,
+        limits,
+        ..named("plane")
+    };
+    let created = fleets.create(request.clone()).await.unwrap().into_inner();
+    assert_eq!(created.space, space);
+    assert_eq!((created.clock(), created.ttl_ms), (v1::Clock::Event, 5000));
+    assert_eq!((created.limits, created.engine.as_str()), (limits, "cpu"));
+    let status = fleets.create(request).await.unwrap_err();
+    assert_refused(&status, Code::AlreadyExists, "FLEET_EXISTS");
+    let listed = fleets
+        .list(v1::ListFleetsRequest {})
+        .await
+        .unwrap()
+        .into_inner()
+        .fleets;
+    let names: Vec<_> = listed.iter().map(|fleet| fleet.name.as_str()).collect();
+    assert_eq!(names, ["default", "plane"]);
+    assert_ne!(listed[0].term, listed[1].term);
+
+    let to_plane = |fixes| v1::ReportRequest {
+        fleet: "plane".into(),
+        ..rows(fixes)
+    };
+    let message = to_plane(vec![
+        fix(1, START_MS, 100.0, 50.0),
+        fix(2, START_MS, 101.0, 0.0),
+    ]);
+    let acks = report(&mut server.positions().await, vec![message]).await;
+    assert_eq!(sums(&acks), (1, 1, 0));
+    let request = v1::DescribeFleetRequest {
+        name: "plane".into(),
+    };
+    let plane = fleets.describe(request.clone()).await.unwrap().into_inner();
+    let counts = plane.rows.unwrap();
+    assert_eq!((plane.objects, counts.applied, counts.refused), (1, 1, 1));
+    assert_eq!((plane.term, plane.clock_ms), (created.term, START_MS));
+    assert!(plane.memory_bytes > 0 && plane.epoch >= 1);
+
+    let clear = v1::ClearFleetRequest {
+        name: "plane".into(),
+    };
+    let cleared = fleets.clear(clear).await.unwrap().into_inner();
+    assert_eq!(cleared.removed, 1);
+    assert!(cleared.epoch > plane.epoch && !cleared.token.is_empty());
+
+    let request = v1::DropFleetRequest {
+        name: "plane".into(),
+    };
+    fleets.drop(request.clone()).await.unwrap();
+    let status = fleets.drop(request).await.unwrap_err();
+    assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
+    let (_, metrics) = server.http("/metrics").await;
+    assert!(
+        !metrics.contains("plane"),
+        "a dropped fleet left series behind"
+    );
+    // The name is free again, for another fleet.
+    let again = fleets.create(named("plane")).await.unwrap().into_inner();
+    assert_ne!(again.term, created.term);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_fleets_are_refused() {
+    let limits = ServerLimits {
+        fleets_max: 2,
+        ..ServerLimits::default()
+    };
+    let server = Running::start_with(ServerOptions {
+        limits,
+        ..options()
+    })
+    .await;
+    let mut fleets = server.fleets().await;
+    for name in ["", "Upper", "a b", &"x".repeat(65)] {
+        let status = fleets.create(named(name)).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
+    }
+    let planar = |width_m, height_m, quantum_m| {
+        let planar = v1::Planar {
+            width_m,
+            height_m,
+            quantum_m,
+        };
+        let space = Some(v1::Space {
+            kind: Some(v1::space::Kind::Planar(planar)),
+        });
+        v1::CreateFleetRequest {
+            space,
+            ..named("f")
+        }
+    };
+    let too_many = Some(v1::FleetLimits {
+        objects_max: u64::MAX,
+    });
+    for request in [
+        planar(0.0, 1.0, 0.0),
+        planar(-1.0, 1.0, 0.0),
+        planar(f64::NAN, 1.0, 0.0),
+        planar(1e12, 1.0, 0.01),
+        planar(1.0, 1.0, -1.0),
+        v1::CreateFleetRequest {
+            clock: 9,
+            ..named("f")
+        },
+        v1::CreateFleetRequest {
+            ttl_ms: -1,
+            ..named("f")
+        },
+        v1::CreateFleetRequest {
+            limits: too_many,
+            ..named("f")
+        },
+    ] {
+        let status = fleets.create(request).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "FIELD");
+    }
+    fleets.create(named("second")).await.unwrap();
+    let status = fleets.create(named("third")).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "LIMIT");
+    let status = fleets
+        .drop(v1::DropFleetRequest::default())
+        .await
+        .unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    let mut fleets = server.fleets().await;
+    fleets.create(named("doomed")).await.unwrap();
+    let (sender, receiver) = mpsc::channel(10);
+    let mut client = server.positions().await;
+    let mut acks = client
+        .report(ReceiverStream::new(receiver))
+        .await
+        .unwrap()
+        .into_inner();
+    let to_doomed = |object| {
+        let fixes = vec![fix(object, START_MS, 0.0, 0.0)];
+        v1::ReportRequest {
+            fleet: "doomed".into(),
+            ..rows(fixes)
+        }
+    };
+    sender.send(to_doomed(1)).await.unwrap();
+    let first = within(acks.message()).await.unwrap().unwrap();
+    assert_eq!(sums(&[first]), (1, 0, 0));
+    gate.shut();
+    for object in 2..6 {
+        sender.send(to_doomed(object)).await.unwrap();
+    }
+    let queued = r#"shoal_queue_messages{fleet="doomed"}"#;
+    until(async || server.metric(queued).await == 4.0).await;
+    let mut queries = server.queries().await;
+    let asking = tokio::spawn(async move {
+        let options = v1::QueryOptions {
+            fleet: "doomed".into(),
+            ..Default::default()
+        };
+        let request = v1::GetRequest {
+            options: Some(options),
+            objects: vec![1],
+        };
+        queries.get(request).await
+    });
+    until(async || {
+        server
+            .metric(r#"shoal_queue_queries{fleet="doomed"}"#)
+            .await
+            == 1.0
+    })
+    .await;
+    let dropping = tokio::spawn(async move {
+        fleets
+            .drop(v1::DropFleetRequest {
+                name: "doomed".into(),
+            })
+            .await
+    });
+    until(async || server.http("/metrics").await.1.contains("doomed")).await;
+    // Whatever the engine had begun may still be applied; what waited is told.
+    until(async || {
+        let request = v1::DescribeFleetRequest {
+            name: "doomed".into(),
+        };
+        server.fleets().await.describe(request).await.is_err()
+    })
+    .await;
+    gate.open();
+    within(dropping).await.unwrap().unwrap();
+    let status = within(asking).await.unwrap().unwrap_err();
+    assert_refused(&status, Code::Aborted, "FLEET_DROPPED");
+    let status = loop {
+        match within(acks.message()).await {
+            Ok(ack) => assert!(ack.is_some(), "the stream ended well"),
+            Err(status) => break status,
+        }
+    };
+    assert_refused(&status, Code::Aborted, "FLEET_DROPPED");
+    // The other fleet never noticed.
+    let message = rows(vec![fix(9, START_MS, 0.0, 0.0)]);
+    let ack = server
+        .positions()
+        .await
+        .report_once(message)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        objects_in(&mut server.queries().await, world(), ack.token).await,
+        [9]
+    );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_engine_is_told_and_seen() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    assert!(server.http("/healthz").await.0.contains("200"));
+    gate.fail();
+    let mut client = server.positions().await;
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    let status = client.report_once(message.clone()).await.unwrap_err();
+    assert_refused(&status, Code::Unavailable, "ENGINE_DEVICE");
+    until(async || server.http("/healthz").await.0.contains("503")).await;
+    let status = client.report_once(message).await.unwrap_err();
+    assert_refused(&status, Code::Unavailable, "FLEET_FAILED");
+    server.stop().await;
+}

@@ -1,0 +1,121 @@
+//! An engine that does nothing while its gate is shut, or fails when told to.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use shoal_engine::cpu::CpuBackend;
+use shoal_engine::{
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket,
+};
+use shoal_service::engine_choice::EngineFactory;
+use shoal_service::fleet::WallClock;
+use shoal_service::server::Surroundings;
+
+#[derive(Debug, Default)]
+struct Switches {
+    is_shut: bool,
+    fails: bool,
+}
+
+/// Controls the engines of a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate(Arc<(Mutex<Switches>, Condvar)>);
+
+impl Gate {
+    fn set(&self, change: impl FnOnce(&mut Switches)) {
+        change(&mut self.0.0.lock().unwrap());
+        self.0.1.notify_all();
+    }
+
+    /// The next cycle waits.
+    pub(crate) fn shut(&self) {
+        self.set(|switches| switches.is_shut = true);
+    }
+
+    /// Cycles run.
+    pub(crate) fn open(&self) {
+        self.set(|switches| switches.is_shut = false);
+    }
+
+    /// The next cycle fails, as a device does that was lost.
+    pub(crate) fn fail(&self) {
+        self.set(|switches| switches.fails = true);
+    }
+
+    fn pass(&self) -> Result<(), EngineError> {
+        let switches = self.0.0.lock().unwrap();
+        let switches = self
+            .0
+            .1
+            .wait_while(switches, |switches| switches.is_shut)
+            .unwrap();
+        if switches.fails {
+            Err(EngineError::Device("unplugged".into()))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Surroundings whose engines stand behind this gate.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        let gate = self.clone();
+        let start = move |options: EngineOptions| {
+            let engine = GatedEngine {
+                inner: CpuBackend::new(options),
+                gate: gate.clone(),
+            };
+            Ok(Box::new(engine) as Box<dyn Backend>)
+        };
+        let engines = EngineFactory {
+            name: "gated",
+            start: Arc::new(start),
+        };
+        Surroundings {
+            wall: WallClock::system(),
+            engines,
+        }
+    }
+}
+
+struct GatedEngine {
+    inner: CpuBackend,
+    gate: Gate,
+}
+
+impl Backend for GatedEngine {
+    fn options(&self) -> &EngineOptions {
+        self.inner.options()
+    }
+
+    fn answer_lag(&self) -> u64 {
+        self.inner.answer_lag()
+    }
+
+    fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
+        self.gate.pass()?;
+        self.inner.submit(input)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
+        self.inner.wait(ticket)
+    }
+
+    fn export(&mut self) -> Result<Snapshot, EngineError> {
+        self.inner.export()
+    }
+
+    fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
+        self.inner.import(snapshot)
+    }
+
+    fn due_ms(&self) -> Option<i64> {
+        self.inner.due_ms()
+    }
+
+    fn objects(&self) -> u64 {
+        self.inner.objects()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.inner.memory_bytes()
+    }
+}

@@ -1,0 +1,145 @@
+//! Blocks that lie about themselves fail alone; nothing of them is applied, nothing else disturbed.
+
+use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_engine::Space;
+use shoal_proto::v1;
+use tonic::Code;
+
+use crate::running::{
+    Random, Running, START_MS, assert_refused, block, fix, objects_in, report, rows, sums, world,
+};
+
+/// A good block of `count` objects.
+fn encoded(space: &Space, count: u64) -> Vec<u8> {
+    let mut columns = FixColumns::new();
+    for object in 0..count {
+        columns.push_row(FixRow::new(object, START_MS, object as i32, 5));
+    }
+    let mut bytes = Vec::new();
+    CpuCodec
+        .encode(&columns, &space.tag(), 1, &mut bytes)
+        .unwrap();
+    bytes
+}
+
+fn marker(object: u64) -> v1::ReportRequest {
+    rows(vec![fix(object, START_MS, 1.0, 1.0)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_block_is_applied_like_rows() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let acks = report(&mut client, vec![block(encoded(&Space::geographic(), 100))]).await;
+    assert_eq!(sums(&acks), (100, 0, 0));
+    let mut queries = server.queries().await;
+    let objects = objects_in(&mut queries, world(), acks[0].token.clone()).await;
+    assert_eq!(objects, (0..100).collect::<Vec<_>>());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_block_are_judged_one_by_one() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let mut columns = FixColumns::new();
+    columns.push_row(FixRow::new(1, START_MS, 0, 0));
+    columns.push_row(FixRow::new(2, START_MS, 2_000_000_000, 0));
+    columns.push_row(FixRow::new(u64::MAX, START_MS, 0, 0));
+    let mut bytes = Vec::new();
+    CpuCodec
+        .encode(&columns, &Space::geographic().tag(), 1, &mut bytes)
+        .unwrap();
+    let acks = report(&mut client, vec![block(bytes)]).await;
+    assert_eq!(sums(&acks), (1, 2, 0));
+    let told: Vec<_> = acks[0]
+        .refused_rows
+        .iter()
+        .map(|row| (row.row, row.field.as_str()))
+        .collect();
+    assert_eq!(told, [(1, "x,y"), (2, "object")]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_cut_at_every_length_fail_alone() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let whole = encoded(&Space::geographic(), 3);
+    let mut messages: Vec<_> = (0..whole.len())
+        .map(|length| block(whole[..length].to_vec()))
+        .collect();
+    let count = messages.len() as u64;
+    messages.push(marker(77));
+    let acks = report(&mut client, messages).await;
+    assert_eq!(sums(&acks), (1, 0, count));
+    let mut queries = server.queries().await;
+    let objects = objects_in(&mut queries, world(), acks.last().unwrap().token.clone()).await;
+    assert_eq!(objects, [77]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flipped_bits_are_noticed() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let whole = encoded(&Space::geographic(), 50);
+    let seed = 7;
+    println!("seed {seed}");
+    let mut random = Random(seed);
+    let messages: Vec<_> = (0..500)
+        .map(|_| {
+            let mut bytes = whole.clone();
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+            block(bytes)
+        })
+        .collect();
+    let acks = report(&mut client, messages).await;
+    assert_eq!(sums(&acks), (0, 0, 500));
+    let reasons = acks
+        .iter()
+        .flat_map(|ack| &ack.failed)
+        .all(|failed| failed.reason == "BLOCK");
+    assert!(reasons);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_billion_rows_in_a_tiny_block_cost_nothing() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let mut bytes = encoded(&Space::geographic(), 3);
+    // The row count (FORMAT.md, section 2), under a checksum that is right again.
+    bytes[80..84].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..124]);
+    bytes[124..128].copy_from_slice(&crc.to_le_bytes());
+    let status = client.report_once(block(bytes)).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "BLOCK");
+    assert!(status.message().contains("1000000000"), "{status:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_of_another_space_is_refused() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let planar = Space::planar(1000.0, 1000.0, 0.01).unwrap();
+    let acks = report(&mut client, vec![block(encoded(&planar, 3)), marker(1)]).await;
+    assert_eq!(sums(&acks), (1, 0, 1));
+    let failed = &acks
+        .iter()
+        .find(|ack| ack.failed_messages > 0)
+        .unwrap()
+        .failed[0];
+    assert_eq!(
+        (failed.message, failed.reason.as_str()),
+        (1, "SPACE_MISMATCH")
+    );
+    let status = client
+        .report_once(block(encoded(&planar, 3)))
+        .await
+        .unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "SPACE_MISMATCH");
+    server.stop().await;
+}

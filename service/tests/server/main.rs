@@ -1,0 +1,23 @@
+//! The server as its clients see it, in process, on a port of its own: one file per hazard.
+//!
+//! No test asserts on the time that something takes; waits have generous ends so that a hang fails.
+
+mod answers;
+mod clock;
+mod fleets;
+mod gated_engine;
+mod hostile_blocks;
+mod hostile_messages;
+mod hostile_queries;
+mod hostile_rows;
+mod large_answers;
+mod model_agreement;
+mod operations;
+mod order;
+mod overload;
+mod raw_client;
+mod retry;
+mod running;
+mod shutdown;
+mod slow_peers;
+mod tokens;

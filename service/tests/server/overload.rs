@@ -1,0 +1,201 @@
+//! More work than the engine takes fills bounded queues, slows its senders, and loses nothing.
+
+use std::time::Duration;
+
+use shoal_proto::v1;
+use shoal_service::{ServerLimits, ServerOptions};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+use crate::gated_engine::Gate;
+use crate::running::{
+    Running, START_MS, assert_refused, fix, objects_in, options, report, rows, sums, until, within,
+    world,
+};
+
+const QUEUE_ROWS: usize = 1000;
+const QUEUE_MESSAGES: usize = 50;
+
+fn small_queues() -> ServerOptions {
+    let limits = ServerLimits {
+        queue_rows_max: QUEUE_ROWS,
+        queue_messages_max: QUEUE_MESSAGES,
+        queue_queries_max: 4096,
+        cycle_rows_max: 400,
+        ..ServerLimits::default()
+    };
+    ServerOptions {
+        limits,
+        ..options()
+    }
+}
+
+async fn depth(server: &Running, what: &str) -> f64 {
+    server
+        .metric(&format!("shoal_queue_{what}{{fleet=\"default\"}}"))
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    gate.shut();
+    // 8 streams offer 8 * 200 * 10 rows, 16 times what the queue takes.
+    let mut tasks = Vec::new();
+    for stream in 0..8_u64 {
+        let mut client = server.positions().await;
+        tasks.push(tokio::spawn(async move {
+            let message = |message: u64| {
+                let first = (stream * 200 + message) * 10;
+                rows(
+                    (first..first + 10)
+                        .map(|object| fix(object, START_MS, 0.0, 0.0))
+                        .collect(),
+                )
+            };
+            report(&mut client, (0..200).map(message).collect()).await
+        }));
+    }
+    // 50 messages of 10 rows fill the queue of messages first.
+    until(async || depth(&server, "messages").await == QUEUE_MESSAGES as f64).await;
+    for _ in 0..20 {
+        assert!(depth(&server, "messages").await <= QUEUE_MESSAGES as f64);
+        assert!(depth(&server, "rows").await <= QUEUE_ROWS as f64);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    gate.open();
+    let mut applied = 0;
+    for task in tasks {
+        let acks = within(task).await.unwrap();
+        assert_eq!(acks.last().unwrap().last_message, 200);
+        applied += sums(&acks).0;
+    }
+    assert_eq!(applied, 16_000);
+    let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
+    assert_eq!(objects.len(), 16_000);
+    assert_eq!(depth(&server, "messages").await, 0.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_calls_are_told_to_come_back() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    gate.shut();
+    let mut client = server.positions().await;
+    let large = rows(
+        (0..950)
+            .map(|object| fix(object, START_MS, 0.0, 0.0))
+            .collect(),
+    );
+    let first = tokio::spawn({
+        let mut client = client.clone();
+        async move { client.report_once(large).await }
+    });
+    until(async || depth(&server, "rows").await == 950.0).await;
+    let message = rows(
+        (0..100)
+            .map(|object| fix(object, START_MS, 0.0, 0.0))
+            .collect(),
+    );
+    let status = client.report_once(message.clone()).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    let retry = status
+        .get_error_details()
+        .retry_info()
+        .unwrap()
+        .retry_delay
+        .unwrap();
+    assert!(retry > Duration::ZERO && retry < Duration::from_secs(10));
+    let request = v1::RemoveRequest {
+        objects: vec![1; 100],
+        ..Default::default()
+    };
+    let status = client.remove(request).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    assert_eq!(server.metric("shoal_busy_total").await, 2.0);
+    gate.open();
+    assert_eq!(
+        within(first)
+            .await
+            .unwrap()
+            .unwrap()
+            .into_inner()
+            .rows
+            .unwrap()
+            .applied,
+        950
+    );
+    until(async || client.report_once(message.clone()).await.is_ok()).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_have_a_queue_of_their_own() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    gate.shut();
+    let get = v1::batch_query::Kind::Get(v1::Objects { objects: vec![1] });
+    let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
+    let batch = v1::BatchRequest {
+        queries,
+        ..Default::default()
+    };
+    // The first fills the queue, the second waits in its stream.
+    let mut client = server.queries().await;
+    let messages = tokio_stream::iter(vec![batch.clone(), batch]);
+    let stream = client.batch(messages).await.unwrap().into_inner();
+    until(async || depth(&server, "queries").await == 4096.0).await;
+    let request = v1::GetRequest {
+        objects: vec![1],
+        ..Default::default()
+    };
+    let status = client.get(request.clone()).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    // Reports are not in its way.
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    let mut positions = server.positions().await;
+    let ack = tokio::spawn(async move { positions.report_once(message).await });
+    gate.open();
+    within(ack).await.unwrap().unwrap();
+    let chunks = within(crate::running::collect(stream)).await.unwrap();
+    let results: usize = chunks.iter().map(|chunk| chunk.results.len()).sum();
+    assert_eq!(results, 8192);
+    until(async || client.get(request.clone()).await.is_ok()).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_whose_clients_left_are_not_asked() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    gate.shut();
+    // The engine takes this one, and stands.
+    let mut client = server.queries().await;
+    let request = v1::GetRequest {
+        objects: vec![1],
+        ..Default::default()
+    };
+    let standing = tokio::spawn({
+        let (mut client, request) = (client.clone(), request.clone());
+        async move { client.get(request).await }
+    });
+    until(async || depth(&server, "queries").await == 1.0).await;
+    for _ in 0..20 {
+        let mut request = tonic::Request::new(request.clone());
+        request.set_timeout(Duration::from_millis(50));
+        client.get(request).await.unwrap_err();
+    }
+    gate.open();
+    within(standing).await.unwrap().unwrap();
+    until(async || depth(&server, "queries").await == 0.0).await;
+    let answered = server
+        .metric(r#"shoal_queries_total{fleet="default",kind="get"}"#)
+        .await;
+    assert!(
+        answered <= 2.0,
+        "{answered} were answered, though their clients had left"
+    );
+    server.stop().await;
+}

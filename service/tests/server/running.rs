@@ -1,0 +1,333 @@
+//! A server for one test: started on a free port, stopped when asked, its clients ready to use.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use shoal_engine::Clock;
+use shoal_proto::v1;
+use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::position_service_client::PositionServiceClient;
+use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_service::fleet::WallClock;
+use shoal_service::server::Surroundings;
+use shoal_service::{EngineChoice, ServerOptions, ServiceError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use tonic_types::StatusExt as _;
+
+/// Long enough for anything that is not hanging.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// 2020-01-01T00:00:00Z.
+pub(crate) const START_MS: i64 = 1_577_836_800_000;
+
+/// A running server.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    metrics_address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), ServiceError>>,
+}
+
+/// Options that most tests want: an event clock, so that times are the tests' own.
+pub(crate) fn options() -> ServerOptions {
+    ServerOptions {
+        default_clock: Clock::Event,
+        ..ServerOptions::default()
+    }
+}
+
+/// The real world.
+pub(crate) fn surroundings() -> Surroundings {
+    Surroundings {
+        wall: WallClock::system(),
+        engines: EngineChoice::Cpu.factory(),
+    }
+}
+
+impl Running {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(options()).await
+    }
+
+    pub(crate) async fn start_with(options: ServerOptions) -> Self {
+        Self::start_in(surroundings(), options).await
+    }
+
+    pub(crate) async fn start_in(surroundings: Surroundings, options: ServerOptions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics_address = metrics_listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async move { drop(stopped.await) };
+        let metrics_listener = Some(metrics_listener);
+        let task = tokio::spawn(async move {
+            let run = shoal_service::server::run_in;
+            run(surroundings, listener, metrics_listener, options, shutdown).await
+        });
+        let running = Self {
+            address,
+            metrics_address,
+            stop: Some(stop),
+            task,
+        };
+        // The listeners are bound already; this waits for the first answer.
+        running
+            .fleets()
+            .await
+            .list(v1::ListFleetsRequest {})
+            .await
+            .unwrap();
+        running
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address))
+            .unwrap()
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn positions(&self) -> PositionServiceClient<Channel> {
+        PositionServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn queries(&self) -> QueryServiceClient<Channel> {
+        QueryServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn fleets(&self) -> FleetServiceClient<Channel> {
+        FleetServiceClient::new(self.channel().await)
+    }
+
+    /// Tells the server to go down.
+    pub(crate) fn begin_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Tells the server to go down and waits until it is.
+    pub(crate) async fn stop(mut self) {
+        self.begin_stop();
+        self.stopped().await;
+    }
+
+    pub(crate) async fn stopped(self) {
+        within(self.task).await.unwrap().unwrap();
+    }
+
+    /// What the address for monitoring says to a path: status line and body.
+    pub(crate) async fn http(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.metrics_address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+
+    /// One value of `/metrics`, by name and labels as printed.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let (_, text) = self.http("/metrics").await;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in\n{text}"))
+            .trim()
+            .parse()
+            .unwrap()
+    }
+}
+
+/// Fails a test that hangs.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("hangs")
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
+    let look = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(look).await;
+}
+
+pub(crate) fn fix(object: u64, time_ms: i64, x: f64, y: f64) -> v1::Fix {
+    v1::Fix {
+        object,
+        time_ms,
+        x,
+        y,
+        ..v1::Fix::default()
+    }
+}
+
+pub(crate) fn rows(fixes: Vec<v1::Fix>) -> v1::ReportRequest {
+    let payload = Some(v1::report_request::Payload::Rows(v1::Rows { fixes }));
+    v1::ReportRequest {
+        payload,
+        ..v1::ReportRequest::default()
+    }
+}
+
+pub(crate) fn block(bytes: Vec<u8>) -> v1::ReportRequest {
+    let payload = Some(v1::report_request::Payload::Block(bytes.into()));
+    v1::ReportRequest {
+        payload,
+        ..v1::ReportRequest::default()
+    }
+}
+
+/// Sends messages on one stream, ends it, and takes all acknowledgements.
+pub(crate) async fn report(
+    client: &mut PositionServiceClient<Channel>,
+    messages: Vec<v1::ReportRequest>,
+) -> Vec<v1::ReportAck> {
+    let stream = client
+        .report(tokio_stream::iter(messages))
+        .await
+        .unwrap()
+        .into_inner();
+    within(collect(stream)).await.unwrap()
+}
+
+/// Everything that a stream brings.
+pub(crate) async fn collect<T>(mut stream: Streaming<T>) -> Result<Vec<T>, Status> {
+    let mut items = Vec::new();
+    while let Some(item) = stream.message().await? {
+        items.push(item);
+    }
+    Ok(items)
+}
+
+/// Sums of some acknowledgements: applied, refused, failed messages; confirms that they follow each
+/// other.
+pub(crate) fn sums(acks: &[v1::ReportAck]) -> (u64, u64, u64) {
+    let mut next = acks.first().map_or(1, |ack| ack.first_message);
+    let mut sums = (0, 0, 0);
+    for ack in acks {
+        assert_eq!(ack.first_message, next, "acknowledgements have a gap");
+        assert!(ack.last_message >= ack.first_message);
+        next = ack.last_message + 1;
+        let rows = ack.rows.unwrap_or_default();
+        sums = (
+            sums.0 + rows.applied,
+            sums.1 + rows.refused,
+            sums.2 + ack.failed_messages,
+        );
+    }
+    sums
+}
+
+/// Answers of one query put together: header, objects, fixes.
+pub(crate) struct Whole {
+    pub(crate) header: v1::AnswerHeader,
+    pub(crate) objects: Vec<u64>,
+    pub(crate) fixes: Vec<v1::FixRecord>,
+    pub(crate) distance_m: Vec<f64>,
+}
+
+pub(crate) async fn whole(stream: Streaming<v1::QueryAnswer>) -> Result<Whole, Status> {
+    let chunks = within(collect(stream)).await?;
+    let mut whole = Whole {
+        header: chunks[0].header.clone().unwrap(),
+        objects: Vec::new(),
+        fixes: Vec::new(),
+        distance_m: Vec::new(),
+    };
+    for (index, chunk) in chunks.into_iter().enumerate() {
+        assert_eq!(
+            chunk.header.is_some(),
+            index == 0,
+            "the header is in the first chunk"
+        );
+        whole.objects.extend(chunk.objects);
+        whole.fixes.extend(chunk.fixes);
+        whole.distance_m.extend(chunk.distance_m);
+    }
+    Ok(whole)
+}
+
+/// A rectangle.
+pub(crate) fn rectangle(west: f64, south: f64, east: f64, north: f64) -> v1::Region {
+    let sides = v1::Rectangle {
+        west,
+        south,
+        east,
+        north,
+    };
+    v1::Region {
+        kind: Some(v1::region::Kind::Rectangle(sides)),
+    }
+}
+
+/// The whole world.
+pub(crate) fn world() -> v1::Region {
+    rectangle(-180.0, -90.0, 180.0, 90.0)
+}
+
+/// Ids of all objects in a region, at least as of a token.
+pub(crate) async fn objects_in(
+    client: &mut QueryServiceClient<Channel>,
+    region: v1::Region,
+    min_token: Vec<u8>,
+) -> Vec<u64> {
+    let options = v1::QueryOptions {
+        min_token,
+        ..v1::QueryOptions::default()
+    };
+    let request = v1::RangeRequest {
+        options: Some(options),
+        region: Some(region),
+    };
+    whole(client.range(request).await.unwrap().into_inner())
+        .await
+        .unwrap()
+        .objects
+}
+
+/// Confirms code and reason of a status.
+pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
+    assert_eq!(status.code(), code, "{status:?}");
+    let info = status.get_error_details().error_info().cloned();
+    let info = info.unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
+    assert_eq!(
+        (info.reason.as_str(), info.domain.as_str()),
+        (reason, "shoal"),
+        "{status:?}"
+    );
+}
+
+/// Numbers that look random, from a seed that failing tests print.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// SplitMix64.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// In [min, max).
+    pub(crate) fn between(&mut self, min: f64, max: f64) -> f64 {
+        min + (max - min) * ((self.next() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}

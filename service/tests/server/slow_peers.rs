@@ -1,0 +1,178 @@
+//! Peers that stop, stall or vanish cost a bounded amount and disturb nobody.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message as _;
+use shoal_proto::v1;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::raw_client::open;
+use crate::running::{Running, START_MS, collect, fix, report, rows, sums, until, within};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
+    let server = Running::start().await;
+    const MESSAGES: u64 = 20_000;
+    let (sender, receiver) = mpsc::channel(16);
+    let mut client = server.positions().await;
+    let acks = client
+        .report(ReceiverStream::new(receiver))
+        .await
+        .unwrap()
+        .into_inner();
+    // Nothing is read until the last message went out: acknowledgements must not block.
+    for message in 0..MESSAGES {
+        let bad = fix(message, START_MS, f64::NAN, 0.0);
+        within(sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0), bad])))
+            .await
+            .unwrap();
+    }
+    drop(sender);
+    let acks = within(collect(acks)).await.unwrap();
+    assert_eq!(sums(&acks), (MESSAGES, MESSAGES, 0));
+    assert_eq!(acks.last().unwrap().last_message, MESSAGES);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_reader_of_a_large_answer_blocks_nobody() {
+    let server = Running::start().await;
+    let fixes = (0..200_000)
+        .map(|object| fix(object, START_MS, 0.0, 0.0))
+        .collect();
+    server
+        .positions()
+        .await
+        .report_once(rows(fixes))
+        .await
+        .unwrap();
+    let projection = v1::Projection::Fixes.into();
+    let options = Some(v1::QueryOptions {
+        projection,
+        ..Default::default()
+    });
+    let region = Some(crate::running::world());
+    let request = v1::RangeRequest { options, region };
+    // They ask and never read.
+    let mut stopped = Vec::new();
+    for _ in 0..4 {
+        let mut client = server.queries().await;
+        stopped.push(client.range(request.clone()).await.unwrap().into_inner());
+    }
+    let held = server.metric("shoal_answer_bytes").await;
+    assert!(held > 0.0 && held < f64::from(1 << 30));
+    for object in 0..50 {
+        let message = rows(vec![fix(object, START_MS + 1, 0.0, 0.0)]);
+        within(server.positions().await.report_once(message))
+            .await
+            .unwrap();
+        let get = v1::GetRequest {
+            objects: vec![object],
+            ..Default::default()
+        };
+        within(server.queries().await.get(get)).await.unwrap();
+    }
+    drop(stopped);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_dropped_inside_a_message_leave_nothing_behind() {
+    let server = Running::start().await;
+    for round in 0..20_u64 {
+        let (sender, receiver) = mpsc::channel(1);
+        let stream = open(server.channel().await, ReceiverStream::new(receiver))
+            .await
+            .unwrap();
+        let message = rows(vec![fix(round, START_MS, 0.0, 0.0)]).encode_to_vec();
+        sender.send(Bytes::from(message)).await.unwrap();
+        // One more is on its way when the stream is dropped.
+        let large = rows(vec![fix(1000 + round, START_MS, 0.0, 0.0); 50_000]).encode_to_vec();
+        let _ = sender.send(Bytes::from(large)).await;
+        drop((sender, stream));
+    }
+    until(async || server.metric("shoal_streams").await == 0.0).await;
+    until(async || server.metric("shoal_message_bytes").await == 0.0).await;
+    let queued = r#"shoal_queue_rows{fleet="default"}"#;
+    until(async || server.metric(queued).await == 0.0).await;
+    let message = rows(vec![fix(7, START_MS, 0.0, 0.0)]);
+    assert_eq!(
+        report(&mut server.positions().await, vec![message])
+            .await
+            .len(),
+        1
+    );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_cut_inside_a_frame_is_forgotten() {
+    let server = Running::start().await;
+    let before = server.metric("shoal_connections").await;
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0",
+        b"\xff",
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(garbage).await.unwrap();
+        stream.shutdown().await.unwrap();
+    }
+    until(async || server.metric("shoal_connections").await <= before).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_idle_connections_do_not_slow_the_others() {
+    let server = Running::start().await;
+    let mut idle = Vec::new();
+    for _ in 0..1000 {
+        idle.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    until(async || server.metric("shoal_connections").await >= 1000.0).await;
+    let mut client = server.positions().await;
+    for object in 0..20 {
+        let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
+        within(client.report_once(message)).await.unwrap();
+    }
+    drop(idle);
+    until(async || server.metric("shoal_connections").await < 100.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_limit_are_closed() {
+    let limits = shoal_service::ServerLimits {
+        connections_max: 3,
+        ..Default::default()
+    };
+    let options = shoal_service::ServerOptions {
+        limits,
+        ..crate::running::options()
+    };
+    let server = Running::start_with(options).await;
+    // The first client of `start` may still be leaving.
+    until(async || server.metric("shoal_connections").await == 0.0).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    until(async || server.metric("shoal_connections").await == 3.0).await;
+    let refused = TcpStream::connect(server.address).await.unwrap();
+    let mut byte = [0];
+    // Closed without a word.
+    let read = within(async {
+        refused.readable().await.unwrap();
+        refused.try_read(&mut byte)
+    });
+    assert!(matches!(read.await, Ok(0) | Err(_)));
+    drop(open);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    until(async || server.metric("shoal_connections").await == 0.0).await;
+    server.channel().await;
+    server.stop().await;
+}
