@@ -55,6 +55,17 @@ fn report(link: &VerifierLink, first_epoch: u64, epoch: u64) {
     link.ledger.acked(0, Acked { messages, ack });
 }
 
+/// The header of an answer at `epoch`, whose clock is that of the fix of `of_epoch`.
+fn header(epoch: u64, of_epoch: u64) -> AnswerHeader {
+    AnswerHeader {
+        fleet: "fleet".to_owned(),
+        term: TERM,
+        epoch,
+        clock_ms: START_MS + of_epoch as i64,
+        ..AnswerHeader::default()
+    }
+}
+
 /// An answer at `epoch` that holds the fix of `of_epoch`.
 fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     let row = row(of_epoch);
@@ -67,13 +78,7 @@ fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     };
     Answered {
         queries: Arc::from([query]),
-        header: AnswerHeader {
-            fleet: "fleet".to_owned(),
-            term: TERM,
-            epoch,
-            clock_ms: START_MS + epoch as i64,
-            ..AnswerHeader::default()
-        },
+        header: header(epoch, epoch),
         answers: vec![GotAnswer {
             total: 1,
             objects: vec![5],
@@ -147,13 +152,66 @@ fn a_wrong_clock_or_term_is_a_mismatch() {
     }
 }
 
+/// Sends the fixes of `epochs` and acknowledges them as one range.
+fn report_merged(link: &VerifierLink, epochs: &[u64]) {
+    let message = |epoch: &u64| {
+        link.ledger.sent(0);
+        let mut columns = FixColumns::new();
+        columns.push_row(row(*epoch));
+        SentRows {
+            columns: Arc::new(columns),
+            shift_ms: 0,
+        }
+    };
+    let messages: Vec<_> = epochs.iter().map(message).collect();
+    let (first_epoch, epoch) = (epochs[0], epochs[epochs.len() - 1]);
+    let ack = ReportAck {
+        first_message: first_epoch,
+        last_message: epoch,
+        rows: Some(RowCounts {
+            applied: messages.len() as u64,
+            ..RowCounts::default()
+        }),
+        first_epoch,
+        epoch,
+        ..ReportAck::default()
+    };
+    link.ledger.acked(0, Acked { messages, ack });
+}
+
 #[test]
-fn inside_a_merged_ack_nothing_can_be_compared_and_that_is_said() {
+fn a_merged_ack_of_two_messages_tells_all() {
     let verdict = verdict(|link| {
         report(link, 1, 1);
-        let _ = link.ledger.asked(1, false);
-        let _ = link.ledger.asked(1, false);
-        report(link, 2, 4);
+        for _ in 0..3 {
+            let _ = link.ledger.asked(1, false);
+        }
+        report_merged(link, &[3, 5]);
+        link.answered(1, answer(3, 3, 0));
+        link.answered(
+            1,
+            Answered {
+                header: header(4, 3),
+                ..answer(4, 3, 0)
+            },
+        );
+        link.answered(1, answer(5, 5, 0));
+    });
+    assert_eq!(
+        (verdict.queries, verdict.unverifiable, verdict.mismatches),
+        (3, 0, 0)
+    );
+    assert_eq!(verdict.acks, 2);
+}
+
+#[test]
+fn inside_a_merged_ack_of_more_nothing_can_be_compared_and_that_is_said() {
+    let verdict = verdict(|link| {
+        report(link, 1, 1);
+        for _ in 0..2 {
+            let _ = link.ledger.asked(1, false);
+        }
+        report_merged(link, &[2, 3, 4]);
         link.answered(1, answer(3, 1, 0));
         link.answered(1, answer(4, 4, 0));
     });

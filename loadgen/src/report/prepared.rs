@@ -12,7 +12,7 @@ use shoal_engine::Space;
 use super::batch::Batch;
 use super::door::stored;
 use super::row_wire::write_block_head;
-use super::source::Source;
+use super::source::{Source, is_acceptable_ms};
 use super::wire::ReportMessage;
 use crate::error::LoadError;
 use crate::verify::SentRows;
@@ -38,6 +38,8 @@ struct PreparedBlock {
     block_bytes: usize,
     rows: u32,
     base_time_ms: i64,
+    /// Holds times that no server accepts; moved on they might become legal, so they stay.
+    is_fixed: bool,
     columns: Option<Arc<FixColumns>>,
 }
 
@@ -99,11 +101,12 @@ impl PreparedBlocks {
             fixes
                 .iter()
                 .for_each(|fix| columns.push_row(stored(space, fix)));
-            for time_ms in &columns.time_ms {
-                (first_ms, last_ms) = (first_ms.min(*time_ms), last_ms.max(*time_ms));
-            }
             rows += columns.len() as u64;
+            let times = bounds(&columns.time_ms);
             let block = PreparedBlock::make(fleet, space, columns, is_verified)?;
+            if !block.is_fixed {
+                (first_ms, last_ms) = (first_ms.min(times.0), last_ms.max(times.1));
+            }
             bytes += block.block_bytes;
             prepared.blocks.push(block);
         }
@@ -121,8 +124,12 @@ impl PreparedBlocks {
             self.next = 0;
             self.lap += 1;
         }
-        let shift_ms = self.lap.saturating_mul(self.lap_ms);
         let block = &self.blocks[self.next];
+        let shift_ms = if block.is_fixed {
+            0
+        } else {
+            self.lap.saturating_mul(self.lap_ms)
+        };
         self.next += 1;
         self.sequence += 1;
         Some(Batch {
@@ -157,10 +164,22 @@ impl PreparedBlock {
             block_bytes: block.len(),
             rows: u32::try_from(columns.len()).expect("within the row limit"),
             base_time_ms: BlockHeader::parse(&block)?.base_time_ms,
+            is_fixed: columns
+                .time_ms
+                .iter()
+                .any(|time_ms| !is_acceptable_ms(*time_ms)),
             block: Arc::new(Mutex::new(block)),
             columns: is_verified.then(|| Arc::new(columns)),
         })
     }
+}
+
+/// Least and greatest of some times.
+fn bounds(times_ms: &[i64]) -> (i64, i64) {
+    let outside = (i64::MAX, i64::MIN);
+    times_ms.iter().fold(outside, |(first, last), time| {
+        (first.min(*time), last.max(*time))
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
+use shoal_engine::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use shoal_workload::{Event, Fix, Mix, Workload};
 
 use crate::limits::REMOVALS_MAX;
@@ -117,7 +118,9 @@ impl Source {
         }
         if self.shift_ms != 0 || self.is_bare {
             for fix in &mut self.drawn {
-                fix.time_ms = fix.time_ms.saturating_add(self.shift_ms);
+                if is_acceptable_ms(fix.time_ms) {
+                    fix.time_ms = fix.time_ms.saturating_add(self.shift_ms);
+                }
                 if self.is_bare {
                     (fix.speed_m_s, fix.heading_deg) = (None, None);
                 }
@@ -138,6 +141,11 @@ impl Source {
         };
         fixes.iter().take_while(fits).count()
     }
+}
+
+/// Whether a server may accept an event time; others are wrong on purpose and stay as they are.
+pub(super) fn is_acceptable_ms(time_ms: i64) -> bool {
+    (TIME_MIN_MS..=TIME_MAX_MS).contains(&time_ms)
 }
 
 /// Draws fixes and the removals after them; what concerns an object after its removal comes later.
@@ -164,7 +172,7 @@ fn draw_mixed(
 
 #[cfg(test)]
 mod tests {
-    use shoal_workload::{MixShares, Params, Window, WorkloadSpace};
+    use shoal_workload::{MixShares, Params, START_MS, Window, WorkloadSpace};
 
     use super::*;
 
@@ -219,11 +227,16 @@ mod tests {
 
     #[test]
     fn times_are_shifted_and_attributes_left_out() {
-        let mut source = Source::clean(Box::new(Times(vec![5])), 100, true, false);
-        let fix = source.next(9).0[0];
+        let mut source = Source::clean(Box::new(Times(vec![START_MS, 5])), 100, true, false);
+        let fixes = source.next(9).0;
         assert_eq!(
-            (fix.time_ms, fix.speed_m_s, fix.heading_deg),
-            (105, None, None)
+            (fixes[0].time_ms, fixes[0].speed_m_s),
+            (START_MS + 100, None)
+        );
+        assert_eq!(
+            (fixes[1].time_ms, fixes[1].heading_deg),
+            (5, None),
+            "wrong on purpose"
         );
     }
 

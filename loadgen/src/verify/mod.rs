@@ -8,9 +8,11 @@ pub mod event;
 pub mod expected;
 pub mod ledger;
 pub mod oracle;
+pub mod outcome;
 pub mod verifier;
 
 pub use event::{Acked, Answered, GotAnswer, Removed, SentRows};
 pub use ledger::Ledger;
 pub use oracle::Oracle;
+pub use outcome::Outcome;
 pub use verifier::{Verdict, Verifier, VerifierLink};

@@ -9,12 +9,9 @@ use std::collections::HashMap;
 
 use shoal_codec::FixRow;
 use shoal_engine::{Judge, Space};
-use shoal_proto::v1::{RefusedCount, RefusedRow, RowCounts};
 
-use super::event::{Acked, Removed, SentRows};
-
-/// Rows that an ack tells one by one; the server's limit.
-const REFUSED_ROWS_TOLD_MAX: usize = 256;
+use super::event::SentRows;
+use super::outcome::Outcome;
 
 /// The expected state of one fleet.
 #[derive(Debug)]
@@ -28,12 +25,12 @@ pub struct Oracle {
 }
 
 /// One acknowledged change of an epoch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Change {
-    /// Rows.
-    Acked(Acked),
-    /// Removals.
-    Removed(Removed),
+    /// The rows of messages, each with its number on its stream.
+    Rows(Vec<(u64, SentRows)>),
+    /// Removals, in order.
+    Remove(Vec<u64>),
 }
 
 /// An object that an epoch has touched so far.
@@ -52,16 +49,6 @@ struct Arrivals<'a> {
     touched: HashMap<u64, Touched>,
     outcomes: Vec<Outcome>,
     time_max_ms: i64,
-}
-
-/// What should have become of a change.
-#[derive(Debug, Default)]
-struct Outcome {
-    rows: RowCounts,
-    refused_by_reason: [u64; shoal_engine::Refusal::COUNT],
-    refused_rows: Vec<RefusedRow>,
-    removed: u64,
-    missing: u64,
 }
 
 impl Oracle {
@@ -108,19 +95,23 @@ impl Oracle {
             .is_none_or(|ttl_ms| self.clock_ms.saturating_sub(row.time_ms) <= ttl_ms)
     }
 
-    /// Applies all changes of one epoch; tells where their acks say something else than it expects.
-    pub fn apply(&mut self, changes: &[Change]) -> Vec<String> {
+    /// Applies all changes of one epoch and tells what should have become of each.
+    pub fn apply<'a>(&mut self, changes: impl IntoIterator<Item = &'a Change>) -> Vec<Outcome> {
         let mut arrivals = Arrivals {
             oracle: self,
             touched: HashMap::new(),
-            outcomes: Vec::with_capacity(changes.len()),
+            outcomes: Vec::new(),
             time_max_ms: self.clock_ms,
         };
         for change in changes {
             arrivals.outcomes.push(Outcome::default());
             match change {
-                Change::Acked(acked) => arrivals.reports(acked),
-                Change::Removed(removed) => arrivals.removals(&removed.objects),
+                Change::Rows(messages) => {
+                    messages
+                        .iter()
+                        .for_each(|(number, rows)| arrivals.message(*number, rows));
+                }
+                Change::Remove(objects) => arrivals.removals(objects),
             }
         }
         let Arrivals {
@@ -133,10 +124,7 @@ impl Oracle {
         for (object, touched) in touched {
             self.settle(object, &touched, &mut outcomes);
         }
-        let pairs = changes.iter().zip(&outcomes);
-        pairs
-            .filter_map(|(change, outcome)| outcome.difference(change))
-            .collect()
+        outcomes
     }
 
     /// Makes the winner of one object its record.
@@ -172,20 +160,6 @@ impl Oracle {
 }
 
 impl Arrivals<'_> {
-    /// The rows of all messages of one ack that did not fail.
-    fn reports(&mut self, acked: &Acked) {
-        for (number, message) in (acked.ack.first_message..).zip(&acked.messages) {
-            if !acked
-                .ack
-                .failed
-                .iter()
-                .any(|failed| failed.message == number)
-            {
-                self.message(number, message);
-            }
-        }
-    }
-
     fn message(&mut self, number: u64, message: &SentRows) {
         for index in 0..message.columns.len() {
             let row = message.row(index);
@@ -193,17 +167,7 @@ impl Arrivals<'_> {
                 self.row(row);
                 continue;
             };
-            let outcome = self.outcome();
-            outcome.rows.refused += 1;
-            outcome.refused_by_reason[reason as usize] += 1;
-            if outcome.refused_rows.len() < REFUSED_ROWS_TOLD_MAX {
-                outcome.refused_rows.push(RefusedRow {
-                    message: number,
-                    row: index as u32,
-                    field: String::new(),
-                    reason: reason as i32,
-                });
-            }
+            self.outcome().refuse(number, index as u32, reason);
         }
     }
 
@@ -267,76 +231,5 @@ impl Arrivals<'_> {
                 outcome.missing += 1;
             }
         }
-    }
-}
-
-impl Outcome {
-    /// How the server's word differs from what is expected, if it does.
-    fn difference(&self, change: &Change) -> Option<String> {
-        match change {
-            Change::Acked(acked) => self.ack_difference(acked),
-            Change::Removed(Removed { response, .. }) => {
-                let (expected, got) = (
-                    (self.removed, self.missing),
-                    (response.removed, response.missing),
-                );
-                (expected != got).then(|| {
-                    format!(
-                        "removal in epoch {}: expected (removed, missing) {expected:?}, the server \
-                         said {got:?}",
-                        response.epoch
-                    )
-                })
-            }
-        }
-    }
-
-    fn ack_difference(&self, acked: &Acked) -> Option<String> {
-        let ack = &acked.ack;
-        let got = ack.rows.unwrap_or_default();
-        let mut expected = self.rows;
-        if ack.first_epoch != ack.epoch {
-            // How a merged range was divided over its epochs is not told, only the sum is certain.
-            let settled =
-                |rows: &RowCounts| rows.applied + rows.duplicate + rows.superseded + rows.late;
-            if settled(&expected) == settled(&got) && expected.refused == got.refused {
-                expected = got;
-            }
-        }
-        let name = format!(
-            "ack of messages {} to {} in epoch {}",
-            ack.first_message, ack.last_message, ack.epoch
-        );
-        if expected != got {
-            return Some(format!(
-                "{name}: expected {expected:?}, the server said {got:?}"
-            ));
-        }
-        let reasons = self
-            .refused_by_reason
-            .iter()
-            .enumerate()
-            .filter(|(_, rows)| **rows > 0);
-        let reasons: Vec<_> = reasons
-            .map(|(reason, rows)| RefusedCount {
-                reason: reason as i32,
-                rows: *rows,
-            })
-            .collect();
-        if reasons != ack.refused_by_reason {
-            let got = &ack.refused_by_reason;
-            return Some(format!(
-                "{name}: expected refusals {reasons:?}, the server said {got:?}"
-            ));
-        }
-        let place = |row: &RefusedRow| (row.message, row.row, row.reason);
-        let (expected, got) = (
-            self.refused_rows.iter().map(place),
-            ack.refused_rows.iter().map(place),
-        );
-        (!expected.clone().eq(got.clone())).then(|| {
-            let (expected, got): (Vec<_>, Vec<_>) = (expected.collect(), got.collect());
-            format!("{name}: expected refused rows {expected:?}, the server told {got:?}")
-        })
     }
 }

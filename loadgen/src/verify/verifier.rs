@@ -5,17 +5,19 @@
 //! An answer at an epoch whose changes cannot be told apart (a merged ack) is counted, never skipped
 //! silently.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use shoal_proto::v1::{RemoveResponse, ReportAck};
 use tokio::sync::{Semaphore, watch};
 
 use super::difference::difference;
-use super::event::Answered;
+use super::event::{Acked, Answered, Removed, SentRows};
 use super::expected::expected;
 use super::ledger::{Event, Ledger};
 use super::oracle::{Change, Oracle};
+use super::outcome::Outcome;
 use crate::limits::{MISMATCHES_TOLD_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
 use crate::measure::Counters;
 
@@ -111,6 +113,8 @@ impl Verifier {
             changes: BTreeMap::new(),
             answers: BTreeMap::new(),
             unclear: Vec::new(),
+            halves: HashMap::new(),
+            halves_begun: 0,
             verdict: Verdict::default(),
             rows_room: Arc::clone(&rows_room),
             answer_bytes: Arc::clone(&answer_bytes),
@@ -157,15 +161,30 @@ struct Work {
     /// Epochs up to this one are complete.
     complete: u64,
     /// Changes not applied yet, by epoch.
-    changes: BTreeMap<u64, Vec<Change>>,
+    changes: BTreeMap<u64, Vec<(Change, Word)>>,
     /// Answers not compared yet, by epoch.
     answers: BTreeMap<u64, Vec<Answered>>,
     /// Epochs `first..last` whose changes cannot be told apart, for answers still to come.
     unclear: Vec<(u64, u64)>,
+    /// First halves of acks over two messages in two epochs.
+    halves: HashMap<u64, Outcome>,
+    halves_begun: u64,
     verdict: Verdict,
     rows_room: Arc<Semaphore>,
     answer_bytes: Arc<watch::Sender<usize>>,
     counters: Arc<Counters>,
+}
+
+/// What the server said of a change.
+enum Word {
+    /// An ack of just this.
+    Ack(ReportAck),
+    /// The ack of this half and the next comes with the next.
+    FirstHalf(u64),
+    /// The ack of the half before and of this.
+    SecondHalf(u64, ReportAck),
+    /// The response to a removal.
+    Removal(RemoveResponse),
 }
 
 impl Work {
@@ -194,22 +213,10 @@ impl Work {
 
     fn sort_in(&mut self, event: Event) {
         match event {
-            Event::Acked(acked) => {
-                let (first, last) = (acked.ack.first_epoch, acked.ack.epoch);
-                if first != last {
-                    self.unclear.push((first, last));
-                }
-                self.changes
-                    .entry(last)
-                    .or_default()
-                    .push(Change::Acked(acked));
-            }
-            Event::Removed(removed) => {
-                let epoch = removed.response.epoch;
-                self.changes
-                    .entry(epoch)
-                    .or_default()
-                    .push(Change::Removed(removed));
+            Event::Acked(acked) => self.sort_in_ack(acked),
+            Event::Removed(Removed { objects, response }) => {
+                let (epoch, word) = (response.epoch, Word::Removal(response));
+                self.put(epoch, Change::Remove(objects), word);
             }
             Event::Answered(answered) => {
                 self.answers
@@ -218,6 +225,31 @@ impl Work {
                     .push(answered);
             }
         }
+    }
+
+    /// Puts the messages of an ack into their epochs. The first message's and the last's are told;
+    /// with more between them in different epochs, nobody knows where those belong.
+    fn sort_in_ack(&mut self, acked: Acked) {
+        let Acked { messages, ack } = acked;
+        let (first, last) = (ack.first_epoch, ack.epoch);
+        let mut rows: Vec<(u64, SentRows)> = (ack.first_message..).zip(messages).collect();
+        rows.retain(|(number, _)| ack.failed.iter().all(|failed| failed.message != *number));
+        if first == last {
+            self.put(last, Change::Rows(rows), Word::Ack(ack));
+        } else if rows.len() == 2 {
+            let id = self.halves_begun;
+            self.halves_begun += 1;
+            let second = rows.split_off(1);
+            self.put(first, Change::Rows(rows), Word::FirstHalf(id));
+            self.put(last, Change::Rows(second), Word::SecondHalf(id, ack));
+        } else {
+            self.unclear.push((first, last));
+            self.put(last, Change::Rows(rows), Word::Ack(ack));
+        }
+    }
+
+    fn put(&mut self, epoch: u64, change: Change, word: Word) {
+        self.changes.entry(epoch).or_default().push((change, word));
     }
 
     /// Applies and compares what is complete, in the order of epochs.
@@ -229,7 +261,7 @@ impl Work {
             }
             let changes = entry.remove();
             self.compare_below(epoch);
-            self.apply(epoch, &changes);
+            self.apply(epoch, changes);
         }
         let next = self.changes.keys().next().copied().unwrap_or(u64::MAX);
         self.compare_below(next.min(self.complete.saturating_add(1)));
@@ -238,15 +270,37 @@ impl Work {
             .retain(|(_, last)| *last > applied || answered_below < *last);
     }
 
-    fn apply(&mut self, epoch: u64, changes: &[Change]) {
-        for text in self.oracle.apply(changes) {
-            self.verdict.mismatch(|| text);
-            self.counters.mismatches.add(1);
+    fn apply(&mut self, epoch: u64, changes: Vec<(Change, Word)>) {
+        let outcomes = self.oracle.apply(changes.iter().map(|(change, _)| change));
+        let rows: usize = changes.iter().map(|(change, _)| rows_of(change)).sum();
+        let is_within = |(first, last): &(u64, u64)| *first <= epoch && epoch <= *last;
+        let is_loose = self.unclear.iter().any(is_within);
+        for ((_, word), outcome) in changes.into_iter().zip(outcomes) {
+            if let Some(text) = self.difference(word, outcome, is_loose) {
+                self.counters.mismatches.add(1);
+                self.verdict.mismatch(|| text);
+            }
         }
-        self.verdict.acks += changes.len() as u64;
         self.applied = self.applied.max(epoch);
-        let rows: usize = changes.iter().map(rows_of).sum();
         self.rows_room.add_permits(rows);
+    }
+
+    /// How the server's word of a change differs from what should have become of it.
+    fn difference(&mut self, word: Word, outcome: Outcome, is_loose: bool) -> Option<String> {
+        self.verdict.acks += u64::from(!matches!(word, Word::FirstHalf(_)));
+        match word {
+            Word::Ack(ack) => outcome.ack_difference(&ack, is_loose),
+            Word::Removal(response) => outcome.removal_difference(&response),
+            Word::FirstHalf(id) => {
+                self.halves.insert(id, outcome);
+                None
+            }
+            Word::SecondHalf(id, ack) => {
+                let mut sum = self.halves.remove(&id).unwrap_or_default();
+                sum.add(&outcome);
+                sum.ack_difference(&ack, is_loose)
+            }
+        }
     }
 
     /// Compares all answers at epochs below `end`; the oracle stands at the last change before.
@@ -340,11 +394,7 @@ impl Work {
 /// Rows that a change held in memory.
 fn rows_of(change: &Change) -> usize {
     match change {
-        Change::Acked(acked) => acked
-            .messages
-            .iter()
-            .map(|message| message.columns.len())
-            .sum(),
-        Change::Removed(_) => 0,
+        Change::Rows(messages) => messages.iter().map(|(_, rows)| rows.columns.len()).sum(),
+        Change::Remove(_) => 0,
     }
 }

@@ -1,0 +1,107 @@
+//! Is every answer right on every workload, however its rows travel?
+//!
+//! Small runs against a server in this process, every answer compared, all kinds of question. Run by
+//! rows and queries, not by time, so that a slow machine does the same work.
+
+mod in_process;
+
+use in_process::{InProcess, assert_verified};
+
+/// Everything that can be asked, with windows large enough to hold something.
+const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.1";
+const ENCODINGS: [&str; 3] = [
+    "--encoding rows",
+    "--encoding block",
+    "--encoding block --prepared",
+];
+
+async fn check(workload: &str, more: &str) {
+    let server = InProcess::start().await;
+    for encoding in ENCODINGS {
+        let summary = server
+            .run(&format!(
+                "--workload {workload} --objects 500 --seconds 1 --rate 20000 --queries 800 --verify \
+                 --seed 3 {ALL_KINDS} {encoding} {more}"
+            ))
+            .await;
+        assert_verified(&summary, 800);
+        assert!(summary.applied_rows > 0);
+        assert_eq!(summary.prepared, encoding.ends_with("prepared"));
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uniform() {
+    check("uniform", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uniform_at_full_speed() {
+    let server = InProcess::start().await;
+    let summary = server
+        .run(&format!(
+            "--objects 2000 --seconds 1 --batch 500 --update-query 10:1 --verify {ALL_KINDS}"
+        ))
+        .await;
+    assert_verified(&summary, 100);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gauss() {
+    check("gauss", "--hotspots 5").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn network() {
+    check("network", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hub() {
+    check("hub", "--destinations 5 --update-interval-ms 60000").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replay_of_real_buses() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
+    let server = InProcess::start().await;
+    for encoding in ENCODINGS {
+        let summary = server
+            .run(&format!(
+                "--workload replay:{sample} --verify --queries 1000 --update-query 100:3 \
+                 --connections 3 --batch 700 {ALL_KINDS} {encoding}"
+            ))
+            .await;
+        assert_verified(&summary, 1_000);
+        assert!(summary.sent_rows > 30_000, "the whole day");
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_connections_share_an_epoch() {
+    let server = InProcess::start().await;
+    let summary = server
+        .run(&format!(
+            "--objects 300 --connections 7 --batch 20 --rate 30000 --seconds 1 --queries 500 \
+             --update-query 100:10 --verify {ALL_KINDS}"
+        ))
+        .await;
+    assert_verified(&summary, 500);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_question_a_call() {
+    let server = InProcess::start().await;
+    let summary = server
+        .run(&format!(
+            "--objects 500 --rate 5000 --seconds 1 --queries 300 --ask single --verify {ALL_KINDS}"
+        ))
+        .await;
+    assert_verified(&summary, 300);
+    assert_eq!(summary.query_ms.max > 0.0, summary.queries > 0);
+    server.end().await;
+}
