@@ -8,9 +8,6 @@
 use super::band::Inside;
 use crate::space::QuantaRect;
 
-/// Bands of a grid at most; more than cores, so that crowded ones even out.
-const BANDS_MAX: u32 = 64;
-
 /// Extent and resolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Grid {
@@ -43,7 +40,7 @@ impl CellRange {
 impl Grid {
     /// A grid of about `columns` x `rows` cells over an extent; never more cells than quanta on a
     /// side.
-    pub(super) fn new(extent: QuantaRect, columns: u32, rows: u32) -> Self {
+    pub(super) fn new(extent: QuantaRect, columns: u32, rows: u32, bands: u32) -> Self {
         let side = |min: i32, max: i32| u64::from(max.abs_diff(min)) + 1;
         let (width, height) = (
             side(extent.x_min, extent.x_max),
@@ -52,7 +49,7 @@ impl Grid {
         let columns = u64::from(columns).clamp(1, width) as u32;
         let rows = u64::from(rows).clamp(1, height) as u32;
         let mut band_shift = 0;
-        while rows.div_ceil(1 << band_shift) > BANDS_MAX {
+        while rows.div_ceil(1 << band_shift) > bands {
             band_shift += 1;
         }
         Self {
@@ -171,7 +168,7 @@ mod tests {
             rect(-1_800_000_000, -900_000_000, 1_799_999_999, 900_000_000),
         ] {
             for (columns, rows) in [(1, 1), (3, 1000), (65_536, 7), (40_000, 40_000)] {
-                let grid = Grid::new(extent, columns, rows);
+                let grid = Grid::new(extent, columns, rows, 16);
                 let mut last = 0;
                 for step in 0..=1000_i64 {
                     let x = i64::from(i32::MIN) + step * 4_294_967;

@@ -99,8 +99,14 @@ impl Shard {
     }
 }
 
+/// More bands than cores, so that crowded ones even out; each costs every shard a list.
+/// Measured on 2 cores: 16 take a fifth less time than 64.
+fn bands_max() -> u32 {
+    (rayon::current_num_threads() as u32 * 8).clamp(16, 64)
+}
+
 fn choose(space: &Space, shards: &[Shard], objects: u64) -> Grid {
-    let extent = extent(space, shards);
+    let (extent, bands) = (extent(space, shards), bands_max());
     let cells = (objects / CELL_OBJECTS).clamp(CELLS_MIN, CELLS_MAX) as f64;
     let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
     let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
@@ -113,7 +119,7 @@ fn choose(space: &Space, shards: &[Shard], objects: u64) -> Grid {
         .sqrt()
         .clamp(1.0, SIDE_MAX.min(cells));
     let columns = (cells / rows).clamp(1.0, SIDE_MAX);
-    Grid::new(extent, columns.ceil() as u32, rows.ceil() as u32)
+    Grid::new(extent, columns.ceil() as u32, rows.ceil() as u32, bands)
 }
 
 /// The box of a sample without its outliers, a little widened; the whole space without objects.
