@@ -12,7 +12,5 @@ fn main() -> io::Result<()> {
     let descriptors = protox::compile(FILES, ["proto"]).map_err(io::Error::other)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .bytes(".shoal.v1.ReportRequest.block")
-        .compile_fds(descriptors)
+    tonic_prost_build::configure().bytes(".shoal.v1.ReportRequest.block").compile_fds(descriptors)
 }

@@ -14,10 +14,7 @@ impl AnswerHash {
     pub(crate) fn add(&mut self, answers: &AnswerSet) {
         for answer in answers.iter() {
             self.add_word(answer.total);
-            answer
-                .objects
-                .iter()
-                .for_each(|object| self.add_word(*object));
+            answer.objects.iter().for_each(|object| self.add_word(*object));
         }
     }
 

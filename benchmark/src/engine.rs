@@ -113,13 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     for objects in &options.objects {
         for distribution in &options.distribution {
             for updates_per_query in &options.updates_per_query {
-                let row = measure(
-                    options,
-                    &machine,
-                    *objects,
-                    distribution,
-                    *updates_per_query,
-                )?;
+                let row = measure(options, &machine, *objects, distribution, *updates_per_query)?;
                 println!(
                     "{:>10} {:>8} {:>6} {:>11} {:>12.0} {:>12.0} {:>10.2} {:>8.1} {:>9.2}  {}",
                     row.objects,
@@ -137,17 +131,11 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
             }
         }
     }
-    options
-        .json
-        .as_ref()
-        .map_or(Ok(()), |path| write(path, &rows))
+    options.json.as_ref().map_or(Ok(()), |path| write(path, &rows))
 }
 
 fn write(path: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
-    let failed = |source| BenchmarkError::Write {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| BenchmarkError::Write { path: path.to_owned(), source };
     let file = File::create(path).map_err(failed)?;
     serde_json::to_writer_pretty(file, rows).map_err(|error| failed(error.into()))
 }
@@ -184,11 +172,7 @@ fn measure(
         spent += took;
         cycle_us.saturating_record(took.as_micros() as u64);
         hash.add(&output.answers);
-        results += output
-            .answers
-            .iter()
-            .map(|answer| answer.total)
-            .sum::<u64>();
+        results += output.answers.iter().map(|answer| answer.total).sum::<u64>();
     }
     let seconds = spent.as_secs_f64();
     Ok(Row {
@@ -255,11 +239,7 @@ impl Source {
                 Space::planar(width_m, height_m, QUANTUM_M)?
             }
         };
-        Ok(Self {
-            workload,
-            space,
-            fixes: Vec::new(),
-        })
+        Ok(Self { workload, space, fixes: Vec::new() })
     }
 
     fn cycle(&mut self, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {

@@ -11,24 +11,12 @@ pub(crate) fn describe() -> String {
 
 fn processor() -> String {
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = information
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    name.map_or("unknown processor", |name| {
-        name.trim_start_matches([':', '\t', ' '])
-    })
-    .to_owned()
+    let name = information.lines().find_map(|line| line.strip_prefix("model name"));
+    name.map_or("unknown processor", |name| name.trim_start_matches([':', '\t', ' '])).to_owned()
 }
 
 fn commit() -> String {
-    let output = Command::new("git")
-        .args(["describe", "--always", "--dirty"])
-        .output();
-    let text = output
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| output.stdout);
-    text.map_or("unknown".into(), |text| {
-        String::from_utf8_lossy(&text).trim().to_owned()
-    })
+    let output = Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+    text.map_or("unknown".into(), |text| String::from_utf8_lossy(&text).trim().to_owned())
 }

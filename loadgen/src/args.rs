@@ -12,11 +12,7 @@ use crate::shares::{QuestionMix, UpdateQuery};
 
 /// The command line.
 #[derive(Debug, Parser)]
-#[command(
-    name = "shoal-loadgen",
-    version,
-    about = "What does a client of Shoal see under load?"
-)]
+#[command(name = "shoal-loadgen", version, about = "What does a client of Shoal see under load?")]
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
@@ -120,7 +116,8 @@ pub struct RunArgs {
     /// Compare a share of the answers, and all acks, with an oracle fed with what was acknowledged.
     #[arg(long)]
     pub verify: bool,
-    /// Share of the messages of queries that are compared [default: 1, less from 100,000 objects on].
+    /// Share of the messages of queries that are compared [default: 1, less from 100,000 objects
+    /// on].
     #[arg(long, value_name = "SHARE")]
     pub verify_share: Option<f64>,
     /// Use this fleet (made if there is none) and keep it, instead of a fresh one that is dropped.

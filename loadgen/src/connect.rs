@@ -22,8 +22,5 @@ pub async fn connect(target: &str) -> Result<Channel, LoadError> {
     endpoint
         .connect()
         .await
-        .map_err(|source| LoadError::Connect {
-            target: target.to_owned(),
-            source,
-        })
+        .map_err(|source| LoadError::Connect { target: target.to_owned(), source })
 }

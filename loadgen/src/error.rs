@@ -69,9 +69,6 @@ pub enum LoadError {
 impl LoadError {
     /// For `map_err` of a failed call.
     pub(crate) fn call(what: &'static str) -> impl FnOnce(tonic::Status) -> Self {
-        move |status| Self::Call {
-            what,
-            status: Box::new(status),
-        }
+        move |status| Self::Call { what, status: Box::new(status) }
     }
 }

@@ -1,7 +1,8 @@
 //! Which fleet does a run use, and who cleans up?
 //!
-//! A fresh one with a random name, the workload's space and an event clock, dropped at the end; or a
-//! named one that is kept. The oracle must know all of a fleet's state, so it takes only an empty one.
+//! A fresh one with a random name, the workload's space and an event clock, dropped at the end; or
+//! a named one that is kept. The oracle must know all of a fleet's state, so it takes only an empty
+//! one.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -52,12 +53,8 @@ impl RunFleet {
             None => create(&mut client, plan, name, &space).await?,
         };
         // Dropped again when the checks below refuse a fleet that was made just now.
-        let mut open = Self {
-            client,
-            space: Space::geographic(),
-            is_kept: plan.fleet.is_some(),
-            fleet,
-        };
+        let mut open =
+            Self { client, space: Space::geographic(), is_kept: plan.fleet.is_some(), fleet };
         match open.check(plan, &space) {
             Ok(space) => {
                 open.space = space;
@@ -72,21 +69,11 @@ impl RunFleet {
 
     /// Confirms that the fleet can serve the run; gives its space.
     fn check(&self, plan: &Plan, wanted: &proto::Space) -> Result<Space, LoadError> {
-        let Fleet {
-            name,
-            limits,
-            objects,
-            ..
-        } = &self.fleet;
+        let Fleet { name, limits, objects, .. } = &self.fleet;
         let usage = |text: String| Err(LoadError::Usage(text));
-        let (is, wanted) = (
-            engine_space(self.fleet.space.as_ref())?,
-            engine_space(Some(wanted))?,
-        );
+        let (is, wanted) = (engine_space(self.fleet.space.as_ref())?, engine_space(Some(wanted))?);
         if is != wanted {
-            return usage(format!(
-                "fleet {name} has space {is}, the workload needs {wanted}"
-            ));
+            return usage(format!("fleet {name} has space {is}, the workload needs {wanted}"));
         }
         let objects_max = limits.map_or(0, |limits| limits.objects_max);
         if plan.verify_share.is_none() {
@@ -94,20 +81,16 @@ impl RunFleet {
         }
         if *objects > 0 {
             return usage(format!(
-                "fleet {name} holds {objects} objects that the oracle does not know; --verify takes \
-                 an empty fleet"
+                "fleet {name} holds {objects} objects that the oracle does not know; --verify \
+                 takes an empty fleet"
             ));
         }
         if self.fleet.clock != i32::from(proto::Clock::Event) {
-            return usage(format!(
-                "fleet {name} has no event clock, --verify needs one"
-            ));
+            return usage(format!("fleet {name} has no event clock, --verify needs one"));
         }
         if objects_max > 0 && objects_max < plan.params.objects {
             let wanted = plan.params.objects;
-            return usage(format!(
-                "fleet {name} takes {objects_max} objects, not {wanted}"
-            ));
+            return usage(format!("fleet {name} takes {objects_max} objects, not {wanted}"));
         }
         Ok(is)
     }
@@ -120,13 +103,8 @@ impl RunFleet {
         if self.is_kept {
             return Ok(());
         }
-        let request = DropFleetRequest {
-            name: self.fleet.name,
-        };
-        self.client
-            .drop(request)
-            .await
-            .map_err(LoadError::call("Drop"))?;
+        let request = DropFleetRequest { name: self.fleet.name };
+        self.client.drop(request).await.map_err(LoadError::call("Drop"))?;
         Ok(())
     }
 
@@ -141,12 +119,7 @@ async fn describe(
     client: &mut FleetServiceClient<Channel>,
     name: &str,
 ) -> Result<Option<Fleet>, LoadError> {
-    match client
-        .describe(DescribeFleetRequest {
-            name: name.to_owned(),
-        })
-        .await
-    {
+    match client.describe(DescribeFleetRequest { name: name.to_owned() }).await {
         Ok(fleet) => Ok(Some(fleet.into_inner())),
         Err(status) if status.code() == Code::NotFound => Ok(None),
         Err(status) => Err(LoadError::call("Describe")(status)),
@@ -166,10 +139,7 @@ async fn create(
         ttl_ms: plan.ttl_ms,
         limits: None,
     };
-    let fleet = client
-        .create(request)
-        .await
-        .map_err(LoadError::call("Create"))?;
+    let fleet = client.create(request).await.map_err(LoadError::call("Create"))?;
     Ok(fleet.into_inner())
 }
 
@@ -182,11 +152,9 @@ fn fresh_name() -> String {
 fn proto_space(space: WorkloadSpace) -> proto::Space {
     let kind = match space {
         WorkloadSpace::Geographic => space::Kind::Geographic(Geographic {}),
-        WorkloadSpace::Planar { width_m, height_m } => space::Kind::Planar(Planar {
-            width_m,
-            height_m,
-            quantum_m: 0.0,
-        }),
+        WorkloadSpace::Planar { width_m, height_m } => {
+            space::Kind::Planar(Planar { width_m, height_m, quantum_m: 0.0 })
+        }
     };
     proto::Space { kind: Some(kind) }
 }
@@ -221,14 +189,10 @@ mod tests {
 
     #[test]
     fn spaces_come_back_the_same() {
-        let planar = WorkloadSpace::Planar {
-            width_m: 1e5,
-            height_m: 1e3,
-        };
-        for (workload, text) in [
-            (WorkloadSpace::Geographic, "geographic"),
-            (planar, "planar:100000x1000"),
-        ] {
+        let planar = WorkloadSpace::Planar { width_m: 1e5, height_m: 1e3 };
+        for (workload, text) in
+            [(WorkloadSpace::Geographic, "geographic"), (planar, "planar:100000x1000")]
+        {
             let space = engine_space(Some(&proto_space(workload))).unwrap();
             assert_eq!(space.to_string(), text);
         }

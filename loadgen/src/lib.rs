@@ -1,7 +1,7 @@
 //! What does a client see under load? The library behind the binary `shoal-loadgen`.
 //!
-//! `plan` says what a run does, `report` sends rows and reads acks, `question` asks and reads answers,
-//! `verify` compares with an oracle, `measure` counts and tells, `run` holds it together.
+//! `plan` says what a run does, `report` sends rows and reads acks, `question` asks and reads
+//! answers, `verify` compares with an oracle, `measure` counts and tells, `run` holds it together.
 
 pub mod args;
 pub mod connect;

@@ -18,8 +18,8 @@ pub const MESSAGE_HEAD_BYTES_MAX: usize = 512;
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Messages without an ack on one connection at full speed; more hide no more latency.
 pub const REPORTS_IN_FLIGHT_MAX: u32 = 8;
-/// The same when answers are verified. Acks that are read late merge into ranges, which tell the epochs
-/// of their first and last message only: of two messages that is all there is to know.
+/// The same when answers are verified. Acks that are read late merge into ranges, which tell the
+/// epochs of their first and last message only: of two messages that is all there is to know.
 pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 2;
 /// The same at a given rate: as many as a slow server may fall behind before the sender waits.
 pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;

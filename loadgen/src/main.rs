@@ -1,7 +1,8 @@
 //! The binary `shoal-loadgen`: flags in, table out.
 //!
-//! Exit code 0 when everything was answered and right, 1 for a mismatch, a failure or an interruption,
-//! 2 for flags that make no sense. Ctrl-C and SIGTERM end a run in good order; a second one at once.
+//! Exit code 0 when everything was answered and right, 1 for a mismatch, a failure or an
+//! interruption, 2 for flags that make no sense. Ctrl-C and SIGTERM end a run in good order; a
+//! second one at once.
 
 use std::process::ExitCode;
 
@@ -19,11 +20,7 @@ async fn main() -> ExitCode {
     match run(*args).await {
         Ok(summary) => {
             println!("{}", summary.table());
-            if summary.is_good() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("shoal-loadgen: {error}");

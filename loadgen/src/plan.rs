@@ -1,7 +1,8 @@
 //! What exactly will a run do?
 //!
 //! The flags, checked against each other once, and what follows from them: rows per message, pace,
-//! messages under way, share of answers to verify. Everything behind reads the plan, never the flags.
+//! messages under way, share of answers to verify. Everything behind reads the plan, never the
+//! flags.
 
 use std::path::PathBuf;
 
@@ -84,11 +85,7 @@ impl Plan {
         let verify_share = args.verify.then(|| {
             // At one comparison per object, query and nanosecond, so that 100,000 queries of a
             // run cost seconds, not hours.
-            let affordable = if replay {
-                1.0
-            } else {
-                1e5 / args.objects as f64
-            };
+            let affordable = if replay { 1.0 } else { 1e5 / args.objects as f64 };
             args.verify_share.unwrap_or_else(|| affordable.min(1.0))
         });
         let idle_rows = ratio.updates == 0;
@@ -117,20 +114,15 @@ impl Plan {
             questions: QuestionPlan {
                 mix: args.query_mix,
                 asking: args.ask,
-                wanted: args.want.unwrap_or(if args.verify {
-                    Wanted::Mixed
-                } else {
-                    Wanted::Ids
-                }),
+                wanted: args.want.unwrap_or(if args.verify { Wanted::Mixed } else { Wanted::Ids }),
                 nearest_k: args.nearest_k,
                 get_objects: args.get_objects,
             },
             json: args.json,
             workload: args.workload,
         };
-        plan.batch_rows = args
-            .batch
-            .unwrap_or_else(|| paced_size(plan.rows_per_s(), BATCH_ROWS_DEFAULT));
+        plan.batch_rows =
+            args.batch.unwrap_or_else(|| paced_size(plan.rows_per_s(), BATCH_ROWS_DEFAULT));
         plan.message_queries = match args.ask {
             Asking::Single => 1,
             Asking::Batch => args
@@ -149,10 +141,7 @@ impl Plan {
     /// The workload's parameters for one connection.
     #[must_use]
     pub fn params_of(&self, connection: u32) -> Params {
-        Params {
-            shard: connection,
-            ..self.params.clone()
-        }
+        Params { shard: connection, ..self.params.clone() }
     }
 
     /// Whether rows are sent while the clock runs.
@@ -179,24 +168,14 @@ impl Plan {
     #[must_use]
     pub fn report_pace(&self, connection: u32) -> Option<Pace> {
         let rate = self.rows_per_s()?;
-        Some(Pace::new(
-            self.batch_rows,
-            rate,
-            connection,
-            self.connections(),
-        ))
+        Some(Pace::new(self.batch_rows, rate, connection, self.connections()))
     }
 
     /// When the messages of queries of one connection leave; `None` at full speed.
     #[must_use]
     pub fn question_pace(&self, connection: u32) -> Option<Pace> {
         let rate = self.queries_per_s().filter(|rate| *rate > 0.0)?;
-        Some(Pace::new(
-            self.message_queries,
-            rate,
-            connection,
-            self.connections(),
-        ))
+        Some(Pace::new(self.message_queries, rate, connection, self.connections()))
     }
 
     /// Reports of one connection under way at most.
@@ -212,11 +191,7 @@ impl Plan {
     /// Messages of queries of one connection under way at most.
     #[must_use]
     pub fn questions_in_flight_max(&self) -> u32 {
-        if self.rate.is_some() {
-            QUESTIONS_IN_FLIGHT_PACED_MAX
-        } else {
-            QUESTIONS_IN_FLIGHT_MAX
-        }
+        if self.rate.is_some() { QUESTIONS_IN_FLIGHT_PACED_MAX } else { QUESTIONS_IN_FLIGHT_MAX }
     }
 
     /// Rows a second of one connection.
@@ -244,11 +219,7 @@ fn paced_size(per_second: Option<f64>, default: u32) -> u32 {
 
 /// `ADDR:PORT` as a URL; a URL as it is.
 fn url(target: &str) -> String {
-    if target.contains("://") {
-        target.to_owned()
-    } else {
-        format!("http://{target}")
-    }
+    if target.contains("://") { target.to_owned() } else { format!("http://{target}") }
 }
 
 /// The workload's parameters.
@@ -291,18 +262,8 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     let whole = [
         ("connections", args.connections, 1, CONNECTIONS_MAX),
         ("batch", args.batch.unwrap_or(1), 1, BATCH_ROWS_MAX),
-        (
-            "query-batch",
-            args.query_batch.unwrap_or(1),
-            1,
-            MESSAGE_QUERIES_MAX,
-        ),
-        (
-            "nearest-k",
-            args.nearest_k,
-            0,
-            shoal_engine::limits::NEAREST_MAX as u32,
-        ),
+        ("query-batch", args.query_batch.unwrap_or(1), 1, MESSAGE_QUERIES_MAX),
+        ("nearest-k", args.nearest_k, 0, shoal_engine::limits::NEAREST_MAX as u32),
         ("get-objects", args.get_objects, 1, 1_024),
     ];
     for (flag, value, min, max) in whole {
@@ -322,10 +283,7 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
             return usage(format!("--{flag} is {value}, it must be a share of 0 to 1"));
         }
     }
-    let amounts = [
-        ("rate", args.rate),
-        ("seconds", args.seconds.unwrap_or(0.0)),
-    ];
+    let amounts = [("rate", args.rate), ("seconds", args.seconds.unwrap_or(0.0))];
     for (flag, value) in amounts {
         if !(value.is_finite() && value >= 0.0) {
             return usage(format!("--{flag} is {value}, it must be 0 or more"));
@@ -348,9 +306,7 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
 
 impl RunArgs {
     fn params_check(&self) -> Result<(), LoadError> {
-        params(self)
-            .check()
-            .map_err(|error| LoadError::Usage(error.to_string()))
+        params(self).check().map_err(|error| LoadError::Usage(error.to_string()))
     }
 }
 
@@ -362,9 +318,7 @@ mod tests {
     use crate::args::{Command, CommandLine};
 
     fn plan(flags: &str) -> Result<Plan, LoadError> {
-        let words = ["shoal-loadgen", "run"]
-            .into_iter()
-            .chain(flags.split_whitespace());
+        let words = ["shoal-loadgen", "run"].into_iter().chain(flags.split_whitespace());
         let Command::Run(args) = CommandLine::try_parse_from(words).unwrap().command;
         Plan::new(*args)
     }
@@ -374,10 +328,7 @@ mod tests {
         let plan = plan("").unwrap();
         assert_eq!(plan.target, "http://127.0.0.1:7117");
         assert_eq!((plan.batch_rows, plan.message_queries), (8_192, 256));
-        assert_eq!(
-            (plan.seconds, plan.rate, plan.verify_share),
-            (Some(10.0), None, None)
-        );
+        assert_eq!((plan.seconds, plan.rate, plan.verify_share), (Some(10.0), None, None));
         assert!(plan.report_pace(0).is_none() && plan.question_pace(0).is_none());
         assert!(!plan.preload && plan.sends_rows() && plan.asks());
     }
@@ -398,16 +349,8 @@ mod tests {
         assert!(idle.preload && !idle.sends_rows());
         assert_eq!(idle.question_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
         assert!(!plan("--update-query 0:1 --fleet mine").unwrap().preload);
-        assert_eq!(
-            plan("--update-query 0:1 --queries 9").unwrap().seconds,
-            Some(0.0)
-        );
-        assert!(
-            plan("--update-query 5:0 --rate 100")
-                .unwrap()
-                .question_pace(0)
-                .is_none()
-        );
+        assert_eq!(plan("--update-query 0:1 --queries 9").unwrap().seconds, Some(0.0));
+        assert!(plan("--update-query 5:0 --rate 100").unwrap().question_pace(0).is_none());
     }
 
     #[test]
@@ -423,9 +366,7 @@ mod tests {
     #[test]
     fn least_queries_are_divided_over_connections() {
         let plan = plan("--queries 10 --connections 4").unwrap();
-        let shares: Vec<_> = (0..4)
-            .map(|connection| plan.queries_min_of(connection))
-            .collect();
+        let shares: Vec<_> = (0..4).map(|connection| plan.queries_min_of(connection)).collect();
         assert_eq!(shares, [3, 3, 2, 2]);
     }
 

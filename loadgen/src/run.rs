@@ -1,7 +1,8 @@
 //! How does a run go from its plan to its summary?
 //!
-//! Connect, make the fleet, start every task, start the clock once all are ready, wait for the end, let
-//! the oracle finish, drop the fleet. Whatever goes wrong, the fleet is dropped before it is told.
+//! Connect, make the fleet, start every task, start the clock once all are ready, wait for the end,
+//! let the oracle finish, drop the fleet. Whatever goes wrong, the fleet is dropped before it is
+//! told.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,8 +22,8 @@ use crate::session::Session;
 use crate::tasks::{Tasks, open_workload, spawn, starters};
 use crate::verify::{Oracle, Verifier};
 
-/// How far beyond its own clock a server takes event times, milliseconds. No workload makes rows near
-/// this border, so that clocks which differ a little make no difference.
+/// How far beyond its own clock a server takes event times, milliseconds. No workload makes rows
+/// near this border, so that clocks which differ a little make no difference.
 const TIME_AHEAD_MAX_MS: i64 = 60_000;
 
 /// Runs a plan; `stop` ends it early, in good order.
@@ -76,13 +77,8 @@ async fn drive(
         stop: stop.clone(),
     });
     let progress = tokio::spawn(show_progress(Arc::clone(&counters), verifier.is_some()));
-    let mut drive = Drive {
-        session,
-        tasks: Tasks::new(),
-        ready: are_ready,
-        start,
-        totals: Totals::default(),
-    };
+    let mut drive =
+        Drive { session, tasks: Tasks::new(), ready: are_ready, start, totals: Totals::default() };
     let ran = drive.run().await;
     // With the set go all tasks that are still running.
     let Drive { totals, start, .. } = drive;
@@ -104,9 +100,7 @@ fn verifier(
     fleet: &RunFleet,
     counters: &Arc<Counters>,
 ) -> Result<Verifier, LoadError> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time_max_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX) + TIME_AHEAD_MAX_MS;
     let about = &fleet.fleet;
     let oracle = Oracle::new(fleet.space, fleet.ttl_ms(), about.clock_ms, time_max_ms);
@@ -121,14 +115,11 @@ async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verd
         return Ok(None);
     };
     let verdict = tokio::task::spawn_blocking(move || verifier.finish()).await;
-    verdict
-        .map_err(|error| broken(&error))?
-        .map(Some)
-        .map_err(LoadError::Task)
+    verdict.map_err(|error| broken(&error))?.map(Some).map_err(LoadError::Task)
 }
 
-/// What to add to a generator's times so that they follow a used fleet's clock, in whole steps. Real
-/// data keeps its times.
+/// What to add to a generator's times so that they follow a used fleet's clock, in whole steps.
+/// Real data keeps its times.
 fn shift_ms(plan: &Plan, clock_ms: i64) -> i64 {
     if plan.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
         return 0;
@@ -180,18 +171,13 @@ struct Watchdog {
 
 impl Watchdog {
     fn new(counters: &Counters) -> Self {
-        Self {
-            arrivals: counters.arrivals.get(),
-            since: Instant::now(),
-        }
+        Self { arrivals: counters.arrivals.get(), since: Instant::now() }
     }
 
     fn check(&mut self, counters: &Counters) -> Result<(), LoadError> {
         let arrivals = counters.arrivals.get();
-        let (reports, questions) = (
-            counters.reports_in_flight.get(),
-            counters.questions_in_flight.get(),
-        );
+        let (reports, questions) =
+            (counters.reports_in_flight.get(), counters.questions_in_flight.get());
         if arrivals != self.arrivals || reports + questions == 0 {
             *self = Self::new(counters);
             return Ok(());
@@ -200,10 +186,6 @@ impl Watchdog {
         if waited_s < STALL_S_MAX {
             return Ok(());
         }
-        Err(LoadError::Stalled {
-            waited_s,
-            reports,
-            questions,
-        })
+        Err(LoadError::Stalled { waited_s, reports, questions })
     }
 }

@@ -1,7 +1,7 @@
 //! What do all tasks of a run share?
 //!
-//! The plan, the fleet, the counters, the link to the verifier, and two signals: start and stop. Nothing
-//! here decides anything.
+//! The plan, the fleet, the counters, the link to the verifier, and two signals: start and stop.
+//! Nothing here decides anything.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -115,15 +115,10 @@ impl FromStr for QuestionMix {
         let mut mix = Self([0; QuestionKind::ALL.len()]);
         for part in text.split(',') {
             let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
-            let place = QuestionKind::ALL
-                .iter()
-                .position(|(_, known)| *known == name);
+            let place = QuestionKind::ALL.iter().position(|(_, known)| *known == name);
             let place = place.ok_or_else(|| {
                 let names: Vec<_> = QuestionKind::ALL.iter().map(|(_, name)| *name).collect();
-                format!(
-                    "{name:?} is no kind of question; there are {}",
-                    names.join(", ")
-                )
+                format!("{name:?} is no kind of question; there are {}", names.join(", "))
             })?;
             mix.0[place] = weight
                 .parse()
@@ -140,9 +135,7 @@ impl fmt::Display for QuestionMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.0.iter().zip(QuestionKind::ALL);
         let shown = parts.filter(|(weight, _)| **weight > 0);
-        let shown: Vec<_> = shown
-            .map(|(weight, (_, name))| format!("{name}:{weight}"))
-            .collect();
+        let shown: Vec<_> = shown.map(|(weight, (_, name))| format!("{name}:{weight}")).collect();
         f.write_str(&shown.join(","))
     }
 }
@@ -160,10 +153,7 @@ mod tests {
         let silent: UpdateQuery = "0:1".parse().unwrap();
         assert_eq!(silent.queries_due(1_000), 0);
         for text in ["", "100", "100:", "0:0", "1:-1", "a:b", "1:2:3"] {
-            assert!(
-                text.parse::<UpdateQuery>().unwrap_err().contains("100:10"),
-                "{text}"
-            );
+            assert!(text.parse::<UpdateQuery>().unwrap_err().contains("100:10"), "{text}");
         }
     }
 
@@ -177,10 +167,7 @@ mod tests {
         assert_eq!(mix.pick(90), QuestionKind::Get);
         assert_eq!(mix.pick(99), QuestionKind::Get);
         assert_eq!(mix.to_string(), "range:80,nearest:10,get:10");
-        assert_eq!(
-            "get".parse::<QuestionMix>().unwrap().pick(0),
-            QuestionKind::Get
-        );
+        assert_eq!("get".parse::<QuestionMix>().unwrap().pick(0), QuestionKind::Get);
         for text in ["", "rang:1", "range:x", "range:0", "range:-1"] {
             assert!(text.parse::<QuestionMix>().is_err(), "{text}");
         }

@@ -1,7 +1,8 @@
 //! Which tasks does a connection consist of?
 //!
-//! Up to four: a sender and a reader of acks on one channel, an asker and a reader of answers on another,
-//! so that reports that wait for the server never hold up queries. Each gives what it counted.
+//! Up to four: a sender and a reader of acks on one channel, an asker and a reader of answers on
+//! another, so that reports that wait for the server never hold up queries. Each gives what it
+//! counted.
 
 use std::sync::Arc;
 
@@ -126,9 +127,7 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     let (shift_ms, is_bare) = (session.shift_ms, plan.bare);
     let is_block = plan.encoding == Encoding::Block;
     let shares = &plan.shares;
-    if [shares.late, shares.duplicate, shares.bad, shares.removal]
-        .iter()
-        .any(|share| *share > 0.0)
+    if [shares.late, shares.duplicate, shares.bad, shares.removal].iter().any(|share| *share > 0.0)
     {
         let mix = Mix::new(workload, *shares, plan.params.seed)
             .map_err(|error| LoadError::Usage(error.to_string()))?;
@@ -156,26 +155,14 @@ async fn spawn_questions(
     );
     let (session, allowance) = (Arc::clone(session), Arc::clone(allowance));
     if plan.questions.asking == Asking::Single {
-        let asker = SingleAsker {
-            session,
-            connection,
-            chooser,
-            allowance,
-        };
+        let asker = SingleAsker { session, connection, chooser, allowance };
         tasks.spawn(async { Ok(Outcome::Answered(asker.run(channel).await?)) });
         return Ok(());
     }
     let pending = Arc::new(Pending::new(plan.questions_in_flight_max()));
     let (requests, stream) = mpsc::channel(1);
     let reader = AnswerReader::new(Arc::clone(&session), connection, Arc::clone(&pending));
-    let asker = Asker {
-        session,
-        connection,
-        chooser,
-        allowance,
-        pending,
-        requests,
-    };
+    let asker = Asker { session, connection, chooser, allowance, pending, requests };
     let answers = reader.run(channel, ReceiverStream::new(stream));
     tasks.spawn(async { Ok(Outcome::Answered(answers.await?)) });
     tasks.spawn(async {

@@ -1,7 +1,7 @@
 //! What does a run leave behind?
 //!
-//! Nothing, unless a fleet is named: not after an error, not after a signal. A named fleet is made if
-//! need be, kept, and used again; what cannot work is refused before anything is sent.
+//! Nothing, unless a fleet is named: not after an error, not after a signal. A named fleet is made
+//! if need be, kept, and used again; what cannot work is refused before anything is sent.
 
 mod in_process;
 
@@ -15,12 +15,7 @@ use tokio::sync::watch;
 async fn a_fresh_fleet_is_dropped() {
     let server = InProcess::start().await;
     server.run("--objects 100 --seconds 0.2 --rate 2000").await;
-    let names: Vec<_> = server
-        .fleets()
-        .await
-        .into_iter()
-        .map(|fleet| fleet.name)
-        .collect();
+    let names: Vec<_> = server.fleets().await.into_iter().map(|fleet| fleet.name).collect();
     assert_eq!(names, ["default"]);
     server.end().await;
 }
@@ -29,16 +24,9 @@ async fn a_fresh_fleet_is_dropped() {
 async fn a_signal_ends_in_good_order() {
     let server = InProcess::start().await;
     let (stop, stopped) = watch::channel(false);
-    let plan = server
-        .plan("--objects 100 --seconds 1000 --rate 2000 --verify")
-        .unwrap();
+    let plan = server.plan("--objects 100 --seconds 1000 --rate 2000 --verify").unwrap();
     let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server
-        .fleets()
-        .await
-        .iter()
-        .all(|fleet| fleet.objects < 100)
-    {
+    while server.fleets().await.iter().all(|fleet| fleet.objects < 100) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.send_replace(true);
@@ -56,31 +44,19 @@ async fn a_named_fleet_is_kept_and_used_again() {
     let first = server.run(&format!("{flags} --verify --queries 200")).await;
     assert_verified(&first, 200);
     let second = server.run(flags).await;
-    assert_eq!(
-        second.late_rows, 0,
-        "times go on after those of the first run"
-    );
+    assert_eq!(second.late_rows, 0, "times go on after those of the first run");
     assert!(second.applied_rows > 0);
     let fleets = server.fleets().await;
     let mine = fleets.iter().find(|fleet| fleet.name == "mine").unwrap();
     assert_eq!(mine.objects, 200);
 
-    let refused = server
-        .try_run(&format!("{flags} --verify"))
-        .await
-        .unwrap_err();
+    let refused = server.try_run(&format!("{flags} --verify")).await.unwrap_err();
     assert!(
         matches!(&refused, LoadError::Usage(text) if text.contains("200 objects")),
         "{refused}"
     );
-    let refused = server
-        .try_run(&format!("{flags} --workload hub"))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&refused, LoadError::Usage(text) if text.contains("space")),
-        "{refused}"
-    );
+    let refused = server.try_run(&format!("{flags} --workload hub")).await.unwrap_err();
+    assert!(matches!(&refused, LoadError::Usage(text) if text.contains("space")), "{refused}");
     server.end().await;
 }
 
@@ -88,14 +64,8 @@ async fn a_named_fleet_is_kept_and_used_again() {
 async fn errors_name_what_to_do() {
     let server = InProcess::start().await;
     let unknown = server.try_run("--workload circus").await.unwrap_err();
-    assert!(
-        matches!(&unknown, LoadError::Usage(text) if text.contains("uniform")),
-        "{unknown}"
-    );
-    let missing = server
-        .try_run("--workload replay:/nowhere.csv")
-        .await
-        .unwrap_err();
+    assert!(matches!(&unknown, LoadError::Usage(text) if text.contains("uniform")), "{unknown}");
+    let missing = server.try_run("--workload replay:/nowhere.csv").await.unwrap_err();
     assert!(missing.to_string().contains("/nowhere.csv"), "{missing}");
     let url = server.url();
     server.end().await;
@@ -108,26 +78,16 @@ async fn errors_name_what_to_do() {
     let (_stop, stopped) = watch::channel(false);
     let nobody = shoal_loadgen::run(plan, stopped).await.unwrap_err();
     assert!(matches!(nobody, LoadError::Connect { .. }), "{nobody}");
-    assert!(
-        nobody.to_string().contains("shoal serve"),
-        "{nobody} instead of {url}"
-    );
+    assert!(nobody.to_string().contains("shoal serve"), "{nobody} instead of {url}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_goes_away_is_an_error() {
     let server = InProcess::start().await;
-    let plan = server
-        .plan("--objects 100 --seconds 1000 --rate 2000")
-        .unwrap();
+    let plan = server.plan("--objects 100 --seconds 1000 --rate 2000").unwrap();
     let (_stop, stopped) = watch::channel(false);
     let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server
-        .fleets()
-        .await
-        .iter()
-        .all(|fleet| fleet.objects < 100)
-    {
+    while server.fleets().await.iter().all(|fleet| fleet.objects < 100) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     server.end().await;

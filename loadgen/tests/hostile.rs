@@ -1,7 +1,7 @@
 //! Does verification hold when rows are late, doubled, wrong, removed and expiring?
 //!
-//! The oracle must follow each of them exactly, or its verdict would be worth nothing where servers go
-//! wrong most. And it must see what it cannot know: rows that somebody else writes.
+//! The oracle must follow each of them exactly, or its verdict would be worth nothing where servers
+//! go wrong most. And it must see what it cannot know: rows that somebody else writes.
 
 mod in_process;
 
@@ -30,10 +30,7 @@ async fn everything_at_once() {
             for (count, name) in [
                 (summary.refused_rows, "refused"),
                 (summary.late_rows, "late"),
-                (
-                    summary.duplicate_rows + summary.superseded_rows,
-                    "duplicate or superseded",
-                ),
+                (summary.duplicate_rows + summary.superseded_rows, "duplicate or superseded"),
                 (summary.removed_objects, "removed"),
             ] {
                 assert!(count > 0, "{encoding} {ttl}: no row was {name}");

@@ -1,7 +1,7 @@
 //! Do rates, ratios and least counts come out as asked?
 //!
-//! Counts only, never times: a slow machine must not fail. Runs without updates or without queries are
-//! legal.
+//! Counts only, never times: a slow machine must not fail. Runs without updates or without queries
+//! are legal.
 
 mod in_process;
 
@@ -10,9 +10,7 @@ use in_process::InProcess;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_queries() {
     let server = InProcess::start().await;
-    let summary = server
-        .run("--objects 1000 --seconds 0.3 --update-query 1:0")
-        .await;
+    let summary = server.run("--objects 1000 --seconds 0.3 --update-query 1:0").await;
     assert!(summary.is_good() && summary.applied_rows > 0);
     assert_eq!((summary.queries, summary.query_ms.max), (0, 0.0));
     server.end().await;
@@ -49,29 +47,19 @@ async fn asking_goes_on_after_the_last_row() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_full_speed_the_ratio_holds() {
     let server = InProcess::start().await;
-    let summary = server
-        .run("--objects 5000 --seconds 0.5 --update-query 100:7 --batch 1000")
-        .await;
+    let summary =
+        server.run("--objects 5000 --seconds 0.5 --update-query 100:7 --batch 1000").await;
     let due = summary.sent_rows * 7 / 100;
     // Each connection rounds its share down.
-    assert!(
-        summary.queries <= due && summary.queries + 2 >= due,
-        "{} of {due}",
-        summary.queries
-    );
+    assert!(summary.queries <= due && summary.queries + 2 >= due, "{} of {due}", summary.queries);
     server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rate_sends_no_more_than_asked() {
     let server = InProcess::start().await;
-    let summary = server
-        .run("--objects 100 --seconds 0.5 --rate 4000 --update-query 100:10")
-        .await;
-    assert!(
-        summary.sent_rows + summary.behind_rows >= 1_900,
-        "{summary:?}"
-    );
+    let summary = server.run("--objects 100 --seconds 0.5 --rate 4000 --update-query 100:10").await;
+    assert!(summary.sent_rows + summary.behind_rows >= 1_900, "{summary:?}");
     assert!(summary.sent_rows <= 2_100, "{}", summary.sent_rows);
     assert!(summary.queries <= 220, "{}", summary.queries);
     server.end().await;
@@ -95,10 +83,7 @@ async fn a_preload_counts_for_no_rate() {
 async fn results_are_written_as_json() {
     let server = InProcess::start().await;
     let file = std::env::temp_dir().join(format!("shoal-loadgen-{}.json", std::process::id()));
-    let flags = format!(
-        "--objects 100 --seconds 0.1 --rate 1000 --json {}",
-        file.display()
-    );
+    let flags = format!("--objects 100 --seconds 0.1 --rate 1000 --json {}", file.display());
     server.run(&flags).await;
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();

@@ -1,5 +1,6 @@
-//! Is the oracle right? It must agree with the engine's model in every count, record and answer, cycle
-//! after cycle, on streams made to hurt: few objects, equal times, late rows, removals, expiry.
+//! Is the oracle right? It must agree with the engine's model in every count, record and answer,
+//! cycle after cycle, on streams made to hurt: few objects, equal times, late rows, removals,
+//! expiry.
 //!
 //! The model is the contract's own truth; were the oracle wrong in the same way as a server, nobody
 //! would notice.
@@ -55,11 +56,8 @@ fn request(change: &Change) -> Request {
 
 /// What the model says, in the oracle's form.
 fn right_outcome(number: u64, outcome: &RequestOutcome) -> Outcome {
-    let mut right = Outcome {
-        removed: outcome.removed,
-        missing: outcome.missing,
-        ..Outcome::default()
-    };
+    let mut right =
+        Outcome { removed: outcome.removed, missing: outcome.missing, ..Outcome::default() };
     for (row, reason) in &outcome.refused {
         right.refuse(number, *row, *reason);
     }
@@ -108,19 +106,11 @@ fn question(random: &mut Random, space: &Space) -> Query {
         _ => Projection::Count,
     };
     let limit = (random.below(3) == 0).then(|| random.below(4));
-    Query {
-        kind,
-        filter,
-        projection,
-        limit,
-    }
+    Query { kind, filter, projection, limit }
 }
 
 fn run(seed: u64, space: Space, ttl_ms: Option<i64>) {
-    let options = EngineOptions {
-        ttl_ms,
-        ..EngineOptions::new(space)
-    };
+    let options = EngineOptions { ttl_ms, ..EngineOptions::new(space) };
     let mut model = Model::new(options);
     let time_max_ms = START_MS + 10_000_000;
     let mut oracle = Oracle::new(space, ttl_ms, 0, time_max_ms);
@@ -132,13 +122,7 @@ fn run(seed: u64, space: Space, ttl_ms: Option<i64>) {
                 0 => Change::Remove((0..3).map(|_| random.below(OBJECTS)).collect()),
                 _ => {
                     let columns = Arc::new(rows(&mut random, &space, now_ms));
-                    Change::Rows(vec![(
-                        number,
-                        SentRows {
-                            columns,
-                            shift_ms: 0,
-                        },
-                    )])
+                    Change::Rows(vec![(number, SentRows { columns, shift_ms: 0 })])
                 }
             })
             .collect();
@@ -149,15 +133,9 @@ fn run(seed: u64, space: Space, ttl_ms: Option<i64>) {
         };
         let output = model.run(input).unwrap();
         let right = (0..).zip(&output.requests);
-        let right: Vec<_> = right
-            .map(|(number, outcome)| right_outcome(number, outcome))
-            .collect();
+        let right: Vec<_> = right.map(|(number, outcome)| right_outcome(number, outcome)).collect();
         assert_eq!(oracle.apply(&changes), right, "seed {seed} cycle {cycle}");
-        assert_eq!(
-            oracle.clock_ms(),
-            model.clock_ms(),
-            "seed {seed} cycle {cycle}"
-        );
+        assert_eq!(oracle.clock_ms(), model.clock_ms(), "seed {seed} cycle {cycle}");
         let mut rows: Vec<FixRow> = oracle.rows().copied().collect();
         rows.sort_by_key(|row| row.object);
         let right: Vec<FixRow> = model.records().values().copied().collect();
@@ -197,18 +175,9 @@ fn it_notices_an_ack_that_counts_wrong() {
     let right = ReportAck {
         first_message: 1,
         last_message: 1,
-        rows: Some(RowCounts {
-            applied: 1,
-            refused: 1,
-            ..RowCounts::default()
-        }),
+        rows: Some(RowCounts { applied: 1, refused: 1, ..RowCounts::default() }),
         refused_by_reason: vec![RefusedCount { reason: 3, rows: 1 }],
-        refused_rows: vec![RefusedRow {
-            message: 1,
-            row: 1,
-            field: String::new(),
-            reason: 3,
-        }],
+        refused_rows: vec![RefusedRow { message: 1, row: 1, field: String::new(), reason: 3 }],
         first_epoch: 1,
         epoch: 1,
         ..ReportAck::default()
@@ -216,10 +185,7 @@ fn it_notices_an_ack_that_counts_wrong() {
     let differences = |change: fn(&mut ReportAck)| {
         let mut ack = right.clone();
         change(&mut ack);
-        let message = SentRows {
-            columns: Arc::new(columns.clone()),
-            shift_ms: 0,
-        };
+        let message = SentRows { columns: Arc::new(columns.clone()), shift_ms: 0 };
         let mut oracle = Oracle::new(space, None, 0, START_MS);
         let outcome = oracle.apply(&[Change::Rows(vec![(1, message)])]).remove(0);
         usize::from(outcome.ack_difference(&ack, false).is_some())
@@ -237,10 +203,7 @@ fn it_notices_every_kind_of_wrong_answer() {
     let mut oracle = Oracle::new(space, None, 0, i64::MAX);
     let mut columns = FixColumns::new();
     (0..10).for_each(|id| columns.push_row(FixRow::new(id, START_MS, id as i32, 7)));
-    let message = SentRows {
-        columns: Arc::new(columns),
-        shift_ms: 0,
-    };
+    let message = SentRows { columns: Arc::new(columns), shift_ms: 0 };
     oracle.apply(&[Change::Rows(vec![(1, message)])]);
     let nearest = QueryKind::Nearest { x: 0, y: 0, k: 4 };
     let query = Query {
@@ -252,23 +215,14 @@ fn it_notices_every_kind_of_wrong_answer() {
     let right = expected(&oracle, &[&query]).remove(0);
     let record = |row: &FixRow| {
         let (x, y) = space.to_api(row.x, row.y);
-        shoal_proto::v1::FixRecord {
-            time_ms: row.time_ms,
-            x,
-            y,
-            ..Default::default()
-        }
+        shoal_proto::v1::FixRecord { time_ms: row.time_ms, x, y, ..Default::default() }
     };
     let answer = GotAnswer {
         total: 4,
         truncated: true,
         objects: vec![0, 1, 2],
         fixes: right.rows.iter().map(record).collect(),
-        distance_m: right
-            .ranks
-            .iter()
-            .map(|rank| space.distance_m(*rank))
-            .collect(),
+        distance_m: right.ranks.iter().map(|rank| space.distance_m(*rank)).collect(),
         failed: None,
     };
     let told = |change: fn(&mut GotAnswer)| {
@@ -280,31 +234,13 @@ fn it_notices_every_kind_of_wrong_answer() {
     let wrong: [(fn(&mut GotAnswer), &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
-        (
-            |answer| answer.objects[1] = 9,
-            "at place 1 stands object 9, expected object 1",
-        ),
-        (
-            |answer| answer.objects.swap(0, 2),
-            "at place 0 stands object 2",
-        ),
-        (
-            |answer| answer.objects.truncate(2),
-            "at place 2 stands the end, expected object 2",
-        ),
+        (|answer| answer.objects[1] = 9, "at place 1 stands object 9, expected object 1"),
+        (|answer| answer.objects.swap(0, 2), "at place 0 stands object 2"),
+        (|answer| answer.objects.truncate(2), "at place 2 stands the end, expected object 2"),
         (|answer| answer.fixes[2].x += 0.01, "record of object 2"),
-        (
-            |answer| answer.fixes[0].speed_m_s = Some(0.0),
-            "record of object 0",
-        ),
-        (
-            |answer| answer.distance_m[0] = -answer.distance_m[0],
-            "distances",
-        ),
-        (
-            |answer| answer.failed = Some("too large".to_owned()),
-            "too large",
-        ),
+        (|answer| answer.fixes[0].speed_m_s = Some(0.0), "record of object 0"),
+        (|answer| answer.distance_m[0] = -answer.distance_m[0], "distances"),
+        (|answer| answer.failed = Some("too large".to_owned()), "too large"),
     ];
     for (change, words) in wrong {
         let text = told(change).expect(words);

@@ -1,7 +1,7 @@
 //! Does the verifier compare at the right epoch, and does it own up to what it cannot compare?
 //!
-//! A hand-made server, one object, a few epochs: right answers pass, an answer of the epoch before is a
-//! mismatch, one inside a merged ack is counted as unverifiable, a broken token is a mismatch.
+//! A hand-made server, one object, a few epochs: right answers pass, an answer of the epoch before
+//! is a mismatch, one inside a merged ack is counted as unverifiable, a broken token is a mismatch.
 
 use std::sync::Arc;
 
@@ -39,19 +39,13 @@ fn report(link: &VerifierLink, first_epoch: u64, epoch: u64) {
     let ack = ReportAck {
         first_message: epoch,
         last_message: epoch,
-        rows: Some(RowCounts {
-            applied: 1,
-            ..RowCounts::default()
-        }),
+        rows: Some(RowCounts { applied: 1, ..RowCounts::default() }),
         first_epoch,
         epoch,
         token: vec![epoch as u8],
         ..ReportAck::default()
     };
-    let messages = vec![SentRows {
-        columns: Arc::new(columns),
-        shift_ms: 0,
-    }];
+    let messages = vec![SentRows { columns: Arc::new(columns), shift_ms: 0 }];
     link.ledger.acked(0, Acked { messages, ack });
 }
 
@@ -82,12 +76,7 @@ fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
         answers: vec![GotAnswer {
             total: 1,
             objects: vec![5],
-            fixes: vec![FixRecord {
-                time_ms: row.time_ms,
-                x,
-                y,
-                ..FixRecord::default()
-            }],
+            fixes: vec![FixRecord { time_ms: row.time_ms, x, y, ..FixRecord::default() }],
             ..GotAnswer::default()
         }],
         epoch_min,
@@ -116,10 +105,7 @@ fn right_answers_pass_whatever_arrives_first() {
         link.answered(1, answer(2, 2, 0));
         ask(link, answer(3, 3, 3));
     });
-    assert_eq!(
-        (verdict.queries, verdict.acks, verdict.mismatches),
-        (2, 3, 0)
-    );
+    assert_eq!((verdict.queries, verdict.acks, verdict.mismatches), (2, 3, 0));
     assert_eq!((verdict.unverifiable, verdict.told.len()), (0, 0));
 }
 
@@ -136,11 +122,8 @@ fn the_state_before_is_a_mismatch() {
 
 #[test]
 fn a_wrong_clock_or_term_is_a_mismatch() {
-    let changes: [fn(&mut AnswerHeader); 3] = [
-        |header| header.clock_ms += 1,
-        |header| header.term += 1,
-        |header| header.fleet.push('x'),
-    ];
+    let changes: [fn(&mut AnswerHeader); 3] =
+        [|header| header.clock_ms += 1, |header| header.term += 1, |header| header.fleet.push('x')];
     for change in changes {
         let verdict = verdict(|link| {
             report(link, 1, 1);
@@ -158,20 +141,14 @@ fn report_merged(link: &VerifierLink, epochs: &[u64]) {
         link.ledger.sent(0);
         let mut columns = FixColumns::new();
         columns.push_row(row(*epoch));
-        SentRows {
-            columns: Arc::new(columns),
-            shift_ms: 0,
-        }
+        SentRows { columns: Arc::new(columns), shift_ms: 0 }
     };
     let messages: Vec<_> = epochs.iter().map(message).collect();
     let (first_epoch, epoch) = (epochs[0], epochs[epochs.len() - 1]);
     let ack = ReportAck {
         first_message: first_epoch,
         last_message: epoch,
-        rows: Some(RowCounts {
-            applied: messages.len() as u64,
-            ..RowCounts::default()
-        }),
+        rows: Some(RowCounts { applied: messages.len() as u64, ..RowCounts::default() }),
         first_epoch,
         epoch,
         ..ReportAck::default()
@@ -188,19 +165,10 @@ fn a_merged_ack_of_two_messages_tells_all() {
         }
         report_merged(link, &[3, 5]);
         link.answered(1, answer(3, 3, 0));
-        link.answered(
-            1,
-            Answered {
-                header: header(4, 3),
-                ..answer(4, 3, 0)
-            },
-        );
+        link.answered(1, Answered { header: header(4, 3), ..answer(4, 3, 0) });
         link.answered(1, answer(5, 5, 0));
     });
-    assert_eq!(
-        (verdict.queries, verdict.unverifiable, verdict.mismatches),
-        (3, 0, 0)
-    );
+    assert_eq!((verdict.queries, verdict.unverifiable, verdict.mismatches), (3, 0, 0));
     assert_eq!(verdict.acks, 2);
 }
 
@@ -215,10 +183,7 @@ fn inside_a_merged_ack_of_more_nothing_can_be_compared_and_that_is_said() {
         link.answered(1, answer(3, 1, 0));
         link.answered(1, answer(4, 4, 0));
     });
-    assert_eq!(
-        (verdict.queries, verdict.unverifiable, verdict.mismatches),
-        (1, 1, 0)
-    );
+    assert_eq!((verdict.queries, verdict.unverifiable, verdict.mismatches), (1, 1, 0));
 }
 
 #[test]

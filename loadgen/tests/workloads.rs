@@ -1,7 +1,7 @@
 //! Is every answer right on every workload, however its rows travel?
 //!
-//! Small runs against a server in this process, every answer compared, all kinds of question. Run by
-//! rows and queries, not by time, so that a slow machine does the same work.
+//! Small runs against a server in this process, every answer compared, all kinds of question. Run
+//! by rows and queries, not by time, so that a slow machine does the same work.
 
 mod in_process;
 
@@ -9,19 +9,15 @@ use in_process::{InProcess, assert_verified};
 
 /// Everything that can be asked, with windows large enough to hold something.
 const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.1";
-const ENCODINGS: [&str; 3] = [
-    "--encoding rows",
-    "--encoding block",
-    "--encoding block --prepared",
-];
+const ENCODINGS: [&str; 3] = ["--encoding rows", "--encoding block", "--encoding block --prepared"];
 
 async fn check(workload: &str, more: &str) {
     let server = InProcess::start().await;
     for encoding in ENCODINGS {
         let summary = server
             .run(&format!(
-                "--workload {workload} --objects 500 --seconds 1 --rate 20000 --queries 800 --verify \
-                 --seed 3 {ALL_KINDS} {encoding} {more}"
+                "--workload {workload} --objects 500 --seconds 1 --rate 20000 --queries 800 \
+                 --verify --seed 3 {ALL_KINDS} {encoding} {more}"
             ))
             .await;
         assert_verified(&summary, 800);

@@ -19,15 +19,9 @@ fn listing() -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for file in &set.file {
         let package = format!("{}.", file.package());
-        file.message_type
-            .iter()
-            .for_each(|message| add_message(&mut lines, &package, message));
-        file.enum_type
-            .iter()
-            .for_each(|values| add_enum(&mut lines, &package, values));
-        file.service
-            .iter()
-            .for_each(|service| add_service(&mut lines, &package, service));
+        file.message_type.iter().for_each(|message| add_message(&mut lines, &package, message));
+        file.enum_type.iter().for_each(|values| add_enum(&mut lines, &package, values));
+        file.service.iter().for_each(|service| add_service(&mut lines, &package, service));
     }
     lines
 }
@@ -39,14 +33,8 @@ fn add_message(lines: &mut BTreeSet<String>, scope: &str, message: &DescriptorPr
         lines.insert(format!("field {name}.{}", field_line(field, message)));
     }
     let scope = format!("{name}.");
-    message
-        .nested_type
-        .iter()
-        .for_each(|nested| add_message(lines, &scope, nested));
-    message
-        .enum_type
-        .iter()
-        .for_each(|values| add_enum(lines, &scope, values));
+    message.nested_type.iter().for_each(|nested| add_message(lines, &scope, nested));
+    message.enum_type.iter().for_each(|values| add_enum(lines, &scope, values));
 }
 
 fn field_line(field: &FieldDescriptorProto, message: &DescriptorProto) -> String {
@@ -60,10 +48,7 @@ fn field_line(field: &FieldDescriptorProto, message: &DescriptorProto) -> String
     };
     let kind = match field.r#type() {
         Type::Message | Type::Enum => field.type_name().trim_start_matches('.').to_owned(),
-        other => other
-            .as_str_name()
-            .trim_start_matches("TYPE_")
-            .to_lowercase(),
+        other => other.as_str_name().trim_start_matches("TYPE_").to_lowercase(),
     };
     format!("{} = {} {kind} {label}", field.name(), field.number())
 }
@@ -71,11 +56,7 @@ fn field_line(field: &FieldDescriptorProto, message: &DescriptorProto) -> String
 fn add_enum(lines: &mut BTreeSet<String>, scope: &str, values: &EnumDescriptorProto) {
     for value in &values.value {
         let number = value.number();
-        lines.insert(format!(
-            "value {scope}{}.{} = {number}",
-            values.name(),
-            value.name()
-        ));
+        lines.insert(format!("value {scope}{}.{} = {number}", values.name(), value.name()));
     }
 }
 
@@ -110,10 +91,7 @@ fn what_was_published_stands() {
         return;
     }
     let record = std::env::var("SHOAL_RECORD_PROTOS").is_ok_and(|value| value == "yes");
-    assert!(
-        record,
-        "not recorded yet (SHOAL_RECORD_PROTOS=yes records them): {new:#?}"
-    );
+    assert!(record, "not recorded yet (SHOAL_RECORD_PROTOS=yes records them): {new:#?}");
     let lines: Vec<&str> = found.iter().map(String::as_str).collect();
     fs::write(path(), lines.join("\n") + "\n").unwrap();
 }
@@ -122,17 +100,11 @@ fn what_was_published_stands() {
 fn numbers_and_names_are_used_once() {
     for prefix in ["field ", "value "] {
         let mut seen = BTreeSet::new();
-        for line in listing()
-            .iter()
-            .filter_map(|line| line.strip_prefix(prefix))
-        {
+        for line in listing().iter().filter_map(|line| line.strip_prefix(prefix)) {
             let (name, rest) = line.split_once(" = ").unwrap();
             let (scope, _) = name.rsplit_once('.').unwrap();
             let number = rest.split(' ').next().unwrap();
-            assert!(
-                seen.insert(format!("{scope} {number}")),
-                "{scope} has {number} twice"
-            );
+            assert!(seen.insert(format!("{scope} {number}")), "{scope} has {number} twice");
         }
     }
 }

@@ -67,10 +67,7 @@ impl ConfigFile {
     /// [`CliError::Input`] with line and key when it cannot be read or has a key that it should
     /// not.
     pub fn read(file: &Path) -> Result<Self, CliError> {
-        let wrong = |reason: String| CliError::Input {
-            file: file.display().to_string(),
-            reason,
-        };
+        let wrong = |reason: String| CliError::Input { file: file.display().to_string(), reason };
         let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))
     }
@@ -106,22 +103,14 @@ impl ServeConfig {
     /// # Errors
     /// [`CliError::Usage`] and [`CliError::Input`] name the setting that cannot be.
     pub fn new(args: &ServeArgs) -> Result<Self, CliError> {
-        let file = args
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(ConfigFile::default()), ConfigFile::read)?;
+        let file =
+            args.config.as_deref().map_or_else(|| Ok(ConfigFile::default()), ConfigFile::read)?;
         let replay = replay(args, &file)?;
-        let clock_default = if replay.is_some() {
-            Clock::Event
-        } else {
-            Clock::System
-        };
+        let clock_default = if replay.is_some() { Clock::Event } else { Clock::System };
         let of_file = |name, text: &Option<String>, parse: fn(&str) -> Result<Duration, String>| {
             setting(name, text, parse)
         };
-        let ttl = args
-            .ttl
-            .map_or_else(|| of_file("ttl", &file.ttl, span), |ttl| Ok(Some(ttl)))?;
+        let ttl = args.ttl.map_or_else(|| of_file("ttl", &file.ttl, span), |ttl| Ok(Some(ttl)))?;
         let ahead = match args.time_ahead {
             Some(ahead) => Some(ahead),
             None => setting("time_ahead", &file.time_ahead, span)?,
@@ -145,22 +134,11 @@ impl ServeConfig {
             threads: args.threads.or(file.threads).unwrap_or(of_server.threads),
             limits: limits(&args.limit, file.limits)?,
         };
-        options
-            .check()
-            .map_err(|error| CliError::Usage(error.to_string()))?;
-        let log = args
-            .log
-            .clone()
-            .or(file.log)
-            .unwrap_or_else(|| LOG_DEFAULT.to_owned());
+        options.check().map_err(|error| CliError::Usage(error.to_string()))?;
+        let log = args.log.clone().or(file.log).unwrap_or_else(|| LOG_DEFAULT.to_owned());
         logs::check(&log)?;
         let log_format = args.log_format.or(file.log_format).unwrap_or_default();
-        Ok(Self {
-            options,
-            replay,
-            log,
-            log_format,
-        })
+        Ok(Self { options, replay, log, log_format })
     }
 
     /// Logs what is in effect, each value under its name.
@@ -215,10 +193,7 @@ fn or_file<T: FromStr<Err: std::fmt::Display>>(
 /// What to replay.
 fn replay(args: &ServeArgs, file: &ConfigFile) -> Result<Option<ReplayConfig>, CliError> {
     let speed_unit = or_file(args.speed_unit, "speed_unit", &file.speed_unit)?;
-    let of_file = file
-        .speedup
-        .map(|factor| speedup(&factor.to_string()))
-        .transpose();
+    let of_file = file.speedup.map(|factor| speedup(&factor.to_string())).transpose();
     let of_file = of_file
         .map_err(|error| CliError::Usage(format!("configuration file, speedup: {error}")))?;
     let factor = args.speedup.or(of_file);
@@ -228,9 +203,9 @@ fn replay(args: &ServeArgs, file: &ConfigFile) -> Result<Option<ReplayConfig>, C
             speedup: factor,
             speed_unit: speed_unit.unwrap_or_default(),
         })),
-        None if factor.is_some() || speed_unit.is_some() => Err(CliError::Usage(
-            "--speedup and --speed-unit go with --replay FILE".to_owned(),
-        )),
+        None if factor.is_some() || speed_unit.is_some() => {
+            Err(CliError::Usage("--speedup and --speed-unit go with --replay FILE".to_owned()))
+        }
         None => Ok(None),
     }
 }
@@ -271,25 +246,12 @@ mod tests {
         let of_file = config(file, &[]).unwrap().options;
         assert_eq!(of_file.listen.port(), 1);
         assert_eq!(of_file.default_ttl_ms, Some(300_000));
-        assert_eq!(
-            (of_file.limits.fleets_max, of_file.limits.streams_max),
-            (7, 9)
-        );
-        let flags = [
-            "--listen",
-            "127.0.0.1:2",
-            "--ttl",
-            "0",
-            "--limit",
-            "fleets_max=8",
-        ];
+        assert_eq!((of_file.limits.fleets_max, of_file.limits.streams_max), (7, 9));
+        let flags = ["--listen", "127.0.0.1:2", "--ttl", "0", "--limit", "fleets_max=8"];
         let of_flag = config(file, &flags).unwrap().options;
         assert_eq!(of_flag.listen.port(), 2);
         assert_eq!(of_flag.default_ttl_ms, None);
-        assert_eq!(
-            (of_flag.limits.fleets_max, of_flag.limits.streams_max),
-            (8, 9)
-        );
+        assert_eq!((of_flag.limits.fleets_max, of_flag.limits.streams_max), (8, 9));
         let default = config("", &[]).unwrap();
         assert_eq!(default.options.listen.to_string(), LISTEN_DEFAULT);
         assert_eq!(default.options.default_clock, Clock::System);
@@ -315,9 +277,7 @@ mod tests {
             let error = config(file, &[]).unwrap_err().to_string();
             assert!(error.contains(named), "{file}: {error}");
         }
-        let error = config("", &["--limit", "fleet_max=3"])
-            .unwrap_err()
-            .to_string();
+        let error = config("", &["--limit", "fleet_max=3"]).unwrap_err().to_string();
         assert!(error.contains("fleet_max"), "{error}");
     }
 

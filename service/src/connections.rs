@@ -41,13 +41,7 @@ impl Connections {
         cut: watch::Receiver<bool>,
     ) -> Self {
         let room = Arc::new(Semaphore::new(connections_max));
-        Self {
-            listener,
-            room,
-            gauge,
-            cut,
-            pause: None,
-        }
+        Self { listener, room, gauge, cut, pause: None }
     }
 
     fn connection(&self, stream: TcpStream) -> Option<Connection> {
@@ -60,12 +54,7 @@ impl Connections {
             // An error means that whoever could cut is gone: so is the server.
             let _ = cut.wait_for(|cut| *cut).await;
         });
-        Some(Connection {
-            stream,
-            cut,
-            gauge: self.gauge.clone(),
-            _permit: permit,
-        })
+        Some(Connection { stream, cut, gauge: self.gauge.clone(), _permit: permit })
     }
 }
 

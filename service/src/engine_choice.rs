@@ -47,10 +47,7 @@ impl EngineChoice {
             self.check()?;
             Ok(Box::new(CpuBackend::new(options)))
         };
-        EngineFactory {
-            name: self.engine_name(),
-            start: Arc::new(start),
-        }
+        EngineFactory { name: self.engine_name(), start: Arc::new(start) }
     }
 
     /// Name of the engine that this choice runs: "cpu" or "cuda".

@@ -159,10 +159,7 @@ pub enum ServiceError {
 impl ServiceError {
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field {
-            field: field.into(),
-            problem: problem.into(),
-        }
+        Self::Field { field: field.into(), problem: problem.into() }
     }
 
     /// A geometry error, said of a field of the request.

@@ -72,10 +72,8 @@ pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 pub const PROBE_BYTES_MAX: u64 = 32 << 20;
 
 /// Bytes that one row takes in an answer held for a client.
-pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes = RowAnswerBytes {
-    id: size_of::<u64>() as u64,
-    fix: size_of::<shoal_codec::FixRow>() as u64,
-};
+pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
+    RowAnswerBytes { id: size_of::<u64>() as u64, fix: size_of::<shoal_codec::FixRow>() as u64 };
 
 /// See [`ROW_ANSWER_BYTES`].
 pub(crate) struct RowAnswerBytes {
@@ -86,19 +84,10 @@ pub(crate) struct RowAnswerBytes {
 }
 
 const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
-const _: () = assert!(
-    1 + 16 * FLEETS_MAX <= TOKEN_BYTES_MAX,
-    "a token names every fleet"
-);
-const _: () = assert!(
-    STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES,
-    "streams do not block others"
-);
+const _: () = assert!(1 + 16 * FLEETS_MAX <= TOKEN_BYTES_MAX, "a token names every fleet");
+const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
-const _: () = assert!(
-    CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX,
-    "heads fit beside rows"
-);
+const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
 const _: () = assert!(SHUTDOWN_GRACE_MS < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
 const _: () = assert!(BATCH_QUERIES_MAX <= shoal_engine::limits::CYCLE_QUERIES_MAX);
@@ -175,61 +164,21 @@ impl ServerLimits {
                 permits,
             ),
             ("queue_rows_max", self.queue_rows_max as u64, 1, permits),
-            (
-                "queue_messages_max",
-                self.queue_messages_max as u64,
-                1,
-                1 << 20,
-            ),
-            (
-                "queue_queries_max",
-                self.queue_queries_max as u64,
-                BATCH_QUERIES_MAX as u64,
-                1 << 24,
-            ),
+            ("queue_messages_max", self.queue_messages_max as u64, 1, 1 << 20),
+            ("queue_queries_max", self.queue_queries_max as u64, BATCH_QUERIES_MAX as u64, 1 << 24),
             ("cycle_rows_max", self.cycle_rows_max as u64, 1, rows),
-            (
-                "cycle_queries_max",
-                self.cycle_queries_max as u64,
-                BATCH_QUERIES_MAX as u64,
-                queries,
-            ),
-            (
-                "stream_messages_max",
-                self.stream_messages_max as u64,
-                1,
-                1 << 16,
-            ),
-            (
-                "answer_bytes_max",
-                self.answer_bytes_max as u64,
-                PROBE_BYTES_MAX,
-                1 << 40,
-            ),
+            ("cycle_queries_max", self.cycle_queries_max as u64, BATCH_QUERIES_MAX as u64, queries),
+            ("stream_messages_max", self.stream_messages_max as u64, 1, 1 << 16),
+            ("answer_bytes_max", self.answer_bytes_max as u64, PROBE_BYTES_MAX, 1 << 40),
             ("connections_max", self.connections_max as u64, 1, 1 << 20),
-            (
-                "connection_calls_max",
-                self.connection_calls_max.into(),
-                1,
-                1 << 20,
-            ),
+            ("connection_calls_max", self.connection_calls_max.into(), 1, 1 << 20),
             ("streams_max", self.streams_max as u64, 1, 1 << 20),
             ("fleets_max", self.fleets_max as u64, 1, FLEETS_MAX as u64),
-            (
-                "fleet_objects_max",
-                self.fleet_objects_max,
-                1,
-                engine::OBJECTS_MAX,
-            ),
+            ("fleet_objects_max", self.fleet_objects_max, 1, engine::OBJECTS_MAX),
         ];
         for (name, value, min, max) in ranges {
             if !(min..=max).contains(&value) {
-                return Err(ServiceError::LimitRange {
-                    name,
-                    value,
-                    min,
-                    max,
-                });
+                return Err(ServiceError::LimitRange { name, value, min, max });
             }
         }
         Ok(())
@@ -243,16 +192,7 @@ mod tests {
     #[test]
     fn defaults_lie_in_their_ranges_and_zero_does_not() {
         ServerLimits::default().check().unwrap();
-        let wrong = ServerLimits {
-            queue_rows_max: 0,
-            ..ServerLimits::default()
-        };
-        assert!(
-            wrong
-                .check()
-                .unwrap_err()
-                .to_string()
-                .contains("queue_rows_max is 0")
-        );
+        let wrong = ServerLimits { queue_rows_max: 0, ..ServerLimits::default() };
+        assert!(wrong.check().unwrap_err().to_string().contains("queue_rows_max is 0"));
     }
 }

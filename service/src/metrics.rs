@@ -125,21 +125,9 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("rows", "Rows by what became of them", self.rows.clone());
-        registry.register(
-            "rows_refused",
-            "Refused rows by reason",
-            self.refused.clone(),
-        );
-        registry.register(
-            "objects_removed",
-            "Objects removed by cause",
-            self.removed.clone(),
-        );
-        registry.register(
-            "messages",
-            "Report messages and removals",
-            self.messages.clone(),
-        );
+        registry.register("rows_refused", "Refused rows by reason", self.refused.clone());
+        registry.register("objects_removed", "Objects removed by cause", self.removed.clone());
+        registry.register("messages", "Report messages and removals", self.messages.clone());
         registry.register("queries", "Queries answered by kind", self.queries.clone());
         registry.register("cycles", "Cycles applied", self.cycles.clone());
         registry.register(
@@ -161,11 +149,7 @@ impl Metrics {
             registry.register(name, help, gauge.clone());
         }
         registry.register("connections", "Open connections", self.connections.clone());
-        registry.register(
-            "streams",
-            "Open report and batch streams",
-            self.streams.clone(),
-        );
+        registry.register("streams", "Open report and batch streams", self.streams.clone());
         registry.register(
             "answer_bytes",
             "Bytes of answers held for clients that read them",
@@ -176,11 +160,7 @@ impl Metrics {
             "Bytes of large messages that are being read",
             self.message_bytes.clone(),
         );
-        registry.register(
-            "busy",
-            "Calls refused because something was full",
-            self.busy.clone(),
-        );
+        registry.register("busy", "Calls refused because something was full", self.busy.clone());
     }
 
     /// The series of one fleet.
@@ -188,30 +168,18 @@ impl Metrics {
     pub fn fleet(&self, name: &str) -> FleetMetrics {
         let fleet = || name.to_owned();
         let of = OfFleet { fleet: fleet() };
-        let outcome = |outcome| WithOutcome {
-            fleet: fleet(),
-            outcome,
-        };
-        let reason = |reason| WithReason {
-            fleet: fleet(),
-            reason,
-        };
+        let outcome = |outcome| WithOutcome { fleet: fleet(), outcome };
+        let reason = |reason| WithReason { fleet: fleet(), reason };
         FleetMetrics {
             rows: ROW_OUTCOMES.map(|name| self.rows.get_or_create_owned(&outcome(name))),
-            refused: Refusal::ALL.map(|refusal| {
-                self.refused
-                    .get_or_create_owned(&reason(reason_label(refusal)))
-            }),
+            refused: Refusal::ALL
+                .map(|refusal| self.refused.get_or_create_owned(&reason(reason_label(refusal)))),
             removed: ["request", "expired"]
                 .map(|cause| self.removed.get_or_create_owned(&reason(cause))),
             messages: MESSAGE_OUTCOMES
                 .map(|name| self.messages.get_or_create_owned(&outcome(name))),
-            queries: QUERY_KINDS.map(|kind| {
-                self.queries.get_or_create_owned(&WithKind {
-                    fleet: fleet(),
-                    kind,
-                })
-            }),
+            queries: QUERY_KINDS
+                .map(|kind| self.queries.get_or_create_owned(&WithKind { fleet: fleet(), kind })),
             cycles: self.cycles.get_or_create_owned(&of),
             cycle_seconds: self.cycle_seconds.get_or_create_owned(&of),
             ack_seconds: self.ack_seconds.get_or_create_owned(&of),
@@ -224,34 +192,19 @@ impl Metrics {
         let fleet = || name.to_owned();
         let of = OfFleet { fleet: fleet() };
         for outcome in ROW_OUTCOMES {
-            self.rows.remove(&WithOutcome {
-                fleet: fleet(),
-                outcome,
-            });
+            self.rows.remove(&WithOutcome { fleet: fleet(), outcome });
         }
         for refusal in Refusal::ALL {
-            self.refused.remove(&WithReason {
-                fleet: fleet(),
-                reason: reason_label(refusal),
-            });
+            self.refused.remove(&WithReason { fleet: fleet(), reason: reason_label(refusal) });
         }
         for reason in ["request", "expired"] {
-            self.removed.remove(&WithReason {
-                fleet: fleet(),
-                reason,
-            });
+            self.removed.remove(&WithReason { fleet: fleet(), reason });
         }
         for outcome in MESSAGE_OUTCOMES {
-            self.messages.remove(&WithOutcome {
-                fleet: fleet(),
-                outcome,
-            });
+            self.messages.remove(&WithOutcome { fleet: fleet(), outcome });
         }
         for kind in QUERY_KINDS {
-            self.queries.remove(&WithKind {
-                fleet: fleet(),
-                kind,
-            });
+            self.queries.remove(&WithKind { fleet: fleet(), kind });
         }
         self.cycles.remove(&of);
         for family in [&self.cycle_seconds, &self.ack_seconds, &self.query_seconds] {
@@ -264,9 +217,7 @@ impl Metrics {
 
     /// Sets the gauges of one fleet.
     pub fn show_fleet(&self, name: &str, view: &FleetView, depth: QueueDepth) {
-        let of = OfFleet {
-            fleet: name.to_owned(),
-        };
+        let of = OfFleet { fleet: name.to_owned() };
         let values: [u64; FLEET_GAUGES.len()] = [
             view.objects,
             view.epoch,
@@ -278,9 +229,7 @@ impl Metrics {
             view.cycles_in_flight,
         ];
         for (gauge, value) in self.gauges.iter().zip(values) {
-            gauge
-                .get_or_create(&of)
-                .set(i64::try_from(value).unwrap_or(i64::MAX));
+            gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
     }
 
@@ -330,12 +279,7 @@ pub struct FleetMetrics {
 impl FleetMetrics {
     /// Counts what one request brought.
     pub fn count_outcome(&self, outcome: &RequestOutcome) {
-        let rows = [
-            outcome.applied,
-            outcome.duplicate,
-            outcome.superseded,
-            outcome.late,
-        ];
+        let rows = [outcome.applied, outcome.duplicate, outcome.superseded, outcome.late];
         for (counter, rows) in self.rows.iter().zip(rows) {
             counter.inc_by(rows);
         }

@@ -21,12 +21,8 @@ use crate::fleet::Registry;
 use crate::metrics::Metrics;
 
 /// Services whose health is told; the empty name stands for all.
-pub(crate) const SERVICES: [&str; 4] = [
-    "",
-    "shoal.v1.FleetService",
-    "shoal.v1.PositionService",
-    "shoal.v1.QueryService",
-];
+pub(crate) const SERVICES: [&str; 4] =
+    ["", "shoal.v1.FleetService", "shoal.v1.PositionService", "shoal.v1.QueryService"];
 /// Between two looks at the engines.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Content type of the OpenMetrics text format.
@@ -59,14 +55,9 @@ pub(crate) async fn serve_http(listener: TcpListener, watched: Watched) {
 
 async fn metrics(State(watched): State<Watched>) -> impl IntoResponse {
     for fleet in watched.registry.list() {
-        watched
-            .metrics
-            .show_fleet(fleet.name().as_str(), &fleet.view(), fleet.depth());
+        watched.metrics.show_fleet(fleet.name().as_str(), &fleet.view(), fleet.depth());
     }
-    (
-        [(header::CONTENT_TYPE, METRICS_TYPE)],
-        watched.metrics.text(),
-    )
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], watched.metrics.text())
 }
 
 async fn healthz(State(watched): State<Watched>) -> impl IntoResponse {
@@ -96,11 +87,7 @@ pub(crate) async fn watch_health(health: HealthReporter, watched: Watched) {
 }
 
 async fn set_health(health: &HealthReporter, is_serving: bool) {
-    let status = if is_serving {
-        ServingStatus::Serving
-    } else {
-        ServingStatus::NotServing
-    };
+    let status = if is_serving { ServingStatus::Serving } else { ServingStatus::NotServing };
     for service in SERVICES {
         health.set_service_status(service, status).await;
     }

@@ -88,8 +88,7 @@ impl ServerOptions {
         self.engine.check()?;
         self.limits.check()?;
         check_exposure(self.listen, self.insecure)?;
-        self.metrics_listen
-            .map_or(Ok(()), |address| check_exposure(address, self.insecure))
+        self.metrics_listen.map_or(Ok(()), |address| check_exposure(address, self.insecure))
     }
 }
 
@@ -123,10 +122,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     let engines = options.engine.factory();
-    let surroundings = Surroundings {
-        wall: WallClock::system(),
-        engines,
-    };
+    let surroundings = Surroundings { wall: WallClock::system(), engines };
     run_in(surroundings, listener, metrics_listener, options, shutdown).await
 }
 
@@ -142,31 +138,20 @@ pub async fn run_in(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     options.check()?;
-    for listener in [Some(&listener), metrics_listener.as_ref()]
-        .into_iter()
-        .flatten()
-    {
+    for listener in [Some(&listener), metrics_listener.as_ref()].into_iter().flatten() {
         check_exposure(local_address(listener)?, options.insecure)?;
     }
     let metrics = Arc::new(Metrics::default());
     let registry = open_registry(surroundings, &options, metrics.clone()).await?;
     let (stop, stopping) = watch::channel(false);
-    let watched = Watched {
-        registry: registry.clone(),
-        metrics,
-        stopping,
-    };
+    let watched = Watched { registry: registry.clone(), metrics, stopping };
     let mut tasks = JoinSet::new();
     if let Some(listener) = metrics_listener {
         tasks.spawn(serve_http(listener, watched.clone()));
     }
     let (health, health_service) = tonic_health::server::health_reporter();
     tasks.spawn(watch_health(health, watched.clone()));
-    let routes = add_routes(
-        Routes::new(health_service),
-        &options.limits,
-        watched.clone(),
-    )?;
+    let routes = add_routes(Routes::new(health_service), &options.limits, watched.clone())?;
     let served = serve(listener, &options.limits, watched, routes, &stop, shutdown).await;
     registry.shut_down().await;
     info!("the server is down");
@@ -209,9 +194,7 @@ async fn serve(
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     let mut server = transport(limits, &watched.metrics);
-    let serving = server
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(connections, stopped);
+    let serving = server.add_routes(routes).serve_with_incoming_shutdown(connections, stopped);
     let mut serving = pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
@@ -233,10 +216,8 @@ async fn serve(
 
 /// HTTP/2 with every window, count and wait bounded.
 fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Stack<MessageBudget, Identity>> {
-    let budget = MessageBudget::new(
-        limits.message_bytes_in_flight_max,
-        metrics.message_bytes.clone(),
-    );
+    let budget =
+        MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -253,11 +234,7 @@ fn add_routes(
     limits: &ServerLimits,
     watched: Watched,
 ) -> Result<Routes, ServiceError> {
-    let Watched {
-        registry,
-        metrics,
-        stopping,
-    } = watched;
+    let Watched { registry, metrics, stopping } = watched;
     let door = Arc::new(Door::new(registry, limits.clone(), metrics, stopping));
     let small = SMALL_MESSAGE_BYTES_MAX;
     let fleets = FleetServiceServer::new(Fleets::new(door.clone()));
@@ -281,8 +258,5 @@ fn add_routes(
 
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, ServiceError> {
     let what = || "reading the address of a listener".into();
-    listener.local_addr().map_err(|source| ServiceError::Io {
-        what: what(),
-        source,
-    })
+    listener.local_addr().map_err(|source| ServiceError::Io { what: what(), source })
 }

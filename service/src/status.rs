@@ -95,33 +95,21 @@ fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
         ],
         _ => Vec::new(),
     };
-    pairs
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// An error told inside an acknowledgement.
 #[must_use]
 pub fn failed_message(message: u64, error: &ServiceError) -> FailedMessage {
     let (code, reason) = code_and_reason(error);
-    FailedMessage {
-        message,
-        code: code as i32,
-        reason: reason.into(),
-        detail: error.to_string(),
-    }
+    FailedMessage { message, code: code as i32, reason: reason.into(), detail: error.to_string() }
 }
 
 /// An error told inside a batch of answers.
 #[must_use]
 pub fn failed_query(error: &ServiceError) -> FailedQuery {
     let (code, reason) = code_and_reason(error);
-    FailedQuery {
-        code: code as i32,
-        reason: reason.into(),
-        detail: error.to_string(),
-    }
+    FailedQuery { code: code as i32, reason: reason.into(), detail: error.to_string() }
 }
 
 #[cfg(test)]
@@ -130,30 +118,18 @@ mod tests {
 
     #[test]
     fn details_reach_the_client() {
-        let busy = ServiceError::Busy {
-            what: "the queue of rows",
-            limit: 7,
-            retry_ms: 250,
-        };
+        let busy = ServiceError::Busy { what: "the queue of rows", limit: 7, retry_ms: 250 };
         let status = Status::from(busy);
         assert_eq!(status.code(), Code::ResourceExhausted);
         let details = status.get_error_details();
         let info = details.error_info().unwrap();
-        assert_eq!(
-            (info.reason.as_str(), info.domain.as_str()),
-            ("BUSY", DOMAIN)
-        );
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("BUSY", DOMAIN));
         assert_eq!(info.metadata["limit"], "7");
         let retry = details.retry_info().unwrap();
         assert_eq!(retry.retry_delay, Some(Duration::from_millis(250)));
 
         let status = Status::from(ServiceError::field("region.circle.radius_m", "is -1"));
-        let violations = status
-            .get_error_details()
-            .bad_request()
-            .unwrap()
-            .field_violations
-            .clone();
+        let violations = status.get_error_details().bad_request().unwrap().field_violations.clone();
         assert_eq!(violations[0].field, "region.circle.radius_m");
     }
 }

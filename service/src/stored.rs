@@ -26,11 +26,7 @@ pub(crate) fn heading_cdeg(heading_deg: f32) -> u16 {
         return Refusal::POISON_HEADING;
     }
     let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
-    if heading < TURN_CDEG {
-        heading as u16
-    } else {
-        0
-    }
+    if heading < TURN_CDEG { heading as u16 } else { 0 }
 }
 
 /// Stored altitude of `altitude_m`.
@@ -54,13 +50,7 @@ mod tests {
         assert_eq!(speed_mm_s(-0.0), 0);
         assert_eq!(speed_mm_s(1.25), 1250);
         assert_eq!(speed_mm_s(4_294_967.0), 4_294_967_000);
-        for bad in [
-            -0.001,
-            f32::NAN,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-            4_294_968.0,
-        ] {
+        for bad in [-0.001, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 4_294_968.0] {
             assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
         }
         assert_eq!(heading_cdeg(359.99), 35_999);

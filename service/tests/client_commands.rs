@@ -29,40 +29,24 @@ const BUSES: &str = "object_id,t_ms,lon,lat,speed,heading\n\
 fn with_buses() -> Served {
     let served = Served::start(&["--clock", "event"]);
     let summary = served.run_with("report - --json", BUSES).json(0);
-    assert_eq!(
-        (&summary["rows_sent"], &summary["rows"]["applied"]),
-        (&4.into(), &4.into())
-    );
+    assert_eq!((&summary["rows_sent"], &summary["rows"]["applied"]), (&4.into(), &4.into()));
     served
 }
 
 /// Ids as `--ids` writes them.
 fn ids(ran: Ran) -> Vec<u64> {
-    ran.expect(0)
-        .lines()
-        .map(|line| line.split('\t').next().unwrap().parse().unwrap())
-        .collect()
+    ran.expect(0).lines().map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect()
 }
 
 #[test]
 fn get_shows_objects_and_misses_with_exit_code_4() {
     let served = with_buses();
     let table = served.run("get 1 4").expect(0);
-    for text in [
-        "object",
-        "lon",
-        "speed m/s",
-        "-97.7430000",
-        "2016-11-26T06:01:06.000Z",
-        "15.5",
-    ] {
+    for text in ["object", "lon", "speed m/s", "-97.7430000", "2016-11-26T06:01:06.000Z", "15.5"] {
         assert!(table.contains(text), "{text} is not in\n{table}");
     }
     let partly = served.run("get 1 99");
-    assert!(
-        partly.err.contains("1 of 2 objects not found"),
-        "{partly:?}"
-    );
+    assert!(partly.err.contains("1 of 2 objects not found"), "{partly:?}");
     assert!(partly.expect(4).contains("-97.743"));
     assert_eq!(served.run("get 99 --count").expect(4), "0\n");
     assert_eq!(ids(served.run("get 4 1 1 --ids")), [1, 4]);
@@ -73,26 +57,14 @@ fn get_shows_objects_and_misses_with_exit_code_4() {
 #[test]
 fn range_takes_rectangles_circles_and_geojson_polygons() {
     let served = with_buses();
-    assert_eq!(
-        ids(served.run("range --rect -97.76,30.26,-97.74,30.27 --ids")),
-        [1, 2, 3]
-    );
-    assert_eq!(
-        ids(served.run("range --circle -97.743,30.267,100 --ids")),
-        [1, 2]
-    );
-    assert_eq!(
-        served.run("range --rect 170,-90,-170,90 --count").expect(0),
-        "0\n"
-    );
+    assert_eq!(ids(served.run("range --rect -97.76,30.26,-97.74,30.27 --ids")), [1, 2, 3]);
+    assert_eq!(ids(served.run("range --circle -97.743,30.267,100 --ids")), [1, 2]);
+    assert_eq!(served.run("range --rect 170,-90,-170,90 --count").expect(0), "0\n");
 
     let polygon = r#"{"type":"Polygon","coordinates":
         [[[-97.76,30.26],[-97.745,30.26],[-97.745,30.27],[-97.76,30.27],[-97.76,30.26]]]}"#;
     let feature = format!(r#"{{"type":"Feature","properties":{{}},"geometry":{polygon}}}"#);
-    assert_eq!(
-        ids(served.run_with("range --polygon - --ids", polygon)),
-        [3]
-    );
+    assert_eq!(ids(served.run_with("range --polygon - --ids", polygon)), [3]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stop.geojson");
     fs::write(&file, feature).unwrap();
@@ -101,29 +73,18 @@ fn range_takes_rectangles_circles_and_geojson_polygons() {
 
     let point = r#"{"type":"Point","coordinates":[1,2]}"#;
     let refused = served.run_with("range --polygon -", point).refused(2);
-    assert!(
-        refused.contains("Point") && refused.contains("MultiPolygon"),
-        "{refused}"
-    );
+    assert!(refused.contains("Point") && refused.contains("MultiPolygon"), "{refused}");
     let flat = r#"{"type":"Polygon","coordinates":[[[1,2],[3,4],[1,2]]]}"#;
     let refused = served.run_with("range --polygon -", flat).refused(2);
-    assert!(
-        refused.starts_with("error: ") && refused.contains("ring"),
-        "{refused}"
-    );
-    served
-        .run("range --polygon no-such-file.geojson")
-        .refused(2);
+    assert!(refused.starts_with("error: ") && refused.contains("ring"), "{refused}");
+    served.run("range --polygon no-such-file.geojson").refused(2);
     served.run("range --circle 200,30,10").refused(2);
 }
 
 #[test]
 fn nearest_orders_by_distance() {
     let served = with_buses();
-    assert_eq!(
-        ids(served.run("nearest -97.7431,30.2671 -k 3 --ids")),
-        [2, 1, 3]
-    );
+    assert_eq!(ids(served.run("nearest -97.7431,30.2671 -k 3 --ids")), [2, 1, 3]);
     let rows = served.run("nearest -97.7431,30.2671 -k 4 --json").json(0);
     let distances: Vec<f64> = rows["rows"]
         .as_array()
@@ -131,30 +92,17 @@ fn nearest_orders_by_distance() {
         .iter()
         .map(|row| row["distance_m"].as_f64().unwrap())
         .collect();
-    assert!(
-        distances.is_sorted() && distances[0] == 0.0,
-        "{distances:?}"
-    );
+    assert!(distances.is_sorted() && distances[0] == 0.0, "{distances:?}");
     assert!((10.0..20.0).contains(&distances[1]), "{distances:?}");
     let table = served.run("nearest -97.7431,30.2671").expect(0);
-    assert!(
-        table.contains("distance m") && table.contains("4 objects"),
-        "{table}"
-    );
-    assert!(
-        served
-            .run("nearest 0,0 -k 5000")
-            .refused(2)
-            .contains("4096")
-    );
+    assert!(table.contains("distance m") && table.contains("4 objects"), "{table}");
+    assert!(served.run("nearest 0,0 -k 5000").refused(2).contains("4096"));
 }
 
 #[test]
 fn conditions_hold_together() {
     let served = with_buses();
-    served
-        .run("report --object 5 --x -97.7 --y 30.3 --time 1480140069000 --state 0x6")
-        .expect(0);
+    served.run("report --object 5 --x -97.7 --y 30.3 --time 1480140069000 --state 0x6").expect(0);
     let range = "range --rect -180,-90,180,90 --ids";
     for (conditions, expected) in [
         ("--speed 0..5", vec![1, 2]),
@@ -167,11 +115,7 @@ fn conditions_hold_together() {
         ("--altitude -10..10", vec![]),
         ("--limit 2", vec![1, 2]),
     ] {
-        assert_eq!(
-            ids(served.run(&format!("{range} {conditions}"))),
-            expected,
-            "{conditions}"
-        );
+        assert_eq!(ids(served.run(&format!("{range} {conditions}"))), expected, "{conditions}");
     }
     served.run(&format!("{range} --state-value 1")).refused(2);
     served.run(&format!("{range} --speed fast")).refused(2);
@@ -193,12 +137,8 @@ fn report_tells_refused_rows_with_exit_code_3() {
     for reason in ["outside_space", "heading", "speed"] {
         assert_eq!(summary["refused_by_reason"][reason], 1, "{summary}");
     }
-    let numbers: Vec<&Value> = summary["refused_rows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["row"])
-        .collect();
+    let numbers: Vec<&Value> =
+        summary["refused_rows"].as_array().unwrap().iter().map(|row| &row["row"]).collect();
     assert_eq!(numbers, [2, 3, 4], "rows are numbered among those sent");
 
     let text = served.run_with("report -", &text).expect(3);
@@ -208,9 +148,7 @@ fn report_tells_refused_rows_with_exit_code_3() {
     served.run_with("report -", "a,b\n1,2\n").refused(2);
     served.run("report no-such.csv").refused(2);
     served.run("report --object 1 --x 200 --y 0").expect(3);
-    served
-        .run("report --object 1 --x 2 --y 0 --heading 359.9 --altitude -5 --speed 3")
-        .expect(0);
+    served.run("report --object 1 --x 2 --y 0 --heading 359.9 --altitude -5 --speed 3").expect(0);
 }
 
 #[test]
@@ -219,12 +157,8 @@ fn blocks_and_rows_give_the_same_records() {
     served.run("fleets create blocks").expect(0);
     let bad = format!("{BUSES}5,1480140066000,500,30.2,5.0,10\n");
     let of_rows = served.run_with("report - --json", &bad).json(3);
-    let of_blocks = served
-        .run_with(
-            "report - --json --fleet blocks --encoding block --batch 3",
-            &bad,
-        )
-        .json(3);
+    let of_blocks =
+        served.run_with("report - --json --fleet blocks --encoding block --batch 3", &bad).json(3);
     for key in ["rows", "refused_by_reason", "rows_sent"] {
         assert_eq!(of_rows[key], of_blocks[key], "{key}");
     }
@@ -242,17 +176,9 @@ fn blocks_and_rows_give_the_same_records() {
 #[test]
 fn remove_takes_objects_out() {
     let served = with_buses();
-    assert!(
-        served
-            .run("remove 1 2")
-            .expect(0)
-            .starts_with("2 removed, 0 not found")
-    );
+    assert!(served.run("remove 1 2").expect(0).starts_with("2 removed, 0 not found"));
     let again = served.run("remove 1 3 --json").json(4);
-    assert_eq!(
-        (&again["removed"], &again["missing"]),
-        (&1.into(), &1.into())
-    );
+    assert_eq!((&again["removed"], &again["missing"]), (&1.into(), &1.into()));
     assert_eq!(ids(served.run("range --rect -180,-90,180,90 --ids")), [4]);
 }
 
@@ -262,27 +188,16 @@ fn fleets_are_created_described_cleared_and_dropped() {
     let created = "fleets create yard --space planar:1000x500:0.1 --clock event --ttl 10m --json";
     let yard = served.run(created).json(0);
     assert_eq!(yard["space"], "planar:1000x500:0.1");
-    assert_eq!(
-        (&yard["clock"], &yard["ttl_ms"]),
-        (&"event".into(), &600_000.into())
-    );
+    assert_eq!((&yard["clock"], &yard["ttl_ms"]), (&"event".into(), &600_000.into()));
     let refused = served.run("fleets create yard").refused(1);
-    assert!(
-        refused.contains("yard") && refused.contains("help:"),
-        "{refused}"
-    );
+    assert!(refused.contains("yard") && refused.contains("help:"), "{refused}");
     served.run("fleets create Yard").refused(2);
-    served
-        .run("report --fleet yard --object 9 --x 999.94 --y 0.5 --time 1480140066000")
-        .expect(0);
+    served.run("report --fleet yard --object 9 --x 999.94 --y 0.5 --time 1480140066000").expect(0);
     let table = served.run("get 9 --fleet yard").expect(0);
     assert!(table.contains("x m") && table.contains("999.90"), "{table}");
 
     let list = served.run("fleets").expect(0);
-    assert!(
-        list.contains("default") && list.contains("planar:1000x500:0.1"),
-        "{list}"
-    );
+    assert!(list.contains("default") && list.contains("planar:1000x500:0.1"), "{list}");
     let lines = served.run("fleets list --json").expect(0);
     let names: Vec<Value> = lines
         .lines()
@@ -290,49 +205,26 @@ fn fleets_are_created_described_cleared_and_dropped() {
         .collect();
     assert_eq!(names, ["default", "yard"]);
 
-    assert_eq!(
-        served.run("fleets clear default --json").json(0)["removed"],
-        4
-    );
-    assert_eq!(
-        served.run("fleets describe default --json").json(0)["objects"],
-        0
-    );
+    assert_eq!(served.run("fleets clear default --json").json(0)["removed"], 4);
+    assert_eq!(served.run("fleets describe default --json").json(0)["objects"], 0);
     served.run("fleets drop yard").expect(0);
     let gone = served.run("fleets describe yard").refused(4);
-    assert!(
-        gone.contains("yard") && gone.contains("shoal fleets list"),
-        "{gone}"
-    );
+    assert!(gone.contains("yard") && gone.contains("shoal fleets list"), "{gone}");
     served.run("get 1 --fleet yard").refused(4);
-    served
-        .run("report --fleet yard --object 1 --x 1 --y 1")
-        .refused(4);
+    served.run("report --fleet yard --object 1 --x 1 --y 1").refused(4);
 }
 
 #[test]
 fn stats_show_totals_and_rates() {
     let served = with_buses();
     let stats = served.run("stats --json").json(0);
-    assert_eq!(
-        (&stats["objects"], &stats["rows"]["applied"]),
-        (&4.into(), &4.into())
-    );
+    assert_eq!((&stats["objects"], &stats["rows"]["applied"]), (&4.into(), &4.into()));
     let text = served.run("stats").expect(0);
-    assert!(
-        text.contains("rows applied") && text.contains("4 of at most"),
-        "{text}"
-    );
+    assert!(text.contains("rows applied") && text.contains("4 of at most"), "{text}");
     let lines = served.run("stats --watch 50ms --lines 2 --json").expect(0);
-    let lines: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
-    assert_eq!(
-        (&lines[1]["objects"], &lines[1]["rows_per_s"]),
-        (&4.into(), &0.0.into())
-    );
+    assert_eq!((&lines[1]["objects"], &lines[1]["rows_per_s"]), (&4.into(), &0.0.into()));
     served.run("stats --lines 2").refused(2);
 }
 
@@ -342,10 +234,7 @@ fn nobody_there_is_said_with_what_to_do() {
     // Port 1 of loopback: nobody listens, and nothing may take it by chance.
     command.args(["stats", "--target", "127.0.0.1:1"]);
     let text = Ran::command(&mut command).refused(1);
-    assert!(
-        text.contains("127.0.0.1:1") && text.contains("is `shoal serve` running"),
-        "{text}"
-    );
+    assert!(text.contains("127.0.0.1:1") && text.contains("is `shoal serve` running"), "{text}");
 }
 
 #[test]
@@ -358,14 +247,8 @@ fn a_whole_day_is_reported_from_its_file_in_both_encodings() {
         let line = format!("report {SAMPLE} --fleet {fleet} --encoding {encoding} --json");
         let summary = served.run(&line).json(0);
         assert_eq!(summary["rows_sent"], 33_140, "{encoding}");
-        assert_eq!(
-            (&summary["messages"], &summary["rows"]["refused"]),
-            (&9.into(), &0.into())
-        );
-        assert_eq!(
-            ids(served.run(&format!("{everywhere} --fleet {fleet}"))).len(),
-            183
-        );
+        assert_eq!((&summary["messages"], &summary["rows"]["refused"]), (&9.into(), &0.into()));
+        assert_eq!(ids(served.run(&format!("{everywhere} --fleet {fleet}"))).len(), 183);
     }
 }
 
@@ -375,17 +258,12 @@ fn a_server_that_says_nothing_is_given_up() {
     let target = listener.local_addr().unwrap().to_string();
     let silent = |line: &str| {
         let mut command = shoal::shoal();
-        command
-            .args(line.split(' '))
-            .args(["--timeout", "100ms", "--target", &target]);
+        command.args(line.split(' ')).args(["--timeout", "100ms", "--target", &target]);
         Ran::command(&mut command).refused(1)
     };
     for line in ["stats", "get 1", "report --object 1 --x 1 --y 1"] {
         let text = silent(line);
-        assert!(
-            text.contains(&target) && text.contains("--timeout"),
-            "{line}: {text}"
-        );
+        assert!(text.contains(&target) && text.contains("--timeout"), "{line}: {text}");
     }
 }
 
@@ -408,26 +286,15 @@ fn somebody_else_at_the_address_is_an_error_of_its_own() {
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let served = Served::start(&["--clock", "event"]);
-    let rows: String = (0..20_000)
-        .map(|id| format!("{id},1480140066000,1,2\n"))
-        .collect();
-    served
-        .run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}"))
-        .expect(0);
+    let rows: String = (0..20_000).map(|id| format!("{id},1480140066000,1,2\n")).collect();
+    served.run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}")).expect(0);
     let mut command = served.client("range --rect -180,-90,180,90 --json");
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 100];
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(
-        (
-            ended.status.code(),
-            String::from_utf8(ended.stderr).unwrap()
-        ),
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap()),
         (Some(0), String::new())
     );
 }

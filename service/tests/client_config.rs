@@ -28,23 +28,13 @@ fn effective(text: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
     let (folder, path) = file(text);
     let log = folder.path().join("log");
     let mut command = shoal();
-    command
-        .args(["serve", "--log-format", "json", "--config"])
-        .arg(&path)
-        .args(flags);
-    command
-        .envs(variables.iter().copied())
-        .stderr(fs::File::create(&log).unwrap());
+    command.args(["serve", "--log-format", "json", "--config"]).arg(&path).args(flags);
+    command.envs(variables.iter().copied()).stderr(fs::File::create(&log).unwrap());
     let served = Served::spawn(&mut command);
     assert_eq!(served.interrupt(), Some(0), "Ctrl-C ends it well");
     let log = fs::read_to_string(log).unwrap();
-    let lines = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines
-        .into_iter()
-        .find(|line| line["message"] == "configuration in effect")
-        .unwrap()
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.into_iter().find(|line| line["message"] == "configuration in effect").unwrap()
 }
 
 #[test]
@@ -57,24 +47,14 @@ fn flag_beats_environment_beats_file_beats_default() {
         ("SHOAL_THREADS", "1"),
         ("SHOAL_INSECURE", "true"),
     ];
-    let seen = effective(
-        text,
-        &variables,
-        &["--ttl", "3m", "--limit", "streams_max=77"],
-    );
+    let seen = effective(text, &variables, &["--ttl", "3m", "--limit", "streams_max=77"]);
     assert_eq!(seen["ttl_ms"], "Some(180000)", "the flag: {seen:#}");
     assert_eq!(seen["clock"], "System", "the environment");
     assert_eq!(seen["space"], "planar:50x50", "the file");
     assert_eq!(seen["time_ahead_max_ms"], 60_000, "the default");
-    assert_eq!(
-        (&seen["threads"], &seen["insecure"]),
-        (&1.into(), &true.into())
-    );
+    assert_eq!((&seen["threads"], &seen["insecure"]), (&1.into(), &true.into()));
     let limits = seen["limits"].as_str().unwrap();
-    assert!(
-        limits.contains("fleets_max: 3") && limits.contains("streams_max: 77"),
-        "{limits}"
-    );
+    assert!(limits.contains("fleets_max: 3") && limits.contains("streams_max: 77"), "{limits}");
 }
 
 #[test]
@@ -91,9 +71,7 @@ fn a_server_that_cannot_be_says_which_setting_and_ends_with_2() {
     ] {
         let (_folder, path) = file(text);
         let mut command = shoal();
-        command
-            .args(["serve", "--listen=127.0.0.1:0", "--config"])
-            .arg(&path);
+        command.args(["serve", "--listen=127.0.0.1:0", "--config"]).arg(&path);
         if text.starts_with("listen") {
             command = shoal();
             command.args(["serve", "--config"]).arg(&path);
@@ -103,11 +81,7 @@ fn a_server_that_cannot_be_says_which_setting_and_ends_with_2() {
     }
     let mut command = shoal();
     command.args(["serve", "--config", "no-such-file.toml"]);
-    assert!(
-        Ran::command(&mut command)
-            .refused(2)
-            .contains("no-such-file.toml")
-    );
+    assert!(Ran::command(&mut command).refused(2).contains("no-such-file.toml"));
     let mut command = shoal();
     command.arg("serve").env("SHOAL_LISTEN", "somewhere");
     assert!(Ran::command(&mut command).refused(2).contains("somewhere"));
@@ -124,30 +98,13 @@ fn an_address_in_use_is_named() {
 
 #[test]
 fn the_fleet_default_is_as_it_was_configured() {
-    let served = Served::start(&[
-        "--space",
-        "planar:1000x1000",
-        "--clock",
-        "event",
-        "--ttl",
-        "10s",
-    ]);
-    served
-        .run("report --object 1 --x 1 --y 1 --time 1480140060000")
-        .expect(0);
-    served
-        .run("report --object 2 --x 1 --y 1 --time 1480140075000")
-        .expect(0);
+    let served =
+        Served::start(&["--space", "planar:1000x1000", "--clock", "event", "--ttl", "10s"]);
+    served.run("report --object 1 --x 1 --y 1 --time 1480140060000").expect(0);
+    served.run("report --object 2 --x 1 --y 1 --time 1480140075000").expect(0);
     let fleet = served.run("fleets describe default --json").json(0);
-    assert_eq!(
-        (&fleet["space"], &fleet["ttl_ms"]),
-        (&"planar:1000x1000".into(), &10_000.into())
-    );
+    assert_eq!((&fleet["space"], &fleet["ttl_ms"]), (&"planar:1000x1000".into(), &10_000.into()));
     assert_eq!(fleet["clock_ms"], 1_480_140_075_000_i64);
-    assert_eq!(
-        served.run("get 1 2 --ids").expect(4),
-        "2\n",
-        "the first one is 15 s old"
-    );
+    assert_eq!(served.run("get 1 2 --ids").expect(4), "2\n", "the first one is 15 s old");
     served.run("report --object 3 --x 1000.1 --y 1").expect(3);
 }

@@ -28,12 +28,7 @@ fn served() -> Served {
 }
 
 fn keys(value: &Value) -> BTreeSet<&str> {
-    value
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect()
+    value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
 #[test]
@@ -53,10 +48,7 @@ fn json_has_the_same_keys_in_every_row() {
     ]);
     assert_eq!(keys(&document), header);
     assert!(document["term"].is_string() && document["epoch"].is_u64());
-    assert_eq!(
-        (&document["total"], &document["truncated"]),
-        (&2.into(), &false.into())
-    );
+    assert_eq!((&document["total"], &document["truncated"]), (&2.into(), &false.into()));
     let row = BTreeSet::from([
         "object",
         "time_ms",
@@ -72,14 +64,8 @@ fn json_has_the_same_keys_in_every_row() {
     let rows = document["rows"].as_array().unwrap();
     assert!(rows.iter().all(|it| keys(it) == row), "{document:#}");
     assert_eq!(rows[0]["object"], "9007199254740993");
-    assert_eq!(
-        (&rows[0]["speed_m_s"], &rows[0]["state"]),
-        (&Value::Null, &0.into())
-    );
-    assert_eq!(
-        (rows[0]["age_ms"].as_i64(), rows[1]["age_ms"].as_i64()),
-        (Some(500), Some(0))
-    );
+    assert_eq!((&rows[0]["speed_m_s"], &rows[0]["state"]), (&Value::Null, &0.into()));
+    assert_eq!((rows[0]["age_ms"].as_i64(), rows[1]["age_ms"].as_i64()), (Some(500), Some(0)));
     assert_eq!(rows[1]["object"], "18446744073709551614");
     assert_eq!(rows[1]["time"], "2016-11-26T06:01:06.500Z");
     for (key, value) in [
@@ -97,26 +83,13 @@ fn json_has_the_same_keys_in_every_row() {
 fn projections_shrink_the_document() {
     let served = served();
     let ids = served.run("get 18446744073709551614 --ids --json").json(0);
-    assert_eq!(
-        ids["rows"],
-        serde_json::json!([{ "object": "18446744073709551614" }])
-    );
+    assert_eq!(ids["rows"], serde_json::json!([{ "object": "18446744073709551614" }]));
     let near = served.run("nearest -97.5,30.5 -k 1 --ids --json").json(0);
-    assert_eq!(
-        keys(&near["rows"][0]),
-        BTreeSet::from(["object", "distance_m"])
-    );
-    let count = served
-        .run("range --circle -97.5,30.5,10 --count --json")
-        .json(0);
+    assert_eq!(keys(&near["rows"][0]), BTreeSet::from(["object", "distance_m"]));
+    let count = served.run("range --circle -97.5,30.5,10 --count --json").json(0);
     assert_eq!((&count["total"], count.get("rows")), (&1.into(), None));
-    let cut = served
-        .run("range --rect -180,-90,180,90 --limit 1 --json")
-        .json(0);
-    assert_eq!(
-        (&cut["total"], &cut["truncated"]),
-        (&2.into(), &true.into())
-    );
+    let cut = served.run("range --rect -180,-90,180,90 --limit 1 --json").json(0);
+    assert_eq!((&cut["total"], &cut["truncated"]), (&2.into(), &true.into()));
     assert_eq!(cut["rows"].as_array().unwrap().len(), 1);
     let none = served.run("range --circle 0,0,10 --json").json(0);
     assert_eq!(none["rows"], serde_json::json!([]));
@@ -125,11 +98,8 @@ fn projections_shrink_the_document() {
 #[test]
 fn geojson_is_read_by_a_reader_of_geojson() {
     let served = served();
-    for line in [
-        "get 9007199254740993",
-        "range --circle -97.5,30.5,10",
-        "nearest -97.5,30.5 -k 1",
-    ] {
+    for line in ["get 9007199254740993", "range --circle -97.5,30.5,10", "nearest -97.5,30.5 -k 1"]
+    {
         let text = served.run(&format!("{line} --geojson")).expect(0);
         let collection: FeatureCollection = text.parse().unwrap();
         assert_eq!(collection.features.len(), 1, "{line}");
@@ -142,56 +112,25 @@ fn geojson_is_read_by_a_reader_of_geojson() {
         assert_eq!(feature.property("time_ms").unwrap(), 1_480_140_066_000_i64);
         assert!(feature.contains_property("distance_m") == line.starts_with("nearest"));
         let header = &collection.foreign_members.as_ref().unwrap()["shoal"];
-        assert_eq!(
-            (&header["fleet"], &header["total"]),
-            (&"default".into(), &1.into())
-        );
+        assert_eq!((&header["fleet"], &header["total"]), (&"default".into(), &1.into()));
     }
-    served
-        .run("fleets create plane --space planar:10x10")
-        .expect(0);
-    let refused = served
-        .run("range --rect 0,0,1,1 --fleet plane --geojson")
-        .refused(2);
+    served.run("fleets create plane --space planar:10x10").expect(0);
+    let refused = served.run("range --rect 0,0,1,1 --fleet plane --geojson").refused(2);
     assert!(refused.contains("planar"), "{refused}");
 }
 
 #[test]
 fn a_table_is_cut_where_a_person_stops_reading_and_says_so() {
     let served = Served::start(&["--clock", "event"]);
-    let rows: String = (0..1_500)
-        .map(|id| format!("{id},1480140066000,{},0\n", f64::from(id) / 100.0))
-        .collect();
-    served
-        .run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}"))
-        .expect(0);
+    let rows: String =
+        (0..1_500).map(|id| format!("{id},1480140066000,{},0\n", f64::from(id) / 100.0)).collect();
+    served.run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}")).expect(0);
     let everywhere = "range --rect -180,-90,180,90";
     let table = served.run(everywhere).expect(0);
-    assert_eq!(
-        table.lines().count(),
-        1_002,
-        "a head, a thousand rows, a foot"
-    );
-    assert!(
-        table.contains("1500 objects") && table.contains("--limit 0"),
-        "{table}"
-    );
-    assert_eq!(
-        served
-            .run(&format!("{everywhere} --limit 0"))
-            .expect(0)
-            .lines()
-            .count(),
-        1_502
-    );
-    assert_eq!(
-        served
-            .run(&format!("{everywhere} --ids"))
-            .expect(0)
-            .lines()
-            .count(),
-        1_500
-    );
+    assert_eq!(table.lines().count(), 1_002, "a head, a thousand rows, a foot");
+    assert!(table.contains("1500 objects") && table.contains("--limit 0"), "{table}");
+    assert_eq!(served.run(&format!("{everywhere} --limit 0")).expect(0).lines().count(), 1_502);
+    assert_eq!(served.run(&format!("{everywhere} --ids")).expect(0).lines().count(), 1_500);
     let cut = served.run(&format!("{everywhere} --ids --limit 3"));
     assert!(cut.err.contains("3 of 1500"), "{cut:?}");
     assert_eq!(cut.expect(0), "0\n1\n2\n");

@@ -36,10 +36,7 @@ fn every_object_of_the_sample_is_served_at_its_last_position() {
     } else {
         served.lines_until("replay done")
     };
-    let done = lines
-        .iter()
-        .find(|line| line.starts_with("replay done"))
-        .unwrap();
+    let done = lines.iter().find(|line| line.starts_with("replay done")).unwrap();
     assert!(done.contains(&format!("{} rows", rows.len())), "{done}");
 
     let everywhere = served.run("range --rect -180,-90,180,90 --json").json(0);
@@ -48,17 +45,10 @@ fn every_object_of_the_sample_is_served_at_its_last_position() {
     assert_eq!(everywhere["clock_ms"].as_i64(), clock_ms, "the event clock");
     for (row, (object, fix)) in everywhere["rows"].as_array().unwrap().iter().zip(&last) {
         assert_eq!(row["object"], object.to_string());
-        assert_eq!(
-            row["time_ms"].as_i64(),
-            Some(fix.time_ms),
-            "object {object}"
-        );
+        assert_eq!(row["time_ms"].as_i64(), Some(fix.time_ms), "object {object}");
         for (key, value) in [("x", fix.x), ("y", fix.y)] {
             let stored = row[key].as_f64().unwrap();
-            assert!(
-                (stored - value).abs() <= 0.5e-7 + 1e-12,
-                "object {object}, {key}: {stored}"
-            );
+            assert!((stored - value).abs() <= 0.5e-7 + 1e-12, "object {object}, {key}: {stored}");
         }
     }
     let counts = served.run("stats --json").json(0)["rows"].clone();
@@ -75,10 +65,7 @@ fn the_commands_offered_work_as_they_stand() {
     let mut served = Served::start(&["--replay", SAMPLE, "--speedup", "1e9"]);
     let mut lines = served.lines_until("replay done");
     lines.extend(served.lines_until("stats --watch"));
-    let offered: BTreeSet<&str> = lines
-        .iter()
-        .filter_map(|line| line.strip_prefix("  "))
-        .collect();
+    let offered: BTreeSet<&str> = lines.iter().filter_map(|line| line.strip_prefix("  ")).collect();
     assert!(offered.len() >= 4, "{lines:#?}");
     for line in offered {
         let mut words = line.split(' ');

@@ -37,25 +37,15 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) {
     let entries = fs::read_dir(folder).expect("the workspace's folders can be read");
     for entry in entries {
         let path = entry.expect("a folder's entries can be read").path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
             if !name.starts_with('.') && !name.starts_with("target") && name != "venv" {
                 collect(&path, ending, found);
             }
         } else if name.ends_with(ending) {
             let text = fs::read_to_string(&path).expect("sources are UTF-8");
-            let path = path
-                .strip_prefix(root())
-                .expect("below the root")
-                .to_string_lossy();
-            found.push(Source {
-                path: path.replace('\\', "/"),
-                text,
-            });
+            let path = path.strip_prefix(root()).expect("below the root").to_string_lossy();
+            found.push(Source { path: path.replace('\\', "/"), text });
         }
     }
 }
@@ -64,9 +54,7 @@ impl Source {
     /// True for integration tests and fixtures, which may be longer.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        self.path
-            .split('/')
-            .any(|part| part == "tests" || part == "conformance")
+        self.path.split('/').any(|part| part == "tests" || part == "conformance")
     }
 
     /// The functions of a file as (first line, number of lines), by the indentation that rustfmt
@@ -94,16 +82,9 @@ impl Source {
 
 fn is_function_head(line: &str) -> bool {
     let words = line.trim_start();
-    let head = [
-        "pub(super) ",
-        "pub(crate) ",
-        "pub ",
-        "async ",
-        "const ",
-        "unsafe ",
-    ]
-    .iter()
-    .fold(words, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    let head = ["pub(super) ", "pub(crate) ", "pub ", "async ", "const ", "unsafe "]
+        .iter()
+        .fold(words, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
     head.starts_with("fn ")
 }
 
@@ -115,10 +96,7 @@ mod tests {
     fn functions_are_found_with_their_lengths() {
         let text =
             "fn a() {\n    x();\n}\n\nimpl B {\n    pub(super) async fn c(\n    ) {\n    }\n}\n";
-        let source = Source {
-            path: "a.rs".into(),
-            text: text.into(),
-        };
+        let source = Source { path: "a.rs".into(), text: text.into() };
         assert_eq!(source.functions(), [(1, 3), (6, 3)]);
     }
 }

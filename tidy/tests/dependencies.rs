@@ -13,72 +13,38 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("shoal-workload", &[]),
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
-    (
-        "shoal-service",
-        &[
-            "shoal-codec",
-            "shoal-engine",
-            "shoal-proto",
-            "shoal-workload",
-        ],
-    ),
-    (
-        "shoal-loadgen",
-        &[
-            "shoal-codec",
-            "shoal-engine",
-            "shoal-proto",
-            "shoal-workload",
-        ],
-    ),
-    (
-        "shoal-benchmark",
-        &["shoal-codec", "shoal-engine", "shoal-workload"],
-    ),
+    ("shoal-service", &["shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"]),
+    ("shoal-loadgen", &["shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"]),
+    ("shoal-benchmark", &["shoal-codec", "shoal-engine", "shoal-workload"]),
     ("shoal-tidy", &[]),
 ];
 
 /// Package: what it never sees.
 const NEVER: [(&str, &[&str]); 3] = [
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
-    (
-        "shoal-engine",
-        &["tokio", "tonic", "prost", "clap", "cudarc"],
-    ),
+    ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),
 ];
 
 fn packages() -> Vec<Package> {
     let mut command = MetadataCommand::new();
-    command
-        .manifest_path(shoal_tidy::root().join("Cargo.toml"))
-        .no_deps();
+    command.manifest_path(shoal_tidy::root().join("Cargo.toml")).no_deps();
     command.exec().expect("cargo metadata runs").packages
 }
 
 fn uses(package: &Package) -> Vec<&cargo_metadata::Dependency> {
     let counts = |kind| matches!(kind, DependencyKind::Normal | DependencyKind::Build);
-    package
-        .dependencies
-        .iter()
-        .filter(|dependency| counts(dependency.kind))
-        .collect()
+    package.dependencies.iter().filter(|dependency| counts(dependency.kind)).collect()
 }
 
 #[test]
 fn packages_use_only_what_they_may() {
     let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
     let packages = packages();
-    assert_eq!(
-        packages.len(),
-        ALLOWED.len(),
-        "a package is missing in the table"
-    );
+    assert_eq!(packages.len(), ALLOWED.len(), "a package is missing in the table");
     for package in &packages {
         let name = package.name.as_str();
-        let may = allowed
-            .get(name)
-            .unwrap_or_else(|| panic!("{name} is not in the table"));
+        let may = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in the table"));
         for dependency in uses(package) {
             let is_ours = dependency.name.starts_with("shoal-");
             let is_allowed = !is_ours || may.contains(&dependency.name.as_str());
@@ -91,16 +57,10 @@ fn packages_use_only_what_they_may() {
 fn packages_never_see_what_they_must_not_know() {
     let packages = packages();
     for (name, never) in NEVER {
-        let package = packages
-            .iter()
-            .find(|package| package.name.as_str() == name);
+        let package = packages.iter().find(|package| package.name.as_str() == name);
         let package = package.unwrap_or_else(|| panic!("{name} is gone"));
         for dependency in uses(package) {
-            assert!(
-                !never.contains(&dependency.name.as_str()),
-                "{name} sees {}",
-                dependency.name
-            );
+            assert!(!never.contains(&dependency.name.as_str()), "{name} sees {}", dependency.name);
         }
     }
 }
@@ -108,18 +68,10 @@ fn packages_never_see_what_they_must_not_know() {
 #[test]
 fn the_load_generator_sees_no_backend() {
     let packages = packages();
-    let loadgen = packages
-        .iter()
-        .find(|package| package.name.as_str() == "shoal-loadgen");
+    let loadgen = packages.iter().find(|package| package.name.as_str() == "shoal-loadgen");
     let loadgen = loadgen.expect("the load generator is a package");
-    for dependency in uses(loadgen)
-        .into_iter()
-        .filter(|used| used.name == "shoal-engine")
-    {
-        assert!(
-            !dependency.uses_default_features,
-            "default features bring the backends"
-        );
+    for dependency in uses(loadgen).into_iter().filter(|used| used.name == "shoal-engine") {
+        assert!(!dependency.uses_default_features, "default features bring the backends");
         assert!(!dependency.features.iter().any(|feature| feature == "cpu"));
     }
 }

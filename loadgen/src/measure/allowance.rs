@@ -1,7 +1,8 @@
 //! How are updates and queries kept in their ratio at full speed?
 //!
-//! Rows that were sent earn queries; asking spends them. The asker waits until something was earned,
-//! and the sender waits while too much is unspent, so neither side runs away from the other.
+//! Rows that were sent earn queries; asking spends them. The asker waits until something was
+//! earned, and the sender waits while too much is unspent, so neither side runs away from the
+//! other.
 
 use tokio::sync::watch;
 
@@ -30,11 +31,7 @@ impl Allowance {
     /// Nothing earned, nothing spent.
     #[must_use]
     pub fn new(ratio: UpdateQuery, backlog_max: u64) -> Self {
-        Self {
-            ratio,
-            backlog_max,
-            state: watch::Sender::new(State::default()),
-        }
+        Self { ratio, backlog_max, state: watch::Sender::new(State::default()) }
     }
 
     /// Counts rows that were sent.
@@ -46,10 +43,7 @@ impl Allowance {
     pub async fn room(&self) {
         let mut state = self.state.subscribe();
         let caught_up = |state: &State| {
-            let due = self
-                .ratio
-                .queries_due(state.rows)
-                .saturating_sub(state.asked);
+            let due = self.ratio.queries_due(state.rows).saturating_sub(state.asked);
             state.asking_ended || due <= self.backlog_max
         };
         // The sender half lives in `self`, so the wait cannot fail.
@@ -59,14 +53,8 @@ impl Allowance {
     /// Waits for queries to ask and takes at most `most` of them; 0 when no more will come.
     pub async fn take(&self, most: u64) -> u64 {
         let mut state = self.state.subscribe();
-        let due = |state: &State| {
-            self.ratio
-                .queries_due(state.rows)
-                .saturating_sub(state.asked)
-        };
-        let _ = state
-            .wait_for(|state| state.rows_ended || due(state) > 0)
-            .await;
+        let due = |state: &State| self.ratio.queries_due(state.rows).saturating_sub(state.asked);
+        let _ = state.wait_for(|state| state.rows_ended || due(state) > 0).await;
         let mut taken = 0;
         self.state.send_modify(|state| {
             taken = due(state).min(most);
@@ -87,11 +75,7 @@ impl Allowance {
 
     /// Waits until no more rows will be sent.
     pub async fn rows_ended(&self) {
-        let _ = self
-            .state
-            .subscribe()
-            .wait_for(|state| state.rows_ended)
-            .await;
+        let _ = self.state.subscribe().wait_for(|state| state.rows_ended).await;
     }
 
     /// Whether no more rows will be sent.

@@ -1,7 +1,7 @@
 //! How long did answers take, at the percentiles people ask for?
 //!
-//! Microseconds in an HDR histogram of three digits up to an hour; longer ones count as an hour. One
-//! per connection and kind, added up at the end, so recording takes no lock.
+//! Microseconds in an HDR histogram of three digits up to an hour; longer ones count as an hour.
+//! One per connection and kind, added up at the end, so recording takes no lock.
 
 use std::time::Duration;
 
@@ -32,15 +32,12 @@ impl Latency {
     /// Counts one latency for `count` units that shared a message.
     pub fn record(&mut self, latency: Duration, count: u64) {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        self.0
-            .saturating_record_n(us.clamp(1, LATENCY_US_MAX), count);
+        self.0.saturating_record_n(us.clamp(1, LATENCY_US_MAX), count);
     }
 
     /// Adds what another connection saw.
     pub fn add(&mut self, other: &Self) {
-        self.0
-            .add(&other.0)
-            .expect("all histograms have the same range");
+        self.0.add(&other.0).expect("all histograms have the same range");
     }
 
     /// How many were counted.
@@ -57,12 +54,7 @@ impl Latency {
         }
         let ms = |us: u64| us as f64 / 1_000.0;
         let at = |quantile: f64| ms(self.0.value_at_quantile(quantile).min(self.0.max()));
-        Percentiles {
-            p50: at(0.5),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: ms(self.0.max()),
-        }
+        Percentiles { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: ms(self.0.max()) }
     }
 }
 
@@ -84,16 +76,10 @@ mod tests {
             latency.record(Duration::from_millis(ms), 1);
         }
         let seen = latency.percentiles();
-        for (value, expected) in [
-            (seen.p50, 500.0),
-            (seen.p99, 990.0),
-            (seen.p999, 999.0),
-            (seen.max, 1_000.0),
-        ] {
-            assert!(
-                (value / expected - 1.0).abs() < 0.002,
-                "{value} for {expected}"
-            );
+        for (value, expected) in
+            [(seen.p50, 500.0), (seen.p99, 990.0), (seen.p999, 999.0), (seen.max, 1_000.0)]
+        {
+            assert!((value / expected - 1.0).abs() < 0.002, "{value} for {expected}");
         }
     }
 

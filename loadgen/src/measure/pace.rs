@@ -1,8 +1,8 @@
 //! When should the next message leave?
 //!
-//! At a given rate every message has an intended moment, fixed before the run, and latency counts from
-//! it: a sender that is held up does not hide the waiting of the messages behind it (no coordinated
-//! omission). At full speed there is no intended moment.
+//! At a given rate every message has an intended moment, fixed before the run, and latency counts
+//! from it: a sender that is held up does not hide the waiting of the messages behind it (no
+//! coordinated omission). At full speed there is no intended moment.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of connection `connection` of `connections`, which sends `per_message` units in each
-    /// message and `per_second` units (above 0) a second.
+    /// The pace of connection `connection` of `connections`, which sends `per_message` units in
+    /// each message and `per_second` units (above 0) a second.
     #[must_use]
     pub fn new(per_message: u32, per_second: f64, connection: u32, connections: u32) -> Self {
         Self {
@@ -69,9 +69,7 @@ mod tests {
         let moments: Vec<_> = (0..4)
             .map(|connection| Pace::new(10, 10.0, connection, 4).intended(start, 0) - start)
             .collect();
-        let expected: Vec<_> = (0..4)
-            .map(|quarter| Duration::from_millis(250 * quarter))
-            .collect();
+        let expected: Vec<_> = (0..4).map(|quarter| Duration::from_millis(250 * quarter)).collect();
         assert_eq!(moments, expected);
         assert_eq!(Pace::new(10, 10.0, 3, 4).messages_within(0.7), 0);
     }

@@ -1,7 +1,7 @@
 //! What does a person see while it runs?
 //!
-//! One line a second: a bar that replaces itself on a terminal, plain lines elsewhere. On stderr, so
-//! that stdout stays the summary's. Ends when its task is dropped.
+//! One line a second: a bar that replaces itself on a terminal, plain lines elsewhere. On stderr,
+//! so that stdout stays the summary's. Ends when its task is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +27,8 @@ pub async fn show_progress(counters: Arc<Counters>, is_verified: bool) {
     loop {
         ticks.tick().await;
         let (now, seconds) = (Instant::now(), last.elapsed().as_secs_f64());
-        let (rows_now, queries_now) = (
-            counters.rows.get() + counters.preloaded.get(),
-            counters.queries.get(),
-        );
+        let (rows_now, queries_now) =
+            (counters.rows.get() + counters.preloaded.get(), counters.queries.get());
         let rate = |count: u64| thousands((count as f64 / seconds).round() as u64);
         let mut line = format!(
             "{:>4.0} s  {:>12} rows/s  {:>11} queries/s  {} rows, {} refused",
@@ -74,12 +72,7 @@ mod tests {
 
     #[test]
     fn thousands_are_parted() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(thousands(number), text);
         }
     }

@@ -114,10 +114,8 @@ impl Summary {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| LoadError::Task(format!("the results are no JSON: {error}")))?;
         text.push('\n');
-        std::fs::write(file, text).map_err(|source| LoadError::Output {
-            file: file.to_owned(),
-            source,
-        })
+        std::fs::write(file, text)
+            .map_err(|source| LoadError::Output { file: file.to_owned(), source })
     }
 
     /// The results as a table, problems below it.
@@ -127,21 +125,10 @@ impl Summary {
         table.load_style(presets::NOTHING);
         let rate = |rate: f64| thousands(rate.round() as u64);
         let percentiles = |ms: &Percentiles| {
-            let Percentiles {
-                p50,
-                p99,
-                p999,
-                max,
-            } = ms;
+            let Percentiles { p50, p99, p999, max } = ms;
             format!("p50 {p50:.2}  p99 {p99:.2}  p99.9 {p999:.2}  max {max:.2} ms")
         };
-        let Self {
-            workload,
-            objects,
-            connections,
-            encoding,
-            ..
-        } = self;
+        let Self { workload, objects, connections, encoding, .. } = self;
         let prepared = if self.prepared { " prepared" } else { "" };
         let (batch, objects) = (thousands(self.batch_rows.into()), thousands(*objects));
         table.add_row([
@@ -199,18 +186,11 @@ impl Summary {
             (self.preloaded_rows, "placed before"),
             (self.removed_objects, "removed"),
         ];
-        let shown = counts
-            .iter()
-            .enumerate()
-            .filter(|(place, (count, _))| *place < 2 || *count > 0);
-        let shown: Vec<_> = shown
-            .map(|(_, (count, name))| format!("{} {name}", thousands(*count)))
-            .collect();
-        format!(
-            "{}; {:.1} bytes each",
-            shown.join(", "),
-            self.bytes_per_update
-        )
+        let shown =
+            counts.iter().enumerate().filter(|(place, (count, _))| *place < 2 || *count > 0);
+        let shown: Vec<_> =
+            shown.map(|(_, (count, name))| format!("{} {name}", thousands(*count))).collect();
+        format!("{}; {:.1} bytes each", shown.join(", "), self.bytes_per_update)
     }
 }
 
@@ -263,9 +243,6 @@ mod tests {
             ..Summary::default()
         };
         let table = summary.table();
-        assert!(
-            table.contains("1,234,567") && table.contains("problem: object 5"),
-            "{table}"
-        );
+        assert!(table.contains("1,234,567") && table.contains("problem: object 5"), "{table}");
     }
 }

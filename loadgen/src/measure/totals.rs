@@ -1,7 +1,7 @@
 //! What did all connections see together?
 //!
-//! Adds the tasks' tallies up and makes the summary of them. Rates end with the last ack or answer, so
-//! waiting for the oracle afterwards costs nothing.
+//! Adds the tasks' tallies up and makes the summary of them. Rates end with the last ack or answer,
+//! so waiting for the oracle afterwards costs nothing.
 
 use tokio::time::Instant;
 
@@ -74,10 +74,8 @@ impl Totals {
             (Some(start), Some(end)) => (end - start).as_secs_f64(),
             _ => 0.0,
         };
-        let (update_seconds, query_seconds) = (
-            seconds(self.acks.last_ack),
-            seconds(self.answers.last_answer),
-        );
+        let (update_seconds, query_seconds) =
+            (seconds(self.acks.last_ack), seconds(self.answers.last_answer));
         let rows = self.acks.rows;
         let accepted = rows.applied + rows.duplicate + rows.superseded + rows.late;
         Summary {
@@ -111,11 +109,7 @@ impl Totals {
 
 /// A count over a divisor; 0 where there was nothing.
 fn rate(count: u64, divisor: f64) -> f64 {
-    if divisor > 0.0 {
-        count as f64 / divisor
-    } else {
-        0.0
-    }
+    if divisor > 0.0 { count as f64 / divisor } else { 0.0 }
 }
 
 /// What a summary repeats of the plan.

@@ -1,8 +1,8 @@
 //! What came back for the queries of a connection?
 //!
-//! Reads a Batch stream, puts answers together from their chunks, measures, and hands those that are
-//! to be compared to the verifier. Answers come in the order of the messages; anything else breaks
-//! the protocol.
+//! Reads a Batch stream, puts answers together from their chunks, measures, and hands those that
+//! are to be compared to the verifier. Answers come in the order of the messages; anything else
+//! breaks the protocol.
 
 use std::sync::Arc;
 
@@ -43,8 +43,7 @@ impl QuestionTally {
     pub fn fail(&mut self, queries: u64, failed: &FailedQuery) {
         self.failed += queries;
         if self.failures.len() < FAILURES_TOLD_MAX {
-            self.failures
-                .push(format!("{} ({})", failed.detail, failed.reason));
+            self.failures.push(format!("{} ({})", failed.detail, failed.reason));
         }
     }
 }
@@ -86,8 +85,8 @@ impl AnswerReader {
     /// Opens the stream and reads answers until the server ends it.
     ///
     /// # Errors
-    /// [`LoadError::Call`] when the stream breaks, [`LoadError::Protocol`] for answers out of order or
-    /// messages that never got one.
+    /// [`LoadError::Call`] when the stream breaks, [`LoadError::Protocol`] for answers out of order
+    /// or messages that never got one.
     pub async fn run(
         mut self,
         channel: Channel,
@@ -95,10 +94,7 @@ impl AnswerReader {
     ) -> Result<QuestionTally, LoadError> {
         let mut client =
             QueryServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        let response = client
-            .batch(requests)
-            .await
-            .map_err(LoadError::call("Batch"))?;
+        let response = client.batch(requests).await.map_err(LoadError::call("Batch"))?;
         let mut chunks = response.into_inner();
         while let Some(chunk) = chunks.message().await.map_err(LoadError::call("Batch"))? {
             self.session.counters.arrivals.add(1);
@@ -154,10 +150,7 @@ impl AnswerReader {
             if is_first {
                 self.answers.push(GotAnswer::default());
             }
-            let answer = self
-                .answers
-                .last_mut()
-                .expect("pushed with its first piece");
+            let answer = self.answers.last_mut().expect("pushed with its first piece");
             answer.push(result, is_first);
         }
         Ok(())
@@ -186,9 +179,7 @@ impl AnswerReader {
                 self.message - 1
             )));
         }
-        self.tally
-            .latency
-            .record(now - asked.intended, asked.queries);
+        self.tally.latency.record(now - asked.intended, asked.queries);
         self.tally.queries += asked.queries;
         self.tally.last_answer = Some(now);
         self.session.counters.queries.add(asked.queries);
@@ -198,12 +189,7 @@ impl AnswerReader {
                 LoadError::Protocol("answers without a header that names their epoch".to_owned())
             })?;
             let ToVerify { queries, epoch_min } = to_verify;
-            let answered = Answered {
-                queries,
-                header,
-                answers,
-                epoch_min,
-            };
+            let answered = Answered { queries, header, answers, epoch_min };
             verifier.answered(self.connection, answered);
         }
         Ok(())

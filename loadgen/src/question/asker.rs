@@ -1,7 +1,7 @@
 //! How do many queries travel in one message?
 //!
-//! The sending half of a Batch stream: waits for its turn and for room under way, draws the questions,
-//! decides whether their answers are verified, sends.
+//! The sending half of a Batch stream: waits for its turn and for room under way, draws the
+//! questions, decides whether their answers are verified, sends.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,19 +48,12 @@ impl Pending {
     /// At most so many.
     #[must_use]
     pub fn new(most: u32) -> Self {
-        Self {
-            queue: Mutex::new(VecDeque::new()),
-            room: Semaphore::new(most as usize),
-        }
+        Self { queue: Mutex::new(VecDeque::new()), room: Semaphore::new(most as usize) }
     }
 
     /// Takes the oldest out and gives its room back.
     pub fn pop(&self) -> Option<Asked> {
-        let asked = self
-            .queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()?;
+        let asked = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
         self.room.add_permits(1);
         Some(asked)
     }
@@ -73,10 +66,7 @@ impl Pending {
     }
 
     fn push(&self, asked: Asked) {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(asked);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(asked);
     }
 }
 
@@ -105,12 +95,7 @@ impl Asker {
         let allowance = Arc::clone(&self.allowance);
         let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
         while let Some((count, intended)) = turn.next().await {
-            if self
-                .session
-                .unless_stopped(self.pending.room())
-                .await
-                .is_none()
-            {
+            if self.session.unless_stopped(self.pending.room()).await.is_none() {
                 break;
             }
             if !self.ask(count, intended).await {
@@ -123,11 +108,7 @@ impl Asker {
     /// Sends one message; false when the stream has ended.
     async fn ask(&mut self, count: u64, intended: Option<Instant>) -> bool {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
-        let verifier = self
-            .session
-            .verifier
-            .clone()
-            .filter(|_| self.chooser.falls_into(share));
+        let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
         let question = self.chooser.draw(count as usize, verifier.is_some());
         let mut options = question.options;
         options.fleet = self.session.fleet.clone();
@@ -142,16 +123,9 @@ impl Asker {
             to_verify = Some(ToVerify { queries, epoch_min });
         }
         let intended = intended.unwrap_or_else(Instant::now);
-        self.pending.push(Asked {
-            intended,
-            queries: count,
-            to_verify,
-        });
+        self.pending.push(Asked { intended, queries: count, to_verify });
         self.session.counters.questions_in_flight.add(1);
-        let request = BatchRequest {
-            options: Some(options),
-            queries: question.queries,
-        };
+        let request = BatchRequest { options: Some(options), queries: question.queries };
         self.requests.send(request).await.is_ok()
     }
 }

@@ -1,7 +1,7 @@
 //! When is the next message of questions due, and how many queries does it hold?
 //!
-//! At full speed queries are earned by rows; at a rate they have moments of their own. Either way at
-//! least as many are asked as the plan says, after the last row if need be.
+//! At full speed queries are earned by rows; at a rate they have moments of their own. Either way
+//! at least as many are asked as the plan says, after the last row if need be.
 
 use std::sync::Arc;
 
@@ -40,9 +40,7 @@ impl Turn {
         Ok(Self {
             allowance,
             start,
-            deadline: plan
-                .seconds
-                .map(|seconds| start + Duration::from_secs_f64(seconds)),
+            deadline: plan.seconds.map(|seconds| start + Duration::from_secs_f64(seconds)),
             pace: plan.question_pace(connection),
             least: plan.queries_min_of(connection),
             asked: 0,
@@ -69,11 +67,7 @@ impl Turn {
         self.session.unless_stopped(sleep_until(intended)).await?;
         let is_late = self.deadline.is_some_and(|deadline| intended >= deadline);
         let are_rows_over = self.session.plan.sends_rows() && self.allowance.are_rows_ended();
-        let count = if is_late || are_rows_over {
-            self.left(most)?
-        } else {
-            most
-        };
+        let count = if is_late || are_rows_over { self.left(most)? } else { most };
         Some((count, Some(intended)))
     }
 
@@ -82,18 +76,11 @@ impl Turn {
             return None;
         }
         if self.session.plan.sends_rows() {
-            match self
-                .session
-                .unless_stopped(self.allowance.take(most))
-                .await?
-            {
+            match self.session.unless_stopped(self.allowance.take(most)).await? {
                 0 => self.left(most),
                 taken => Some(taken),
             }
-        } else if self
-            .deadline
-            .is_none_or(|deadline| Instant::now() < deadline)
-        {
+        } else if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
             Some(most)
         } else {
             self.left(most)

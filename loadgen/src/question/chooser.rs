@@ -1,7 +1,8 @@
 //! Which question is asked next?
 //!
-//! Windows come from the workload, kinds from the mix, everything from the seed. Each question exists
-//! in the form of the wire and, for the oracle, in that of the engine, built from the same doubles.
+//! Windows come from the workload, kinds from the mix, everything from the seed. Each question
+//! exists in the form of the wire and, for the oracle, in that of the engine, built from the same
+//! doubles.
 
 use std::sync::Arc;
 
@@ -85,14 +86,7 @@ impl Chooser {
         seen: Arc<SeenObjects>,
         random: Random,
     ) -> Self {
-        Self {
-            workload,
-            space,
-            plan,
-            step_ms,
-            seen,
-            random,
-        }
+        Self { workload, space, plan, step_ms, seen, random }
     }
 
     /// Whether the next message falls into a share of messages.
@@ -108,7 +102,8 @@ impl Chooser {
         while queries.len() < count {
             let kind = self.kind();
             if is_verified {
-                // What the engine would refuse as a region (a drawn polygon without area) is not asked.
+                // What the engine would refuse as a region (a drawn polygon without area) is not
+                // asked.
                 let Some(kind) = engine_kind(&self.space, &kind) else {
                     continue;
                 };
@@ -122,11 +117,7 @@ impl Chooser {
             queries.push(BatchQuery { kind: Some(kind) });
         }
         let engine = is_verified.then(|| engine.into());
-        Question {
-            options: conditions.options,
-            queries,
-            engine,
-        }
+        Question { options: conditions.options, queries, engine }
     }
 
     /// One question.
@@ -143,22 +134,12 @@ impl Chooser {
             })),
             QuestionKind::Circle => {
                 let half = (window.north - window.south) / 2.0;
-                let radius_m = if self.space.is_geographic() {
-                    half * DEGREE_M
-                } else {
-                    half
-                };
+                let radius_m = if self.space.is_geographic() { half * DEGREE_M } else { half };
                 range(region::Kind::Circle(proto::Circle { x, y, radius_m }))
             }
             QuestionKind::Polygon => range(region::Kind::Polygon(self.polygon(&window))),
-            QuestionKind::Nearest => Kind::Nearest(Point {
-                x,
-                y,
-                k: self.plan.nearest_k,
-            }),
-            QuestionKind::Get => Kind::Get(Objects {
-                objects: self.objects(),
-            }),
+            QuestionKind::Nearest => Kind::Nearest(Point { x, y, k: self.plan.nearest_k }),
+            QuestionKind::Get => Kind::Get(Objects { objects: self.objects() }),
         }
     }
 
@@ -178,26 +159,17 @@ impl Chooser {
         };
         let (west, east) = widened(x, west, east);
         let (south, north) = widened(y, south, north);
-        Window {
-            west,
-            south,
-            east,
-            north,
-        }
+        Window { west, south, east, north }
     }
 
     /// A closed ring through random points of a window; it may cross itself.
     fn polygon(&mut self, window: &Window) -> proto::Polygon {
         let mut side = |low: f64, high: f64| {
-            (0..VERTICES)
-                .map(|_| low + self.random.unit() * (high - low))
-                .collect()
+            (0..VERTICES).map(|_| low + self.random.unit() * (high - low)).collect()
         };
         let x = side(window.west, window.east);
         let y = side(window.south, window.north);
-        proto::Polygon {
-            rings: vec![proto::Ring { x, y }],
-        }
+        proto::Polygon { rings: vec![proto::Ring { x, y }] }
     }
 
     /// Some ids: mostly objects that were sent, now and then one that never was.
@@ -205,11 +177,7 @@ impl Chooser {
         let count = 1 + self.random.below(self.plan.get_objects.into());
         let mut object = || {
             let draw = self.random.bits();
-            if self.random.below(16) == 0 {
-                draw >> 1
-            } else {
-                self.seen.pick(draw)
-            }
+            if self.random.below(16) == 0 { draw >> 1 } else { self.seen.pick(draw) }
         };
         (0..count).map(|_| object()).collect()
     }
@@ -217,10 +185,7 @@ impl Chooser {
 
 /// The middle of a window.
 fn centre(window: &Window) -> (f64, f64) {
-    (
-        (window.west + window.east) / 2.0,
-        (window.south + window.north) / 2.0,
-    )
+    ((window.west + window.east) / 2.0, (window.south + window.north) / 2.0)
 }
 
 /// A region as a question.
@@ -265,10 +230,7 @@ mod tests {
     use crate::args::{Asking, Wanted};
 
     fn chooser(mix: &str, wanted: Wanted, seed: u64) -> Chooser {
-        let params = Params {
-            seed,
-            ..Params::default()
-        };
+        let params = Params { seed, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
         let plan = QuestionPlan {
             mix: mix.parse().unwrap(),
@@ -302,18 +264,12 @@ mod tests {
         let mix = "range:1,circle:1,polygon:1,nearest:1,get:1";
         let one = chooser(mix, Wanted::Mixed, 5).draw(500, true);
         let other = chooser(mix, Wanted::Mixed, 5).draw(500, true);
-        assert_eq!(
-            (&one.options, &one.queries),
-            (&other.options, &other.queries)
-        );
+        assert_eq!((&one.options, &one.queries), (&other.options, &other.queries));
         let plain = chooser("range:1,circle:1,nearest:1,get:1", Wanted::Mixed, 5);
         let again = chooser("range:1,circle:1,nearest:1,get:1", Wanted::Mixed, 5).draw(500, true);
         let (mut plain, again) = (plain, again.queries);
         assert_eq!(plain.draw(500, false).queries, again);
-        assert_ne!(
-            chooser(mix, Wanted::Mixed, 6).draw(500, true).queries,
-            one.queries
-        );
+        assert_ne!(chooser(mix, Wanted::Mixed, 6).draw(500, true).queries, one.queries);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How are queries asked, and how do their answers come back?
 //!
-//! `chooser` draws questions, `asker` paces and sends them, `answers` reads a Batch stream, `single`
-//! asks one call after the other. Nothing here judges an answer.
+//! `chooser` draws questions, `asker` paces and sends them, `answers` reads a Batch stream,
+//! `single` asks one call after the other. Nothing here judges an answer.
 
 pub mod answers;
 pub mod asker;

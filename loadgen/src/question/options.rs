@@ -1,8 +1,8 @@
 //! What conditions may a message of questions carry?
 //!
-//! Projection, filter and limit are common to all queries of a message. To check a server they vary;
-//! to measure one they do not. Wire form and engine form are built from the same whole numbers, so
-//! that both mean the same.
+//! Projection, filter and limit are common to all queries of a message. To check a server they
+//! vary; to measure one they do not. Wire form and engine form are built from the same whole
+//! numbers, so that both mean the same.
 
 use shoal_engine::{Filter, Projection};
 use shoal_proto::v1::{self as proto, Interval, QueryOptions};
@@ -53,16 +53,9 @@ impl Conditions {
             Wanted::Fixes => Projection::Fixes,
             Wanted::Count => Projection::Count,
         };
-        let options = QueryOptions {
-            projection: projection(engine).into(),
-            ..QueryOptions::default()
-        };
-        Self {
-            options,
-            filter: Filter::default(),
-            projection: engine,
-            limit: None,
-        }
+        let options =
+            QueryOptions { projection: projection(engine).into(), ..QueryOptions::default() };
+        Self { options, filter: Filter::default(), projection: engine, limit: None }
     }
 
     /// Adds one condition on the record.
@@ -77,19 +70,13 @@ impl Conditions {
             1 => {
                 let (from, to) = (random.below(500) as u32, 500 + random.below(500) as u32);
                 self.filter.speed_mm_s = Some((from * 1_000, to * 1_000));
-                filter.speed_m_s = Some(Interval {
-                    min: from.into(),
-                    max: to.into(),
-                });
+                filter.speed_m_s = Some(Interval { min: from.into(), max: to.into() });
             }
             2 => {
                 // Either way round: from above to passes through north.
                 let (from, to) = (random.below(360) as u16, random.below(360) as u16);
                 self.filter.heading_cdeg = Some((from * 100, to * 100));
-                filter.heading_deg = Some(Interval {
-                    min: from.into(),
-                    max: to.into(),
-                });
+                filter.heading_deg = Some(Interval { min: from.into(), max: to.into() });
             }
             _ => {
                 // Workloads set no state bits: value 0 matches all, value 1 none.

@@ -1,7 +1,7 @@
 //! How long does one question take when nobody shares its message?
 //!
-//! Calls Range, Nearest or Get one after the other, as an ordinary client does, and waits for the whole
-//! answer. For idle latency; a Batch stream is for rates.
+//! Calls Range, Nearest or Get one after the other, as an ordinary client does, and waits for the
+//! whole answer. For idle latency; a Batch stream is for rates.
 
 use std::sync::Arc;
 
@@ -62,11 +62,7 @@ impl SingleAsker {
         tally: &mut QuestionTally,
     ) -> Result<(), LoadError> {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
-        let verifier = self
-            .session
-            .verifier
-            .clone()
-            .filter(|_| self.chooser.falls_into(share));
+        let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
         let mut question = self.chooser.draw(1, verifier.is_some());
         let mut options = question.options;
         options.fleet = self.session.fleet.clone();
@@ -99,12 +95,7 @@ impl SingleAsker {
         tally.last_answer = Some(now);
         self.session.counters.queries.add(1);
         if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
-            let answered = Answered {
-                queries,
-                header,
-                answers: vec![answer],
-                epoch_min,
-            };
+            let answered = Answered { queries, header, answers: vec![answer], epoch_min };
             verifier.answered(self.connection, answered);
         }
         Ok(())
@@ -113,18 +104,12 @@ impl SingleAsker {
 
 /// Counts a failed call; an unreachable server ends the run.
 fn refused(status: Status, tally: &mut QuestionTally) -> Result<(), LoadError> {
-    if matches!(
-        status.code(),
-        tonic::Code::Unavailable | tonic::Code::Unknown
-    ) {
+    if matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Unknown) {
         return Err(LoadError::call("a query")(status));
     }
     let reason = format!("{:?}", status.code());
-    let failed = FailedQuery {
-        code: status.code().into(),
-        reason,
-        detail: status.message().into(),
-    };
+    let failed =
+        FailedQuery { code: status.code().into(), reason, detail: status.message().into() };
     tally.fail(1, &failed);
     Ok(())
 }
@@ -138,20 +123,10 @@ async fn call(
     let options = Some(options);
     let stream = match query.kind {
         Some(Kind::Get(objects)) => {
-            client
-                .get(GetRequest {
-                    options,
-                    objects: objects.objects,
-                })
-                .await?
+            client.get(GetRequest { options, objects: objects.objects }).await?
         }
         Some(Kind::Range(region)) => {
-            client
-                .range(RangeRequest {
-                    options,
-                    region: Some(region),
-                })
-                .await?
+            client.range(RangeRequest { options, region: Some(region) }).await?
         }
         Some(Kind::Nearest(point)) => {
             let (x, y, k) = (point.x, point.y, point.k);

@@ -51,13 +51,7 @@ impl AckReader {
     /// A reader for the reports that are put into `in_flight`.
     #[must_use]
     pub fn new(session: Arc<Session>, connection: u32, in_flight: Arc<InFlight>) -> Self {
-        Self {
-            session,
-            connection,
-            in_flight,
-            next_message: 1,
-            tally: ReportTally::default(),
-        }
+        Self { session, connection, in_flight, next_message: 1, tally: ReportTally::default() }
     }
 
     /// Opens the stream of reports and reads acks until the server ends it.
@@ -77,10 +71,7 @@ impl AckReader {
         })?;
         let path = PathAndQuery::from_static(REPORT_PATH);
         let request = tonic::Request::new(messages);
-        let response = grpc
-            .streaming(request, path, ReportCodec)
-            .await
-            .map_err(failed())?;
+        let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;
         let mut acks = response.into_inner();
         while let Some(ack) = acks.message().await.map_err(failed())? {
             self.settle(ack)?;
@@ -118,9 +109,7 @@ impl AckReader {
         let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
         self.count(&ack, rows, is_preload, now)?;
         if let Some(verifier) = &self.session.verifier {
-            verifier
-                .ledger
-                .acked(self.connection, Acked { messages, ack });
+            verifier.ledger.acked(self.connection, Acked { messages, ack });
         }
         self.in_flight.release(count);
         Ok(())
@@ -154,9 +143,7 @@ impl AckReader {
         self.tally.failed_messages += ack.failed_messages;
         for failed in &ack.failed {
             if self.tally.failures.len() < FAILURES_TOLD_MAX {
-                self.tally
-                    .failures
-                    .push(format!("{} ({})", failed.detail, failed.reason));
+                self.tally.failures.push(format!("{} ({})", failed.detail, failed.reason));
             }
         }
         if is_preload {

@@ -1,7 +1,7 @@
 //! How does a batch of fixes become one message?
 //!
-//! Rows are written straight from the fixes, blocks by way of columns; with an oracle the columns are
-//! made in any case, so that it learns what the server should store. Buffers are used again.
+//! Rows are written straight from the fixes, blocks by way of columns; with an oracle the columns
+//! are made in any case, so that it learns what the server should store. Buffers are used again.
 
 use std::sync::Arc;
 
@@ -64,9 +64,7 @@ impl BatchMaker {
     pub fn make(&mut self, fixes: &[Fix]) -> Result<Batch, LoadError> {
         if self.is_verified || self.encoding == Encoding::Block {
             self.columns.clear();
-            fixes
-                .iter()
-                .for_each(|fix| self.columns.push_row(stored(&self.space, fix)));
+            fixes.iter().for_each(|fix| self.columns.push_row(stored(&self.space, fix)));
         }
         let rows = u32::try_from(fixes.len()).expect("within the row limit");
         let (message, bytes) = match self.encoding {
@@ -86,12 +84,7 @@ impl BatchMaker {
             columns: Arc::new(std::mem::take(&mut self.columns)),
             shift_ms: 0,
         });
-        Ok(Batch {
-            message,
-            rows,
-            bytes: bytes as u64,
-            columns,
-        })
+        Ok(Batch { message, rows, bytes: bytes as u64, columns })
     }
 
     /// The block of the columns.

@@ -1,8 +1,8 @@
 //! What will the server store of a fix?
 //!
-//! The conversions that the API's documentation promises, written once more: doubles to quanta by the
-//! space, floats to millimetres and hundredths, half to even, and the poison of what is wrong. Blocks
-//! are made of the result, and the oracle is fed with it.
+//! The conversions that the API's documentation promises, written once more: doubles to quanta by
+//! the space, floats to millimetres and hundredths, half to even, and the poison of what is wrong.
+//! Blocks are made of the result, and the oracle is fed with it.
 
 use shoal_codec::{FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Refusal, Space};
@@ -20,18 +20,16 @@ pub fn stored(space: &Space, fix: &Fix) -> FixRow {
         Err(_) => (Refusal::POISON_OUTSIDE, 0),
     };
     FixRow {
-        speed_mm_s: fix
-            .speed_m_s
-            .map_or(SPEED_UNKNOWN, |speed| stored_speed(speed as f32)),
-        heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, |heading| {
-            stored_heading(wire_heading(heading))
-        }),
+        speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, |speed| stored_speed(speed as f32)),
+        heading_cdeg: fix
+            .heading_deg
+            .map_or(HEADING_UNKNOWN, |heading| stored_heading(wire_heading(heading))),
         ..FixRow::new(fix.object, fix.time_ms, x, y)
     }
 }
 
-/// A heading as it is sent: rounded to the hundredths that are stored, so that a generator's 359.999
-/// is north and not refused as 360. Headings outside `[0, 360)` are sent as they are.
+/// A heading as it is sent: rounded to the hundredths that are stored, so that a generator's
+/// 359.999 is north and not refused as 360. Headings outside `[0, 360)` are sent as they are.
 #[must_use]
 pub fn wire_heading(heading_deg: f64) -> f32 {
     if (0.0..360.0).contains(&heading_deg) {
@@ -45,11 +43,7 @@ pub fn wire_heading(heading_deg: f64) -> f32 {
 /// Millimetres a second of a speed on the wire.
 fn stored_speed(speed_m_s: f32) -> u32 {
     let mm_s = (f64::from(speed_m_s) * 1e3).round_ties_even();
-    if (0.0..SPEED_END_MM_S).contains(&mm_s) {
-        mm_s as u32
-    } else {
-        Refusal::POISON_SPEED
-    }
+    if (0.0..SPEED_END_MM_S).contains(&mm_s) { mm_s as u32 } else { Refusal::POISON_SPEED }
 }
 
 /// Hundredths of a degree of a heading on the wire.
@@ -66,14 +60,7 @@ mod tests {
     use super::*;
 
     fn fix(x: f64, y: f64, speed_m_s: Option<f64>, heading_deg: Option<f64>) -> Fix {
-        Fix {
-            object: 7,
-            time_ms: 1_600_000_000_000,
-            x,
-            y,
-            speed_m_s,
-            heading_deg,
-        }
+        Fix { object: 7, time_ms: 1_600_000_000_000, x, y, speed_m_s, heading_deg }
     }
 
     #[test]

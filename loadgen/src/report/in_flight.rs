@@ -1,7 +1,7 @@
 //! Which reports of a connection have no ack yet?
 //!
-//! A queue in the order of sending, bounded by permits: the sender waits for one, the reader of acks
-//! gives it back. Full permits mean that nothing is under way.
+//! A queue in the order of sending, bounded by permits: the sender waits for one, the reader of
+//! acks gives it back. Full permits mean that nothing is under way.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -58,19 +58,13 @@ impl InFlight {
 
     /// Adds a report for which [`InFlight::room`] was waited.
     pub fn push(&self, sent: Sent) {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(sent);
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(sent);
     }
 
     /// Takes the oldest report out; `None` when there is none. Its permit returns with
     /// [`InFlight::release`].
     pub fn pop(&self) -> Option<Sent> {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// Gives permits back, once all that an ack brings is done.
@@ -81,10 +75,7 @@ impl InFlight {
     /// Reports under way.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// True when nothing is under way.

@@ -1,8 +1,8 @@
 //! Which blocks are made before the clock starts, and with which times do they go out again?
 //!
-//! Some rounds of the workload are encoded once; sending goes over them again and again, each lap later
-//! by the time that all of them span. Objects move from round to round and jump back once a lap.
-//! Memory is bounded: rounds that do not fit are not made.
+//! Some rounds of the workload are encoded once; sending goes over them again and again, each lap
+//! later by the time that all of them span. Objects move from round to round and jump back once a
+//! lap. Memory is bounded: rounds that do not fit are not made.
 
 use std::sync::{Arc, Mutex};
 
@@ -62,8 +62,8 @@ impl PreparedBlocks {
     /// Makes the blocks.
     ///
     /// # Errors
-    /// [`LoadError::Block`]; [`LoadError::Usage`] when a workload that is to be sent to its end does
-    /// not fit the memory.
+    /// [`LoadError::Block`]; [`LoadError::Usage`] when a workload that is to be sent to its end
+    /// does not fit the memory.
     pub fn make(
         source: &mut Source,
         fleet: &str,
@@ -98,9 +98,7 @@ impl PreparedBlocks {
                 break;
             }
             let mut columns = FixColumns::with_capacity(fixes.len());
-            fixes
-                .iter()
-                .for_each(|fix| columns.push_row(stored(space, fix)));
+            fixes.iter().for_each(|fix| columns.push_row(stored(space, fix)));
             rows += columns.len() as u64;
             let times = bounds(&columns.time_ms);
             let block = PreparedBlock::make(fleet, space, columns, is_verified)?;
@@ -125,11 +123,7 @@ impl PreparedBlocks {
             self.lap += 1;
         }
         let block = &self.blocks[self.next];
-        let shift_ms = if block.is_fixed {
-            0
-        } else {
-            self.lap.saturating_mul(self.lap_ms)
-        };
+        let shift_ms = if block.is_fixed { 0 } else { self.lap.saturating_mul(self.lap_ms) };
         self.next += 1;
         self.sequence += 1;
         Some(Batch {
@@ -141,10 +135,10 @@ impl PreparedBlocks {
             },
             rows: block.rows,
             bytes: (block.head.len() + block.block_bytes) as u64,
-            columns: block.columns.as_ref().map(|columns| SentRows {
-                columns: Arc::clone(columns),
-                shift_ms,
-            }),
+            columns: block
+                .columns
+                .as_ref()
+                .map(|columns| SentRows { columns: Arc::clone(columns), shift_ms }),
         })
     }
 }
@@ -164,10 +158,7 @@ impl PreparedBlock {
             block_bytes: block.len(),
             rows: u32::try_from(columns.len()).expect("within the row limit"),
             base_time_ms: BlockHeader::parse(&block)?.base_time_ms,
-            is_fixed: columns
-                .time_ms
-                .iter()
-                .any(|time_ms| !is_acceptable_ms(*time_ms)),
+            is_fixed: columns.time_ms.iter().any(|time_ms| !is_acceptable_ms(*time_ms)),
             block: Arc::new(Mutex::new(block)),
             columns: is_verified.then(|| Arc::new(columns)),
         })
@@ -177,9 +168,7 @@ impl PreparedBlock {
 /// Least and greatest of some times.
 fn bounds(times_ms: &[i64]) -> (i64, i64) {
     let outside = (i64::MAX, i64::MIN);
-    times_ms.iter().fold(outside, |(first, last), time| {
-        (first.min(*time), last.max(*time))
-    })
+    times_ms.iter().fold(outside, |(first, last), time| (first.min(*time), last.max(*time)))
 }
 
 #[cfg(test)]
@@ -191,20 +180,11 @@ mod tests {
     use super::*;
 
     fn prepared(rows: u64, is_verified: bool) -> (PreparedBlocks, Space) {
-        let params = Params {
-            objects: 10,
-            ..Params::default()
-        };
+        let params = Params { objects: 10, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
         let mut source = Source::clean(workload, 0, false, true);
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
-        let amount = Amount {
-            batch_rows: 4,
-            rows,
-            bytes: 1 << 20,
-            step_ms: 1_000,
-            is_once: false,
-        };
+        let amount = Amount { batch_rows: 4, rows, bytes: 1 << 20, step_ms: 1_000, is_once: false };
         let blocks =
             PreparedBlocks::make(&mut source, "fleet", &space, amount, is_verified).unwrap();
         (blocks, space)
@@ -212,22 +192,13 @@ mod tests {
 
     /// The rows of a batch as its bytes say.
     fn decoded(batch: &Batch) -> FixColumns {
-        let ReportMessage::Prepared {
-            block,
-            base_time_ms,
-            sequence,
-            ..
-        } = &batch.message
-        else {
+        let ReportMessage::Prepared { block, base_time_ms, sequence, .. } = &batch.message else {
             panic!("not prepared")
         };
         let mut block = block.lock().unwrap();
         shoal_codec::rewrite_prepared(&mut block, *base_time_ms, *sequence).unwrap();
         let bytes = Bytes::copy_from_slice(&block);
-        Block::parse(bytes, &Budget::default())
-            .unwrap()
-            .decode()
-            .unwrap()
+        Block::parse(bytes, &Budget::default()).unwrap().decode().unwrap()
     }
 
     #[test]
@@ -255,9 +226,7 @@ mod tests {
         for expected in 1..=9 {
             let batch = blocks.next_batch().unwrap();
             assert!(batch.columns.is_none());
-            let ReportMessage::Prepared { sequence, .. } = batch.message else {
-                panic!()
-            };
+            let ReportMessage::Prepared { sequence, .. } = batch.message else { panic!() };
             assert_eq!(sequence, expected);
         }
     }

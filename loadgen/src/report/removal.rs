@@ -1,8 +1,8 @@
 //! How are objects removed so that the oracle knows the order?
 //!
-//! Removal is a call of its own, not part of a stream. The connection lets its reports drain, removes,
-//! waits for the response, and goes on: so every earlier report lies in an earlier epoch and every
-//! later one in a later epoch.
+//! Removal is a call of its own, not part of a stream. The connection lets its reports drain,
+//! removes, waits for the response, and goes on: so every earlier report lies in an earlier epoch
+//! and every later one in a later epoch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +36,7 @@ impl Remover {
     #[must_use]
     pub fn new(session: Arc<Session>, connection: u32, channel: Channel) -> Self {
         let client = PositionServiceClient::new(channel);
-        Self {
-            session,
-            connection,
-            client,
-            removed: 0,
-        }
+        Self { session, connection, client, removed: 0 }
     }
 
     /// Removes objects between two reports.
@@ -77,10 +72,7 @@ impl Remover {
         self.session.counters.arrivals.add(1);
         self.removed += response.removed;
         if let Some(verifier) = &self.session.verifier {
-            let removed = Removed {
-                objects: request.objects,
-                response,
-            };
+            let removed = Removed { objects: request.objects, response };
             verifier.ledger.removed(self.connection, removed);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! How do rows become protobuf quickly?
 //!
-//! The same message that prost would write of `ReportRequest { fleet, rows }`, but straight from the
-//! fixes: no vector of messages, one buffer, one pass. A test decodes it with prost.
+//! The same message that prost would write of `ReportRequest { fleet, rows }`, but straight from
+//! the fixes: no vector of messages, one buffer, one pass. A test decodes it with prost.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use shoal_workload::Fix;
@@ -120,9 +120,7 @@ mod tests {
             assert!(bytes.len() <= fixes.len() * ROW_BYTES_MAX + MESSAGE_HEAD_BYTES_MAX);
             let request = ReportRequest::decode(bytes).unwrap();
             assert_eq!(request.fleet, "fleet-1");
-            let Some(Payload::Rows(rows)) = request.payload else {
-                panic!("not rows")
-            };
+            let Some(Payload::Rows(rows)) = request.payload else { panic!("not rows") };
             assert_eq!(rows.fixes.len(), fixes.len());
             for (got, sent) in rows.fixes.iter().zip(&fixes) {
                 assert_eq!((got.object, got.time_ms), (sent.object, sent.time_ms));

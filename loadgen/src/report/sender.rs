@@ -1,8 +1,8 @@
 //! When does the next message of a connection leave?
 //!
-//! At full speed as soon as fewer than the bound are under way; at a rate at its intended moment, or as
-//! soon after as the server takes it. Messages are made before their moment, so that making them is
-//! not measured. Ends with the time, the workload, or a stop.
+//! At full speed as soon as fewer than the bound are under way; at a rate at its intended moment,
+//! or as soon after as the server takes it. Messages are made before their moment, so that making
+//! them is not measured. Ends with the time, the workload, or a stop.
 
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl Sender {
     /// Sends until the end.
     ///
     /// # Errors
-    /// [`LoadError`] of making messages or of a removal; a broken stream is the ack reader's to tell.
+    /// [`LoadError`] of making messages or of a removal; a broken stream is the ack reader's to
+    /// tell.
     pub async fn run(mut self) -> Result<SentTally, LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let result = self.send_all().await;
@@ -145,24 +146,14 @@ impl Sender {
         let is_replay = plan.workload.starts_with("replay:");
         let amount = Amount {
             batch_rows: plan.batch_rows,
-            rows: if is_replay {
-                u64::MAX
-            } else {
-                objects * PREPARED_ROUNDS
-            },
+            rows: if is_replay { u64::MAX } else { objects * PREPARED_ROUNDS },
             bytes: PREPARED_BYTES_MAX / plan.connections() as usize,
             step_ms: plan.params.step_ms,
             is_once: plan.seconds.is_none(),
         };
         let session = &self.session;
         let is_verified = session.verifier.is_some();
-        PreparedBlocks::make(
-            &mut self.source,
-            &session.fleet,
-            &session.space,
-            amount,
-            is_verified,
-        )
+        PreparedBlocks::make(&mut self.source, &session.fleet, &session.space, amount, is_verified)
     }
 
     /// The next message of the workload and what to remove after it.
@@ -216,18 +207,8 @@ impl Sender {
             verifier.rows_room(batch.rows).await;
             verifier.ledger.sent(self.connection);
         }
-        let Batch {
-            message,
-            rows,
-            columns,
-            ..
-        } = batch;
-        self.in_flight.push(Sent {
-            intended,
-            rows,
-            columns,
-            is_preload,
-        });
+        let Batch { message, rows, columns, .. } = batch;
+        self.in_flight.push(Sent { intended, rows, columns, is_preload });
         self.session.counters.reports_in_flight.add(1);
         if !is_preload {
             self.allowance.earn(rows.into());

@@ -1,8 +1,8 @@
 //! Which fixes come next on a connection, and which objects go?
 //!
-//! A workload's stream, made dirty by its mix if asked for, shifted in time when a fleet is used again,
-//! without attributes when they are not wanted. Batches are cut where an object would come back in the
-//! batch after which it is removed, and where a block could not span the times.
+//! A workload's stream, made dirty by its mix if asked for, shifted in time when a fleet is used
+//! again, without attributes when they are not wanted. Batches are cut where an object would come
+//! back in the batch after which it is removed, and where a block could not span the times.
 
 use std::collections::HashSet;
 
@@ -48,12 +48,7 @@ impl Source {
     /// The same of a workload that was made dirty.
     #[must_use]
     pub fn mixed(mix: Mix, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
-        Self::new(
-            Stream::Mixed(Box::new(mix), None),
-            shift_ms,
-            is_bare,
-            is_block,
-        )
+        Self::new(Stream::Mixed(Box::new(mix), None), shift_ms, is_bare, is_block)
     }
 
     fn new(stream: Stream, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
@@ -61,11 +56,7 @@ impl Source {
             stream,
             shift_ms,
             is_bare,
-            span_max_ms: if is_block {
-                u64::from(TIME_SPAN_MS_MAX)
-            } else {
-                u64::MAX
-            },
+            span_max_ms: if is_block { u64::from(TIME_SPAN_MS_MAX) } else { u64::MAX },
             drawn: Vec::new(),
             given: 0,
             removals: Vec::new(),
@@ -82,21 +73,14 @@ impl Source {
         let from = self.given;
         self.given += length;
         let is_last = self.given == self.drawn.len();
-        let removals = if is_last {
-            self.removals.as_slice()
-        } else {
-            &[]
-        };
+        let removals = if is_last { self.removals.as_slice() } else { &[] };
         (&self.drawn[from..self.given], removals)
     }
 
     /// What the workload says of its own end: an error, and rows it could not read.
     pub fn end(&mut self) -> (Option<String>, u64) {
         let told = |workload: &dyn Workload| {
-            (
-                workload.failure().map(ToString::to_string),
-                workload.unreadable_rows(),
-            )
+            (workload.failure().map(ToString::to_string), workload.unreadable_rows())
         };
         match &mut self.stream {
             Stream::Clean(workload) => told(workload.as_ref()),
@@ -202,12 +186,7 @@ mod tests {
         }
 
         fn window(&mut self) -> Window {
-            Window {
-                west: 0.0,
-                south: 0.0,
-                east: 0.0,
-                north: 0.0,
-            }
+            Window { west: 0.0, south: 0.0, east: 0.0, north: 0.0 }
         }
     }
 
@@ -229,24 +208,14 @@ mod tests {
     fn times_are_shifted_and_attributes_left_out() {
         let mut source = Source::clean(Box::new(Times(vec![START_MS, 5])), 100, true, false);
         let fixes = source.next(9).0;
-        assert_eq!(
-            (fixes[0].time_ms, fixes[0].speed_m_s),
-            (START_MS + 100, None)
-        );
-        assert_eq!(
-            (fixes[1].time_ms, fixes[1].heading_deg),
-            (5, None),
-            "wrong on purpose"
-        );
+        assert_eq!((fixes[0].time_ms, fixes[0].speed_m_s), (START_MS + 100, None));
+        assert_eq!((fixes[1].time_ms, fixes[1].heading_deg), (5, None), "wrong on purpose");
     }
 
     #[test]
     fn calls_divide_a_workload_without_changing_it() {
         let open = || {
-            let params = Params {
-                objects: 10,
-                ..Params::default()
-            };
+            let params = Params { objects: 10, ..Params::default() };
             let workload = shoal_workload::open("uniform", &params).unwrap();
             Source::clean(workload, 0, false, true)
         };
@@ -258,10 +227,7 @@ mod tests {
 
     #[test]
     fn an_object_comes_back_only_after_the_message_that_it_was_removed_behind() {
-        let params = Params {
-            objects: 20,
-            ..Params::default()
-        };
+        let params = Params { objects: 20, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
         let shares = MixShares {
             removal: 0.2,
@@ -295,10 +261,7 @@ mod tests {
         };
         for object in 0..20 {
             let (expected, got) = (of(&expected, object), of(&got, object));
-            assert!(
-                got.starts_with(&expected),
-                "the order of object {object} is kept"
-            );
+            assert!(got.starts_with(&expected), "the order of object {object} is kept");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How do ready-made messages enter a gRPC stream?
 //!
-//! A codec whose messages are bytes already: encoding is one copy into tonic's buffer. A prepared block
-//! gets its base time and sequence at that moment, in place. Acks are read by prost.
+//! A codec whose messages are bytes already: encoding is one copy into tonic's buffer. A prepared
+//! block gets its base time and sequence at that moment, in place. Acks are read by prost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -81,12 +81,7 @@ impl Encoder for ReportEncoder {
                 out.put_slice(&head);
                 out.put_slice(&block);
             }
-            ReportMessage::Prepared {
-                head,
-                block,
-                base_time_ms,
-                sequence,
-            } => {
+            ReportMessage::Prepared { head, block, base_time_ms, sequence } => {
                 let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
                 rewrite_prepared(&mut block, base_time_ms, sequence)
                     .map_err(|error| Status::internal(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! How does an answer differ from the right one?
 //!
-//! Exactly: totals, ids and their order, whole records, distances to the bit. The first difference is
-//! told with both values, so that it can be looked into without running again.
+//! Exactly: totals, ids and their order, whole records, distances to the bit. The first difference
+//! is told with both values, so that it can be looked into without running again.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Projection, Query, Space};
@@ -26,63 +26,31 @@ pub fn difference(
         return Some(object_difference(&objects, got));
     }
     if expected.total != got.total {
-        return Some(format!(
-            "total is {}, expected {}",
-            got.total, expected.total
-        ));
+        return Some(format!("total is {}, expected {}", got.total, expected.total));
     }
     if expected.truncated != got.truncated {
-        return Some(format!(
-            "truncated is {}, expected {}",
-            got.truncated, expected.truncated
-        ));
+        return Some(format!("truncated is {}, expected {}", got.truncated, expected.truncated));
     }
-    let distances: Vec<f64> = expected
-        .ranks
-        .iter()
-        .map(|rank| space.distance_m(*rank))
-        .collect();
-    if !distances
-        .iter()
-        .map(|m| m.to_bits())
-        .eq(got.distance_m.iter().map(|m| m.to_bits()))
-    {
-        return Some(format!(
-            "distances are {:?}, expected {distances:?}",
-            got.distance_m
-        ));
+    let distances: Vec<f64> = expected.ranks.iter().map(|rank| space.distance_m(*rank)).collect();
+    if !distances.iter().map(|m| m.to_bits()).eq(got.distance_m.iter().map(|m| m.to_bits())) {
+        return Some(format!("distances are {:?}, expected {distances:?}", got.distance_m));
     }
-    let wanted = if query.projection == Projection::Fixes {
-        expected.rows.as_slice()
-    } else {
-        &[]
-    };
+    let wanted = if query.projection == Projection::Fixes { expected.rows.as_slice() } else { &[] };
     if wanted.len() != got.fixes.len() {
-        return Some(format!(
-            "{} records, expected {}",
-            got.fixes.len(),
-            wanted.len()
-        ));
+        return Some(format!("{} records, expected {}", got.fixes.len(), wanted.len()));
     }
     let records = wanted.iter().zip(&got.fixes);
     records
         .map(|(row, record)| (row, api_record(space, row), record))
         .find(|(_, expected, record)| *record != expected)
         .map(|(row, expected, record)| {
-            format!(
-                "record of object {} is {record:?}, expected {expected:?}",
-                row.object
-            )
+            format!("record of object {} is {record:?}, expected {expected:?}", row.object)
         })
 }
 
 /// Names the first place at which the ids differ.
 fn object_difference(expected: &[u64], got: &GotAnswer) -> String {
-    let place = expected
-        .iter()
-        .zip(&got.objects)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let place = expected.iter().zip(&got.objects).take_while(|(a, b)| a == b).count();
     let shown = |objects: &[u64]| match objects.get(place) {
         Some(object) => format!("object {object}"),
         None => "the end".to_owned(),
@@ -105,18 +73,9 @@ fn api_record(space: &Space, row: &FixRow) -> FixRecord {
         time_ms: row.time_ms,
         x,
         y,
-        speed_m_s: known(
-            row.speed_mm_s != SPEED_UNKNOWN,
-            f64::from(row.speed_mm_s) / 1e3,
-        ),
-        heading_deg: known(
-            row.heading_cdeg != HEADING_UNKNOWN,
-            f64::from(row.heading_cdeg) / 1e2,
-        ),
-        altitude_m: known(
-            row.altitude_mm != ALTITUDE_UNKNOWN,
-            f64::from(row.altitude_mm) / 1e3,
-        ),
+        speed_m_s: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
+        heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
+        altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,
     }
 }

@@ -1,7 +1,7 @@
 //! What does the oracle learn of?
 //!
-//! Acknowledged changes and answers, each with what was sent beside what came back. Plain values; the
-//! ledger keeps them in order.
+//! Acknowledged changes and answers, each with what was sent beside what came back. Plain values;
+//! the ledger keeps them in order.
 
 use std::sync::Arc;
 
@@ -66,10 +66,7 @@ impl Answered {
         let rows = |answer: &GotAnswer| {
             answer.objects.len() * 8 + answer.fixes.len() * size_of::<FixRecord>()
         };
-        self.answers
-            .iter()
-            .map(|answer| rows(answer) + size_of::<GotAnswer>())
-            .sum()
+        self.answers.iter().map(|answer| rows(answer) + size_of::<GotAnswer>()).sum()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What should the answers at one epoch be?
 //!
-//! All questions of an epoch are answered in one pass over all records, each question tested against
-//! each record by the definition of its region or rank. Slow and without an index, on purpose.
+//! All questions of an epoch are answered in one pass over all records, each question tested
+//! against each record by the definition of its region or rank. Slow and without an index, on
+//! purpose.
 
 use std::collections::{BinaryHeap, HashSet};
 
@@ -147,9 +148,7 @@ impl<'a> Scan<'a> {
             }
         }
         let answers = queries.iter().zip(self.found).zip(ranks);
-        answers
-            .map(|((query, found), ranks)| cut(query, found, ranks))
-            .collect()
+        answers.map(|((query, found), ranks)| cut(query, found, ranks)).collect()
     }
 }
 
@@ -158,10 +157,7 @@ impl Nearest<'_> {
         if self.k == 0 {
             return;
         }
-        let ranked = Ranked {
-            rank: self.ranker.rank(row.x, row.y),
-            row: *row,
-        };
+        let ranked = Ranked { rank: self.ranker.rank(row.x, row.y), row: *row };
         let is_full = self.best.len() == self.k;
         if is_full && self.best.peek().is_some_and(|worst| ranked >= *worst) {
             return;
@@ -179,10 +175,7 @@ impl Nearest<'_> {
 fn cut(query: &Query, mut found: Vec<FixRow>, mut ranks: Vec<u64>) -> Expected {
     let total = found.len() as u64;
     if query.projection == Projection::Count {
-        return Expected {
-            total,
-            ..Expected::default()
-        };
+        return Expected { total, ..Expected::default() };
     }
     if !matches!(query.kind, QueryKind::Nearest { .. }) {
         found.sort_unstable_by_key(|row| row.object);
@@ -190,10 +183,5 @@ fn cut(query: &Query, mut found: Vec<FixRow>, mut ranks: Vec<u64>) -> Expected {
     let limit = usize::try_from(query.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     found.truncate(limit);
     ranks.truncate(limit);
-    Expected {
-        total,
-        truncated: (found.len() as u64) < total,
-        rows: found,
-        ranks,
-    }
+    Expected { total, truncated: (found.len() as u64) < total, rows: found, ranks }
 }

@@ -1,9 +1,9 @@
 //! Which epochs are complete, and which may the oracle leave?
 //!
-//! A message sent when epoch e was known to be applied is applied later than e, and an answer asked for
-//! then holds at e or later. So the oldest message without an ack bounds what may still come, per
-//! connection, and the oldest question without an answer bounds what may still be compared. One lock
-//! joins these bounds with the events, so the verifier never sees one without the other.
+//! A message sent when epoch e was known to be applied is applied later than e, and an answer asked
+//! for then holds at e or later. So the oldest message without an ack bounds what may still come,
+//! per connection, and the oldest question without an answer bounds what may still be compared. One
+//! lock joins these bounds with the events, so the verifier never sees one without the other.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -68,9 +68,7 @@ struct Reports {
 impl Reports {
     /// The least epoch in which a message without an ack can be applied.
     fn bound(&self) -> Option<u64> {
-        self.in_flight
-            .front()
-            .map(|epoch| (*epoch).max(self.last_epoch))
+        self.in_flight.front().map(|epoch| (*epoch).max(self.last_epoch))
     }
 }
 
@@ -100,17 +98,14 @@ impl Ledger {
     pub fn sent(&self, connection: u32) {
         let mut inner = self.inner();
         let least = inner.known + 1;
-        inner.reports[connection as usize]
-            .in_flight
-            .push_back(least);
+        inner.reports[connection as usize].in_flight.push_back(least);
     }
 
     /// Reports came back acknowledged.
     pub fn acked(&self, connection: u32, acked: Acked) {
         let (epoch, count) = (acked.ack.epoch, acked.messages.len());
         let token = Bytes::copy_from_slice(&acked.ack.token);
-        self.inner()
-            .settle(connection, epoch, count, token, Event::Acked(acked));
+        self.inner().settle(connection, epoch, count, token, Event::Acked(acked));
         self.changed.notify_one();
     }
 
@@ -118,8 +113,7 @@ impl Ledger {
     pub fn removed(&self, connection: u32, removed: Removed) {
         let epoch = removed.response.epoch;
         let token = Bytes::copy_from_slice(&removed.response.token);
-        self.inner()
-            .settle(connection, epoch, 1, token, Event::Removed(removed));
+        self.inner().settle(connection, epoch, 1, token, Event::Removed(removed));
         self.changed.notify_one();
     }
 
@@ -162,11 +156,7 @@ impl Ledger {
         let inner = self.changed.wait_while(self.inner(), waiting);
         let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
         let pending = inner.reports.iter().filter_map(Reports::bound).min();
-        let questions = inner
-            .questions
-            .iter()
-            .filter_map(|least| least.front())
-            .min();
+        let questions = inner.questions.iter().filter_map(|least| least.front()).min();
         Taken {
             complete: pending.map_or(inner.known, |least| (least - 1).min(inner.known)),
             answered_below: questions.copied().unwrap_or(u64::MAX),
@@ -203,36 +193,15 @@ mod tests {
     use super::*;
 
     fn ack(ledger: &Ledger, connection: u32, messages: usize, epoch: u64) {
-        let rows = SentRows {
-            columns: Arc::new(FixColumns::new()),
-            shift_ms: 0,
-        };
-        let ack = ReportAck {
-            epoch,
-            token: vec![7, epoch as u8],
-            ..ReportAck::default()
-        };
-        ledger.acked(
-            connection,
-            Acked {
-                messages: vec![rows; messages],
-                ack,
-            },
-        );
+        let rows = SentRows { columns: Arc::new(FixColumns::new()), shift_ms: 0 };
+        let ack = ReportAck { epoch, token: vec![7, epoch as u8], ..ReportAck::default() };
+        ledger.acked(connection, Acked { messages: vec![rows; messages], ack });
     }
 
     fn answer(ledger: &Ledger, connection: u32, epoch: u64) {
-        let header = AnswerHeader {
-            epoch,
-            ..AnswerHeader::default()
-        };
+        let header = AnswerHeader { epoch, ..AnswerHeader::default() };
         let (queries, answers) = (Arc::from([]), Vec::new());
-        let answered = Answered {
-            queries,
-            header,
-            answers,
-            epoch_min: 0,
-        };
+        let answered = Answered { queries, header, answers, epoch_min: 0 };
         ledger.answered(connection, Some(answered));
     }
 
@@ -243,11 +212,7 @@ mod tests {
         ledger.sent(0);
         ledger.sent(1);
         ack(&ledger, 0, 1, 5);
-        assert_eq!(
-            ledger.take().complete,
-            0,
-            "connection 1 may have been applied in 1"
-        );
+        assert_eq!(ledger.take().complete, 0, "connection 1 may have been applied in 1");
         ack(&ledger, 1, 1, 9);
         assert_eq!(ledger.take().complete, 4, "connection 0 may have more in 5");
         ack(&ledger, 0, 1, 5);
@@ -276,16 +241,8 @@ mod tests {
         assert_eq!(ledger.take().answered_below, 3);
         answer(&ledger, 0, 7);
         assert_eq!(ledger.take().answered_below, 6);
-        assert_eq!(
-            ledger.asked(0, false),
-            (7, Bytes::new()),
-            "an answer proves its epoch"
-        );
-        assert_eq!(
-            ledger.asked(0, true).0,
-            6,
-            "a token stands for the last ack"
-        );
+        assert_eq!(ledger.asked(0, false), (7, Bytes::new()), "an answer proves its epoch");
+        assert_eq!(ledger.asked(0, true).0, 6, "a token stands for the last ack");
         ledger.answered(1, None);
         ledger.close();
         let taken = ledger.take();

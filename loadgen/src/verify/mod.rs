@@ -1,7 +1,7 @@
 //! Is every answer right? An oracle fed with what was acknowledged, in the order of epochs.
 //!
-//! `ledger` knows which epochs are complete, `oracle` is the state after one of them, `expected` answers
-//! by one scan over it, `difference` compares, `verifier` is the thread that does it all.
+//! `ledger` knows which epochs are complete, `oracle` is the state after one of them, `expected`
+//! answers by one scan over it, `difference` compares, `verifier` is the thread that does it all.
 
 pub mod difference;
 pub mod event;

@@ -1,9 +1,10 @@
 //! What should the fleet hold after an epoch?
 //!
-//! A map from object to record that follows the words of `shoal_engine::Backend` for the acknowledged
-//! changes of one epoch after the other; a unit test holds it equal to the engine's model. It uses
-//! neither the model's map (expiry there costs a scan a cycle) nor any index of the product. Changes
-//! of one object must come in their order; objects stay on one connection, so they do.
+//! A map from object to record that follows the words of `shoal_engine::Backend` for the
+//! acknowledged changes of one epoch after the other; a unit test holds it equal to the engine's
+//! model. It uses neither the model's map (expiry there costs a scan a cycle) nor any index of the
+//! product. Changes of one object must come in their order; objects stay on one connection, so they
+//! do.
 
 use std::collections::HashMap;
 
@@ -52,7 +53,8 @@ struct Arrivals<'a> {
 }
 
 impl Oracle {
-    /// An empty fleet whose clock stands at `clock_ms`; event times after `time_max_ms` are refused.
+    /// An empty fleet whose clock stands at `clock_ms`; event times after `time_max_ms` are
+    /// refused.
     #[must_use]
     pub fn new(space: Space, ttl_ms: Option<i64>, clock_ms: i64, time_max_ms: i64) -> Self {
         Self {
@@ -91,8 +93,7 @@ impl Oracle {
 
     /// Whether a record is young enough for the time to live.
     fn is_alive(&self, row: &FixRow) -> bool {
-        self.ttl_ms
-            .is_none_or(|ttl_ms| self.clock_ms.saturating_sub(row.time_ms) <= ttl_ms)
+        self.ttl_ms.is_none_or(|ttl_ms| self.clock_ms.saturating_sub(row.time_ms) <= ttl_ms)
     }
 
     /// Applies all changes of one epoch and tells what should have become of each.
@@ -107,19 +108,12 @@ impl Oracle {
             arrivals.outcomes.push(Outcome::default());
             match change {
                 Change::Rows(messages) => {
-                    messages
-                        .iter()
-                        .for_each(|(number, rows)| arrivals.message(*number, rows));
+                    messages.iter().for_each(|(number, rows)| arrivals.message(*number, rows));
                 }
                 Change::Remove(objects) => arrivals.removals(objects),
             }
         }
-        let Arrivals {
-            touched,
-            mut outcomes,
-            time_max_ms,
-            ..
-        } = arrivals;
+        let Arrivals { touched, mut outcomes, time_max_ms, .. } = arrivals;
         self.clock_ms = time_max_ms;
         for (object, touched) in touched {
             self.settle(object, &touched, &mut outcomes);
@@ -180,11 +174,7 @@ impl Arrivals<'_> {
         let start = || self.oracle.get(object).copied();
         self.touched.entry(object).or_insert_with(|| {
             let start = start();
-            Touched {
-                start,
-                exists: start.is_some(),
-                winner: None,
-            }
+            Touched { start, exists: start.is_some(), winner: None }
         })
     }
 
@@ -193,10 +183,7 @@ impl Arrivals<'_> {
         let change = self.outcomes.len() - 1;
         let touched = self.touch(row.object);
         touched.exists = true;
-        if touched
-            .start
-            .is_some_and(|start| row.time_ms < start.time_ms)
-        {
+        if touched.start.is_some_and(|start| row.time_ms < start.time_ms) {
             self.outcome().rows.late += 1;
             return;
         }
@@ -215,11 +202,7 @@ impl Arrivals<'_> {
 
     fn removals(&mut self, objects: &[u64]) {
         for object in objects {
-            let gone = Touched {
-                start: None,
-                exists: false,
-                winner: None,
-            };
+            let gone = Touched { start: None, exists: false, winner: None };
             let before = std::mem::replace(self.touch(*object), gone);
             if let Some((change, _)) = before.winner {
                 self.outcomes[change].rows.superseded += 1;

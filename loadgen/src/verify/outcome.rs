@@ -1,7 +1,7 @@
 //! What should have become of a change, and does the server say the same?
 //!
-//! Counts, refusals by reason and refused rows, compared exactly. Where an ack was merged over epochs
-//! that cannot be told apart, only the sums are certain and only they are compared.
+//! Counts, refusals by reason and refused rows, compared exactly. Where an ack was merged over
+//! epochs that cannot be told apart, only the sums are certain and only they are compared.
 
 use shoal_engine::Refusal;
 use shoal_proto::v1::{RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
@@ -42,16 +42,11 @@ impl Outcome {
         sum.superseded += rows.superseded;
         sum.late += rows.late;
         sum.refused += rows.refused;
-        for (sum, rows) in self
-            .refused_by_reason
-            .iter_mut()
-            .zip(later.refused_by_reason)
-        {
+        for (sum, rows) in self.refused_by_reason.iter_mut().zip(later.refused_by_reason) {
             *sum += rows;
         }
         let room = REFUSED_ROWS_TOLD_MAX - self.refused_rows.len();
-        self.refused_rows
-            .extend(later.refused_rows.iter().take(room));
+        self.refused_rows.extend(later.refused_rows.iter().take(room));
     }
 
     /// How a removal's response differs, if it does.
@@ -81,24 +76,14 @@ impl Outcome {
             (expected, got) = (merged(&expected), merged(&got));
         }
         if expected != got {
-            return Some(format!(
-                "{name}: expected {expected:?}, the server said {got:?}"
-            ));
+            return Some(format!("{name}: expected {expected:?}, the server said {got:?}"));
         }
-        let reasons = (0..)
-            .zip(&self.refused_by_reason)
-            .filter(|(_, rows)| **rows > 0);
-        let reasons: Vec<_> = reasons
-            .map(|(reason, rows)| RefusedCount {
-                reason,
-                rows: *rows,
-            })
-            .collect();
+        let reasons = (0..).zip(&self.refused_by_reason).filter(|(_, rows)| **rows > 0);
+        let reasons: Vec<_> =
+            reasons.map(|(reason, rows)| RefusedCount { reason, rows: *rows }).collect();
         if reasons != ack.refused_by_reason {
             let got = &ack.refused_by_reason;
-            return Some(format!(
-                "{name}: expected refusals {reasons:?}, the server said {got:?}"
-            ));
+            return Some(format!("{name}: expected refusals {reasons:?}, the server said {got:?}"));
         }
         let place = |row: &RefusedRow| (row.message, row.row, row.reason);
         let told: Vec<_> = ack.refused_rows.iter().map(place).collect();
@@ -143,10 +128,7 @@ mod tests {
         let mut outcome = Outcome::default();
         outcome.rows.applied = 5;
         let ack = |superseded| ReportAck {
-            rows: Some(RowCounts {
-                superseded,
-                ..RowCounts::default()
-            }),
+            rows: Some(RowCounts { superseded, ..RowCounts::default() }),
             ..ReportAck::default()
         };
         assert_eq!(outcome.ack_difference(&ack(5), true), None);

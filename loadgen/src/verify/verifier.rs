@@ -1,9 +1,9 @@
 //! Who compares, and when?
 //!
-//! One thread. It applies an epoch once it is complete and no answer of an earlier one can come, and
-//! compares answers once their epoch is complete; answers that wait for the same state share one pass.
-//! An answer at an epoch whose changes cannot be told apart (a merged ack) is counted, never skipped
-//! silently.
+//! One thread. It applies an epoch once it is complete and no answer of an earlier one can come,
+//! and compares answers once their epoch is complete; answers that wait for the same state share
+//! one pass. An answer at an epoch whose changes cannot be told apart (a merged ack) is counted,
+//! never skipped silently.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -76,9 +76,7 @@ impl VerifierLink {
     /// Waits until answers may be kept again.
     pub async fn answer_room(&self) {
         let mut held = self.answer_bytes.subscribe();
-        let _ = held
-            .wait_for(|bytes| *bytes < VERIFY_ANSWER_BYTES_MAX)
-            .await;
+        let _ = held.wait_for(|bytes| *bytes < VERIFY_ANSWER_BYTES_MAX).await;
     }
 
     /// Brings the answers to a message of queries.
@@ -123,14 +121,7 @@ impl Verifier {
         let news = Arc::clone(&ledger);
         let thread = std::thread::Builder::new().name("verifier".to_owned());
         let thread = thread.spawn(move || work.run(&news))?;
-        Ok(Self {
-            link: VerifierLink {
-                ledger,
-                rows_room,
-                answer_bytes,
-            },
-            thread,
-        })
+        Ok(Self { link: VerifierLink { ledger, rows_room, answer_bytes }, thread })
     }
 
     /// For a connection.
@@ -145,9 +136,7 @@ impl Verifier {
     /// The thread broke off.
     pub fn finish(self) -> Result<Verdict, String> {
         self.link.ledger.close();
-        self.thread
-            .join()
-            .map_err(|_| "the verifier panicked".to_owned())
+        self.thread.join().map_err(|_| "the verifier panicked".to_owned())
     }
 }
 
@@ -194,16 +183,8 @@ impl Work {
             for event in taken.events {
                 self.sort_in(event);
             }
-            self.complete = if taken.closed {
-                u64::MAX
-            } else {
-                taken.complete
-            };
-            let answered_below = if taken.closed {
-                u64::MAX
-            } else {
-                taken.answered_below
-            };
+            self.complete = if taken.closed { u64::MAX } else { taken.complete };
+            let answered_below = if taken.closed { u64::MAX } else { taken.answered_below };
             self.advance(answered_below);
             if taken.closed {
                 return self.verdict;
@@ -219,10 +200,7 @@ impl Work {
                 self.put(epoch, Change::Remove(objects), word);
             }
             Event::Answered(answered) => {
-                self.answers
-                    .entry(answered.header.epoch)
-                    .or_default()
-                    .push(answered);
+                self.answers.entry(answered.header.epoch).or_default().push(answered);
             }
         }
     }
@@ -266,8 +244,7 @@ impl Work {
         let next = self.changes.keys().next().copied().unwrap_or(u64::MAX);
         self.compare_below(next.min(self.complete.saturating_add(1)));
         let applied = self.applied;
-        self.unclear
-            .retain(|(_, last)| *last > applied || answered_below < *last);
+        self.unclear.retain(|(_, last)| *last > applied || answered_below < *last);
     }
 
     fn apply(&mut self, epoch: u64, changes: Vec<(Change, Word)>) {
@@ -306,14 +283,11 @@ impl Work {
     /// Compares all answers at epochs below `end`; the oracle stands at the last change before.
     fn compare_below(&mut self, end: u64) {
         let later = self.answers.split_off(&end);
-        let now: Vec<Answered> = std::mem::replace(&mut self.answers, later)
-            .into_values()
-            .flatten()
-            .collect();
+        let now: Vec<Answered> =
+            std::mem::replace(&mut self.answers, later).into_values().flatten().collect();
         let bytes: usize = now.iter().map(Answered::held_bytes).sum();
-        let (clear, unclear): (Vec<_>, Vec<_>) = now
-            .into_iter()
-            .partition(|answered| self.is_clear(answered));
+        let (clear, unclear): (Vec<_>, Vec<_>) =
+            now.into_iter().partition(|answered| self.is_clear(answered));
         for answered in &unclear {
             self.unverified(answered);
         }
@@ -324,10 +298,7 @@ impl Work {
     /// Whether the state at the answer's epoch is known to be the oracle's.
     fn is_clear(&self, answered: &Answered) -> bool {
         let epoch = answered.header.epoch;
-        let is_split = self
-            .unclear
-            .iter()
-            .any(|(first, last)| *first <= epoch && epoch < *last);
+        let is_split = self.unclear.iter().any(|(first, last)| *first <= epoch && epoch < *last);
         epoch >= self.applied && !is_split
     }
 
@@ -347,25 +318,19 @@ impl Work {
         if answered.is_empty() {
             return;
         }
-        let queries: Vec<_> = answered
-            .iter()
-            .flat_map(|answered| answered.queries.iter())
-            .collect();
+        let queries: Vec<_> =
+            answered.iter().flat_map(|answered| answered.queries.iter()).collect();
         let right = expected(&self.oracle, &queries);
-        let got = answered.iter().flat_map(|answered| {
-            answered
-                .answers
-                .iter()
-                .map(|answer| (&answered.header, answer))
-        });
+        let got = answered
+            .iter()
+            .flat_map(|answered| answered.answers.iter().map(|answer| (&answered.header, answer)));
         for answered in answered {
             self.compare_header(answered);
         }
         for ((query, right), (header, answer)) in queries.iter().zip(&right).zip(got) {
             if let Some(text) = difference(self.oracle.space(), query, right, answer) {
                 self.counters.mismatches.add(1);
-                self.verdict
-                    .mismatch(|| format!("at epoch {}: {text}; {query:?}", header.epoch));
+                self.verdict.mismatch(|| format!("at epoch {}: {text}; {query:?}", header.epoch));
             }
         }
         self.verdict.queries += queries.len() as u64;

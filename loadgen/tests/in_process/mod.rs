@@ -28,22 +28,13 @@ impl InProcess {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = ServerOptions {
-            engine: EngineChoice::Cpu,
-            listen: address,
-            ..Default::default()
-        };
+        let options =
+            ServerOptions { engine: EngineChoice::Cpu, listen: address, ..Default::default() };
         let served = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            shoal_service::run(listener, None, options, stopped)
-                .await
-                .unwrap();
+            shoal_service::run(listener, None, options, stopped).await.unwrap();
         });
-        Self {
-            address,
-            stop,
-            served,
-        }
+        Self { address, stop, served }
     }
 
     pub(crate) async fn end(self) {
@@ -81,12 +72,7 @@ impl InProcess {
     /// All fleets of the server.
     pub(crate) async fn fleets(&self) -> Vec<Fleet> {
         let mut client = FleetServiceClient::connect(self.url()).await.unwrap();
-        client
-            .list(ListFleetsRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .fleets
+        client.list(ListFleetsRequest {}).await.unwrap().into_inner().fleets
     }
 }
 
@@ -94,10 +80,6 @@ impl InProcess {
 pub(crate) fn assert_verified(summary: &Summary, queries: u64) {
     assert_eq!(summary.mismatches, 0, "{:?}", summary.problems);
     assert!(summary.is_good(), "{:?}", summary.problems);
-    assert!(
-        summary.verified_queries >= queries,
-        "{} verified",
-        summary.verified_queries
-    );
+    assert!(summary.verified_queries >= queries, "{} verified", summary.verified_queries);
     assert!(summary.verified_acks > 0);
 }

@@ -105,11 +105,7 @@ impl Calendar {
             chunk.length += 1;
             return;
         }
-        let mut chunk = Chunk {
-            events: Default::default(),
-            length: 1,
-            next: head,
-        };
+        let mut chunk = Chunk { events: Default::default(), length: 1, next: head };
         chunk.events[0] = event;
         self.heads[place] = self.free;
         if self.free == NONE {
@@ -164,10 +160,7 @@ mod tests {
             let mut heap = BinaryHeap::new();
             let mut now_ms = -5_000;
             for local in 0..objects as u32 {
-                let event = Event {
-                    due_ms: now_ms + below(&mut random, 3_000) as i64,
-                    local,
-                };
+                let event = Event { due_ms: now_ms + below(&mut random, 3_000) as i64, local };
                 calendar.add(event);
                 heap.push(Reverse(event));
             }
@@ -177,10 +170,7 @@ mod tests {
                 now_ms = event.due_ms;
                 let longest_ms = [2, 500, 5_000, 40_000][below(&mut random, 4)];
                 let wait_ms = below(&mut random, longest_ms);
-                let again = Event {
-                    due_ms: now_ms + wait_ms as i64,
-                    local: event.local,
-                };
+                let again = Event { due_ms: now_ms + wait_ms as i64, local: event.local };
                 calendar.add(again);
                 heap.push(Reverse(again));
             }
@@ -191,17 +181,8 @@ mod tests {
     fn an_empty_calendar_gives_nothing() {
         let mut calendar = Calendar::new(3, 10, 0);
         assert_eq!(calendar.take(), None);
-        calendar.add(Event {
-            due_ms: 5,
-            local: 2,
-        });
-        assert_eq!(
-            calendar.take(),
-            Some(Event {
-                due_ms: 5,
-                local: 2
-            })
-        );
+        calendar.add(Event { due_ms: 5, local: 2 });
+        assert_eq!(calendar.take(), Some(Event { due_ms: 5, local: 2 }));
         assert_eq!(calendar.take(), None);
     }
 }

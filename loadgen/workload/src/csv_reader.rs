@@ -63,10 +63,8 @@ impl CsvReader {
     ///
     /// The file cannot be read, or its header lacks a required column or has one twice.
     pub fn open(file: &Path, speed_unit: SpeedUnit) -> Result<Self, WorkloadError> {
-        let bytes = File::open(file).map_err(|source| WorkloadError::Io {
-            file: file.to_owned(),
-            source,
-        })?;
+        let bytes = File::open(file)
+            .map_err(|source| WorkloadError::Io { file: file.to_owned(), source })?;
         Self::from_reader(bytes, file, speed_unit)
     }
 
@@ -82,16 +80,12 @@ impl CsvReader {
     ) -> Result<Self, WorkloadError> {
         let file: Arc<Path> = PathBuf::from(name).into();
         let mut plain = BufReader::with_capacity(CSV_BUFFER_BYTES, bytes);
-        let start = plain.fill_buf().map_err(|source| WorkloadError::Io {
-            file: name.to_owned(),
-            source,
-        })?;
+        let start = plain
+            .fill_buf()
+            .map_err(|source| WorkloadError::Io { file: name.to_owned(), source })?;
         let packed = start.starts_with(&GZIP_MAGIC);
-        let input: Box<dyn Read + Send> = if packed {
-            Box::new(MultiGzDecoder::new(plain))
-        } else {
-            Box::new(plain)
-        };
+        let input: Box<dyn Read + Send> =
+            if packed { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
         let mut lines = Lines::new(input);
         let columns = Columns::read(&mut lines).map_err(|(field, fault)| CsvError {
             file: file.clone(),
@@ -99,13 +93,7 @@ impl CsvReader {
             field,
             fault,
         })?;
-        Ok(Self {
-            file,
-            lines,
-            columns,
-            speed_unit,
-            broken: false,
-        })
+        Ok(Self { file, lines, columns, speed_unit, broken: false })
     }
 
     /// The next row, or what is wrong with it; `None` at the end of the file.
@@ -134,12 +122,7 @@ impl CsvReader {
 
     /// The error of the present line; one that ends the file is the last answer.
     fn refuse(&mut self, field: &'static str, fault: CsvFault) -> CsvError {
-        let error = CsvError {
-            file: self.file.clone(),
-            line: self.lines.number(),
-            field,
-            fault,
-        };
+        let error = CsvError { file: self.file.clone(), line: self.lines.number(), field, fault };
         self.broken = error.ends_file();
         error
     }
@@ -194,12 +177,7 @@ fn row<'line>(
 
 /// A required integer.
 fn integer<T: std::str::FromStr>(text: &str, column: Column) -> Result<T, FieldFault> {
-    let fault = || {
-        (
-            COLUMNS[column as usize],
-            CsvFault::not_a(text, "an integer in range"),
-        )
-    };
+    let fault = || (COLUMNS[column as usize], CsvFault::not_a(text, "an integer in range"));
     text.parse().map_err(|_| fault())
 }
 
@@ -207,18 +185,11 @@ fn integer<T: std::str::FromStr>(text: &str, column: Column) -> Result<T, FieldF
 fn number(text: &str, column: Column) -> Result<f64, FieldFault> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err((
-            COLUMNS[column as usize],
-            CsvFault::not_a(text, "a finite number"),
-        )),
+        _ => Err((COLUMNS[column as usize], CsvFault::not_a(text, "a finite number"))),
     }
 }
 
 /// A number, or nothing where it is unknown.
 fn optional(text: &str, column: Column) -> Result<Option<f64>, FieldFault> {
-    if text.is_empty() {
-        Ok(None)
-    } else {
-        number(text, column).map(Some)
-    }
+    if text.is_empty() { Ok(None) } else { number(text, column).map(Some) }
 }

@@ -68,10 +68,7 @@ impl Gauss {
             let (x, y) = hotspots.place(hotspots.of(object), &mut random);
             objects.push(Object { x, y, random });
             let due_ms = START_MS + shard.phase_ms(object);
-            calendar.add(Event {
-                due_ms,
-                local: local as u32,
-            });
+            calendar.add(Event { due_ms, local: local as u32 });
         }
         Self {
             shard,
@@ -98,11 +95,7 @@ impl Gauss {
         let (x, y) = (object.x, object.y);
         let ring = self.rings.at(length(x - centre.0, y - centre.1));
         let first = due_ms == START_MS + self.shard.phase_ms(number);
-        let part = if first {
-            1.0 - unit(&mut object.random)
-        } else {
-            1.0
-        };
+        let part = if first { 1.0 - unit(&mut object.random) } else { 1.0 };
         // At least a step after the first report, so that it follows the first ones of all others.
         let interval_steps = (ring.interval_steps * part).max(ring.interval_steps.min(1.0));
         let interval_ms = (interval_steps * self.step_ms as f64).round().max(1.0);
@@ -113,10 +106,7 @@ impl Gauss {
             reach_m: ring.speed_m_per_step * interval_ms / self.step_ms as f64,
         };
         (object.x, object.y) = reach.draw(SPACE_M, &mut object.random);
-        self.calendar.add(Event {
-            due_ms: due_ms + interval_ms as i64,
-            local,
-        });
+        self.calendar.add(Event { due_ms: due_ms + interval_ms as i64, local });
         let (way_m, heading_deg) = motion(object.x - x, object.y - y);
         Fix {
             object: number,
@@ -135,10 +125,7 @@ impl Workload for Gauss {
     }
 
     fn space(&self) -> WorkloadSpace {
-        WorkloadSpace::Planar {
-            width_m: SPACE_M,
-            height_m: SPACE_M,
-        }
+        WorkloadSpace::Planar { width_m: SPACE_M, height_m: SPACE_M }
     }
 
     fn fill(&mut self, rows: usize, out: &mut Vec<Fix>) -> usize {

@@ -93,39 +93,23 @@ impl Hub {
         let mut random = object_stream(self.seed, number);
         let (from, to) = route(self.destinations.len(), &mut random);
         let due_ms = START_MS + self.shard.phase_ms(number);
-        let mut object = Object {
-            from,
-            to,
-            departure_ms: due_ms,
-            report: 0,
-            reports: 1,
-            random,
-        };
+        let mut object = Object { from, to, departure_ms: due_ms, report: 0, reports: 1, random };
         let ride = self.ride(number, &object);
         object.departure_ms -= (unit(&mut object.random) * ride.duration_ms()) as i64;
         object.reports = self.reports(&ride, &mut object.random);
         self.objects.push(object);
-        self.calendar.add(Event {
-            due_ms,
-            local: local as u32,
-        });
+        self.calendar.add(Event { due_ms, local: local as u32 });
     }
 
     /// The ride that an object is on.
     fn ride(&self, number: u64, object: &Object) -> Ride {
         let (from, to) = self.ends(object.from, object.to);
         let group = key(self.seed, Domain::Groups, number) % SPEEDS_M_S.len() as u64;
-        Ride::new(
-            length(to.0 - from.0, to.1 - from.1),
-            SPEEDS_M_S[group as usize],
-        )
+        Ride::new(length(to.0 - from.0, to.1 - from.1), SPEEDS_M_S[group as usize])
     }
 
     fn ends(&self, from: u32, to: u32) -> ((f64, f64), (f64, f64)) {
-        (
-            self.destinations[from as usize],
-            self.destinations[to as usize],
-        )
+        (self.destinations[from as usize], self.destinations[to as usize])
     }
 
     /// How many reports a ride has: its duration over UI, rounded up or down at random so that the
@@ -198,10 +182,7 @@ impl Workload for Hub {
     }
 
     fn space(&self) -> WorkloadSpace {
-        WorkloadSpace::Planar {
-            width_m: SPACE_M,
-            height_m: SPACE_M,
-        }
+        WorkloadSpace::Planar { width_m: SPACE_M, height_m: SPACE_M }
     }
 
     fn fill(&mut self, rows: usize, out: &mut Vec<Fix>) -> usize {
@@ -224,9 +205,6 @@ impl Workload for Hub {
         let (from, to) = route(self.destinations.len(), random);
         let share = Ride::share_at_time(unit(random));
         let (from, to) = self.ends(from, to);
-        self.windows.around(
-            from.0 + (to.0 - from.0) * share,
-            from.1 + (to.1 - from.1) * share,
-        )
+        self.windows.around(from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share)
     }
 }

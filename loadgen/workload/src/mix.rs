@@ -102,14 +102,8 @@ impl Mix {
             seed,
             source: Vec::with_capacity(MIX_BATCH_ROWS),
             source_next: 0,
-            late: DelayLine {
-                delay_ms: shares.late_delay_ms,
-                held: VecDeque::new(),
-            },
-            duplicates: DelayLine {
-                delay_ms: shares.duplicate_delay_ms,
-                held: VecDeque::new(),
-            },
+            late: DelayLine { delay_ms: shares.late_delay_ms, held: VecDeque::new() },
+            duplicates: DelayLine { delay_ms: shares.duplicate_delay_ms, held: VecDeque::new() },
             absent: HashMap::new(),
             ready: VecDeque::new(),
             counts: MixCounts::default(),
@@ -219,11 +213,7 @@ impl MixShares {
     /// Refuses shares outside 0 to 1 and delays outside their range.
     fn check(&self) -> Result<(), WorkloadError> {
         let refuse = |parameter, value: String, range: String| {
-            Err(WorkloadError::Parameter {
-                parameter,
-                value,
-                range,
-            })
+            Err(WorkloadError::Parameter { parameter, value, range })
         };
         for (parameter, share) in [
             ("late", self.late),
@@ -241,11 +231,7 @@ impl MixShares {
             ("absence_ms", self.absence_ms),
         ] {
             if !(0..=MIX_DELAY_MS_MAX).contains(&delay_ms) {
-                return refuse(
-                    parameter,
-                    delay_ms.to_string(),
-                    format!("0 to {MIX_DELAY_MS_MAX}"),
-                );
+                return refuse(parameter, delay_ms.to_string(), format!("0 to {MIX_DELAY_MS_MAX}"));
             }
         }
         Ok(())

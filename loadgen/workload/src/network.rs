@@ -76,10 +76,7 @@ impl Network {
             let road = graph.road(below(&mut random, graph.roads()));
             objects.push(Object { road, random });
             let due_ms = START_MS + shard.phase_ms(object);
-            calendar.add(Event {
-                due_ms,
-                local: local as u32,
-            });
+            calendar.add(Event { due_ms, local: local as u32 });
         }
         Self {
             shard,
@@ -113,20 +110,14 @@ impl Network {
             object.road = self.graph.next(object.road, &mut object.random);
             0.0
         };
-        let (from, to) = (
-            self.graph.node(object.road.from),
-            self.graph.node(object.road.to),
-        );
+        let (from, to) = (self.graph.node(object.road.from), self.graph.node(object.road.to));
         let x = from.0 + (to.0 - from.0) * behind;
         let y = from.1 + (to.1 - from.1) * behind;
         let way_ms = length(to.0 - x, to.1 - y) / speed_m_per_ms;
         // A step at least after the first report, so that it follows the first ones of all others.
         let least_ms = if first { self.step_ms as f64 } else { 1.0 };
         let interval_ms = way_ms.round().clamp(least_ms, i64::MAX as f64 / 4.0);
-        self.calendar.add(Event {
-            due_ms: due_ms + interval_ms as i64,
-            local,
-        });
+        self.calendar.add(Event { due_ms: due_ms + interval_ms as i64, local });
         let (way_m, heading_deg) = motion(to.0 - x, to.1 - y);
         Fix {
             object: number,
@@ -161,9 +152,7 @@ impl Workload for Network {
     }
 
     fn window(&mut self) -> Window {
-        let road = self
-            .graph
-            .road(below(&mut self.windows.random, self.graph.roads()));
+        let road = self.graph.road(below(&mut self.windows.random, self.graph.roads()));
         let (x, y) = self.graph.node(road.from);
         self.windows.around(x, y)
     }

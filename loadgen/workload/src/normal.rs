@@ -15,11 +15,7 @@ pub(crate) fn quantile_above_median(excess: f64) -> f64 {
         return excess * ratio(rest, &CENTRE);
     }
     let tail = (-libm::log(0.5 - excess)).sqrt();
-    if tail <= 5.0 {
-        ratio(tail - 1.6, &MIDDLE)
-    } else {
-        ratio(tail - 5.0, &FAR)
-    }
+    if tail <= 5.0 { ratio(tail - 1.6, &MIDDLE) } else { ratio(tail - 5.0, &FAR) }
 }
 
 /// Numerator and denominator, highest power first.
@@ -114,10 +110,7 @@ mod tests {
             (0.999_999, 4.753_424_308_822_899),
         ] {
             let quantile = quantile_above_median(probability - 0.5);
-            assert!(
-                (quantile - expected).abs() < 1e-9,
-                "{probability}: {quantile}"
-            );
+            assert!((quantile - expected).abs() < 1e-9, "{probability}: {quantile}");
         }
     }
 

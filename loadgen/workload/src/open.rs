@@ -7,14 +7,7 @@ use std::path::Path;
 use crate::{Gauss, Hub, Network, Params, Replay, Uniform, Workload, WorkloadError};
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 6] = [
-    "uniform",
-    "gauss",
-    "network",
-    "network:FILE",
-    "hub",
-    "replay:FILE",
-];
+pub const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
 
 /// Opens a workload by name.
 ///
@@ -34,9 +27,6 @@ pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadEr
         "hub" => Ok(Box::new(Hub::new(params))),
         "network" => Ok(Box::new(Network::city(params))),
         "uniform" => Ok(Box::new(Uniform::new(params))),
-        _ => Err(WorkloadError::UnknownName {
-            name: name.to_owned(),
-            known: NAMES.join(", "),
-        }),
+        _ => Err(WorkloadError::UnknownName { name: name.to_owned(), known: NAMES.join(", ") }),
     }
 }

@@ -78,26 +78,12 @@ impl Params {
         within("shard", self.shard, 0, self.shards - 1)?;
         within("hotspots", self.hotspots, 1, HOTSPOTS_MAX)?;
         within("speeds", self.speeds, 1, SPEEDS_MAX)?;
-        within(
-            "silence_max_steps",
-            self.silence_max_steps,
-            1,
-            SILENCE_STEPS_MAX,
-        )?;
+        within("silence_max_steps", self.silence_max_steps, 1, SILENCE_STEPS_MAX)?;
         within("destinations", self.destinations, 2, DESTINATIONS_MAX)?;
-        within(
-            "update_interval_ms",
-            self.update_interval_ms,
-            1_000,
-            UPDATE_INTERVAL_MS_MAX,
-        )?;
+        within("update_interval_ms", self.update_interval_ms, 1_000, UPDATE_INTERVAL_MS_MAX)?;
         within("fan_out", self.fan_out, 1, FAN_OUT_MAX)?;
         above_zero("window", self.window, 1.0)?;
-        above_zero(
-            "speed_max_m_per_step",
-            self.speed_max_m_per_step,
-            SPEED_MAX_M_PER_STEP,
-        )
+        above_zero("speed_max_m_per_step", self.speed_max_m_per_step, SPEED_MAX_M_PER_STEP)
     }
 }
 
@@ -112,11 +98,7 @@ fn within<T: PartialOrd + std::fmt::Display + Copy>(
         return Ok(());
     }
     let range = format!("{least} to {most}");
-    Err(WorkloadError::Parameter {
-        parameter,
-        value: value.to_string(),
-        range,
-    })
+    Err(WorkloadError::Parameter { parameter, value: value.to_string(), range })
 }
 
 /// Accepts a value above 0 and at most `most`; NaN is neither.
@@ -125,9 +107,5 @@ fn above_zero(parameter: &'static str, value: f64, most: f64) -> Result<(), Work
         return Ok(());
     }
     let range = format!("above 0 and at most {most}");
-    Err(WorkloadError::Parameter {
-        parameter,
-        value: value.to_string(),
-        range,
-    })
+    Err(WorkloadError::Parameter { parameter, value: value.to_string(), range })
 }

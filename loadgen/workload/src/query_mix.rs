@@ -48,25 +48,16 @@ impl QueryMix {
     /// A weight below 0, not finite, or none above 0.
     pub fn new(weights: QueryWeights, seed: u64, shard: u32) -> Result<Self, WorkloadError> {
         let all = [weights.range, weights.nearest, weights.get];
-        let legal = all
-            .iter()
-            .all(|weight| weight.is_finite() && *weight >= 0.0);
+        let legal = all.iter().all(|weight| weight.is_finite() && *weight >= 0.0);
         if !legal || all.iter().sum::<f64>() <= 0.0 {
             return Err(refuse(&format!("{}:{}:{}", all[0], all[1], all[2])));
         }
-        Ok(Self {
-            weights,
-            random: stream(seed, Domain::Kinds, u64::from(shard)),
-        })
+        Ok(Self { weights, random: stream(seed, Domain::Kinds, u64::from(shard)) })
     }
 
     /// The next kind.
     pub fn next_kind(&mut self) -> QueryKind {
-        let QueryWeights {
-            range,
-            nearest,
-            get,
-        } = self.weights;
+        let QueryWeights { range, nearest, get } = self.weights;
         let place = unit(&mut self.random) * (range + nearest + get);
         if place < range {
             QueryKind::Range
@@ -80,11 +71,7 @@ impl QueryMix {
 
 impl Default for QueryWeights {
     fn default() -> Self {
-        Self {
-            range: 1.0,
-            nearest: 0.0,
-            get: 0.0,
-        }
+        Self { range: 1.0, nearest: 0.0, get: 0.0 }
     }
 }
 
@@ -92,16 +79,11 @@ impl FromStr for QueryWeights {
     type Err = WorkloadError;
 
     fn from_str(text: &str) -> Result<Self, WorkloadError> {
-        let weights: Vec<f64> = text
-            .split(':')
-            .map_while(|weight| weight.parse().ok())
-            .collect();
+        let weights: Vec<f64> = text.split(':').map_while(|weight| weight.parse().ok()).collect();
         match weights[..] {
-            [range, nearest, get] if text.matches(':').count() == 2 => Ok(Self {
-                range,
-                nearest,
-                get,
-            }),
+            [range, nearest, get] if text.matches(':').count() == 2 => {
+                Ok(Self { range, nearest, get })
+            }
             _ => Err(refuse(text)),
         }
     }
@@ -140,10 +122,7 @@ mod tests {
             assert!(text.parse::<QueryWeights>().is_err(), "{text}");
         }
         for text in ["0:0:0", "-1:1:1", "NaN:1:1", "inf:0:0"] {
-            assert!(
-                QueryMix::new(text.parse().unwrap(), 1, 0).is_err(),
-                "{text}"
-            );
+            assert!(QueryMix::new(text.parse().unwrap(), 1, 0).is_err(), "{text}");
         }
     }
 }

@@ -33,10 +33,7 @@ pub(crate) fn mix64(value: u64) -> u64 {
 
 /// A hash of a seed, a purpose and an index.
 pub(crate) fn key(seed: u64, domain: Domain, index: u64) -> u64 {
-    let seed = mix64(
-        seed.wrapping_add(GOLDEN)
-            .wrapping_add((domain as u64) << 56),
-    );
+    let seed = mix64(seed.wrapping_add(GOLDEN).wrapping_add((domain as u64) << 56));
     mix64(seed ^ mix64(index.wrapping_add(GOLDEN)))
 }
 
@@ -94,9 +91,6 @@ mod tests {
         for _ in 0..7_000 {
             seen[below(&mut random, 7)] += 1;
         }
-        assert!(
-            seen.iter().all(|&count| (850..1_150).contains(&count)),
-            "seed 7: {seen:?}"
-        );
+        assert!(seen.iter().all(|&count| (850..1_150).contains(&count)), "seed 7: {seen:?}");
     }
 }

@@ -28,9 +28,7 @@ impl Shard {
 
     /// How many objects the shard owns.
     pub(crate) fn owned(&self) -> u64 {
-        self.objects
-            .saturating_sub(self.first)
-            .div_ceil(self.stride)
+        self.objects.saturating_sub(self.first).div_ceil(self.stride)
     }
 
     /// The object with a local index below [`owned`](Self::owned).
@@ -50,41 +48,22 @@ mod tests {
 
     #[test]
     fn shards_divide_the_objects_and_phases_ascend() {
-        let params = Params {
-            objects: 10,
-            step_ms: 1_000,
-            shards: 3,
-            ..Params::default()
-        };
+        let params = Params { objects: 10, step_ms: 1_000, shards: 3, ..Params::default() };
         let mut all = Vec::new();
         for shard in 0..3 {
-            let shard = Shard::new(&Params {
-                shard,
-                ..params.clone()
-            });
+            let shard = Shard::new(&Params { shard, ..params.clone() });
             all.extend((0..shard.owned()).map(|local| shard.object(local)));
         }
         all.sort_unstable();
         assert_eq!(all, (0..10).collect::<Vec<_>>());
-        let whole = Shard::new(&Params {
-            shards: 1,
-            ..params
-        });
+        let whole = Shard::new(&Params { shards: 1, ..params });
         let phases: Vec<i64> = (0..10).map(|object| whole.phase_ms(object)).collect();
-        assert_eq!(
-            phases,
-            (0..10).map(|object| object * 100).collect::<Vec<_>>()
-        );
+        assert_eq!(phases, (0..10).map(|object| object * 100).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_shard_beyond_the_objects_owns_none() {
-        let params = Params {
-            objects: 2,
-            shard: 3,
-            shards: 4,
-            ..Params::default()
-        };
+        let params = Params { objects: 2, shard: 3, shards: 4, ..Params::default() };
         assert_eq!(Shard::new(&params).owned(), 0);
     }
 }

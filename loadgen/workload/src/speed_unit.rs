@@ -38,9 +38,7 @@ impl FromStr for SpeedUnit {
             "m/s" => Ok(Self::MetresPerSecond),
             "km/h" => Ok(Self::KilometresPerHour),
             "knots" => Ok(Self::Knots),
-            _ => Err(WorkloadError::SpeedUnit {
-                text: text.to_owned(),
-            }),
+            _ => Err(WorkloadError::SpeedUnit { text: text.to_owned() }),
         }
     }
 }
@@ -51,10 +49,7 @@ mod tests {
 
     #[test]
     fn units_are_read_by_name_and_convert_to_metres_per_second() {
-        assert_eq!(
-            "m/s".parse::<SpeedUnit>().unwrap().to_m_s(3.25).to_bits(),
-            3.25_f64.to_bits()
-        );
+        assert_eq!("m/s".parse::<SpeedUnit>().unwrap().to_m_s(3.25).to_bits(), 3.25_f64.to_bits());
         assert!(("km/h".parse::<SpeedUnit>().unwrap().to_m_s(36.0) - 10.0).abs() < 1e-12);
         assert!(("knots".parse::<SpeedUnit>().unwrap().to_m_s(36.0) - 18.52).abs() < 1e-12);
         let refusal = "mph".parse::<SpeedUnit>().unwrap_err().to_string();

@@ -73,11 +73,7 @@ fn bounce(free_m: f64) -> (f64, bool) {
     let truncated = crossings as i64;
     let whole = truncated - i64::from(crossings < truncated as f64);
     let rest = crossings - whole as f64;
-    if whole & 1 == 0 {
-        (rest * SPACE_M, false)
-    } else {
-        ((1.0 - rest) * SPACE_M, true)
-    }
+    if whole & 1 == 0 { (rest * SPACE_M, false) } else { ((1.0 - rest) * SPACE_M, true) }
 }
 
 /// A compass direction, mirrored in either axis, in `[0, 1)`.
@@ -93,10 +89,7 @@ impl Workload for Uniform {
     }
 
     fn space(&self) -> WorkloadSpace {
-        WorkloadSpace::Planar {
-            width_m: SPACE_M,
-            height_m: SPACE_M,
-        }
+        WorkloadSpace::Planar { width_m: SPACE_M, height_m: SPACE_M }
     }
 
     fn fill(&mut self, rows: usize, out: &mut Vec<Fix>) -> usize {

@@ -22,12 +22,7 @@ pub struct Window {
 
 impl Window {
     /// All longitudes and latitudes.
-    pub(crate) const WORLD: Self = Self {
-        west: -180.0,
-        south: -90.0,
-        east: 180.0,
-        north: 90.0,
-    };
+    pub(crate) const WORLD: Self = Self { west: -180.0, south: -90.0, east: 180.0, north: 90.0 };
 
     /// Width and height.
     pub(crate) fn sides(&self) -> (f64, f64) {
@@ -38,12 +33,7 @@ impl Window {
     pub(crate) fn around(centre: (f64, f64), sides: (f64, f64), space: &Self) -> Self {
         let (west, east) = span(centre.0, sides.0, space.west, space.east);
         let (south, north) = span(centre.1, sides.1, space.south, space.north);
-        Self {
-            west,
-            south,
-            east,
-            north,
-        }
+        Self { west, south, east, north }
     }
 }
 
@@ -69,12 +59,7 @@ impl PlanarWindows {
     pub(crate) fn new(seed: u64, shard: u32, share: f64, (width_m, height_m): (f64, f64)) -> Self {
         Self {
             random: stream(seed, Domain::Windows, u64::from(shard)),
-            space: Window {
-                west: 0.0,
-                south: 0.0,
-                east: width_m,
-                north: height_m,
-            },
+            space: Window { west: 0.0, south: 0.0, east: width_m, north: height_m },
             sides_m: (share * width_m, share * height_m),
         }
     }

@@ -55,17 +55,11 @@ fn columns_are_found_by_name_and_digits_read_exactly() {
         heading_deg: Some(360.0),
     };
     assert_eq!(row.fix, expected);
-    assert_eq!(
-        (row.lon_text, row.lat_text),
-        ("-97.744140000000001", "30.268604")
-    );
+    assert_eq!((row.lon_text, row.lat_text), ("-97.744140000000001", "30.268604"));
     assert_eq!(row.recv_ms(), Some(1_425_708_022_060));
     let row = reader.next_row().unwrap().unwrap();
     assert_eq!((row.fix.object, row.fix.time_ms), (u64::MAX - 1, -1));
-    assert_eq!(
-        (row.fix.speed_m_s, row.fix.heading_deg, row.recv_ms()),
-        (None, None, None)
-    );
+    assert_eq!((row.fix.speed_m_s, row.fix.heading_deg, row.recv_ms()), (None, None, None));
     assert!(reader.next_row().is_none());
 }
 
@@ -90,10 +84,7 @@ fn headers_without_a_required_column_are_refused() {
                     object_id, t_ms, lon and lat are required";
     assert_eq!(refusal, expected);
     let refusal = header_refusal("object_id,t_ms,lon,lat,lat\n");
-    assert_eq!(
-        refusal,
-        "fleet.csv, line 1, lat: the header has this column twice"
-    );
+    assert_eq!(refusal, "fleet.csv, line 1, lat: the header has this column twice");
     let refusal = header_refusal("\n\n");
     assert!(refusal.contains("the file is empty"), "{refusal}");
     let refusal = header_refusal(&"a,".repeat(300));
@@ -131,20 +122,11 @@ fn a_bad_row_is_named_and_the_next_one_read() {
 #[test]
 fn bytes_that_are_no_text_are_refused() {
     let mut bytes = b"object_id,t_ms,lon,lat\n1,10,\xff,0\n2,20,0,0".to_vec();
-    assert_eq!(
-        outcome(bytes.clone()),
-        ["fleet.csv, line 2, line: not UTF-8 text", "2,20"]
-    );
+    assert_eq!(outcome(bytes.clone()), ["fleet.csv, line 2, line: not UTF-8 text", "2,20"]);
     bytes.insert(0, 0xc3);
     let bytes = std::io::Cursor::new(bytes);
     let refused = CsvReader::from_reader(bytes, Path::new("fleet.csv"), SpeedUnit::Knots);
-    assert!(
-        refused
-            .err()
-            .unwrap()
-            .to_string()
-            .contains("header: not UTF-8")
-    );
+    assert!(refused.err().unwrap().to_string().contains("header: not UTF-8"));
 }
 
 #[test]
@@ -160,18 +142,13 @@ fn lines_up_to_the_limit_are_read_and_longer_ones_passed_over() {
         text += "2,20,0,0,\n";
         text += &row(CSV_LINE_BYTES_MAX + extra, "");
         let refusal = |line: u64| format!("fleet.csv, line {line}, line: longer than 65536 bytes");
-        assert_eq!(
-            outcome(text),
-            ["1,10".to_owned(), refusal(3), "2,20".to_owned(), refusal(5)]
-        );
+        assert_eq!(outcome(text), ["1,10".to_owned(), refusal(3), "2,20".to_owned(), refusal(5)]);
     }
 }
 
 #[test]
 fn a_truncated_or_damaged_gzip_gives_its_rows_and_then_one_error() {
-    let rows: String = (1..20_000)
-        .map(|row| format!("{row},{},0.{row},0\n", row * 10))
-        .collect();
+    let rows: String = (1..20_000).map(|row| format!("{row},{},0.{row},0\n", row * 10)).collect();
     let whole = packed(&format!("object_id,t_ms,lon,lat\n{rows}"));
     for cut in [whole.len() / 2, whole.len() - 9, whole.len() - 1] {
         let mut reader = reader(&whole[..cut]);
@@ -187,10 +164,7 @@ fn a_truncated_or_damaged_gzip_gives_its_rows_and_then_one_error() {
             }
         };
         assert!(last.ends_file(), "{last}");
-        assert!(
-            last.to_string().contains("cannot be read further"),
-            "{last}"
-        );
+        assert!(last.to_string().contains("cannot be read further"), "{last}");
         assert!(reader.next().is_none());
         assert!(read > 5_000, "{read} rows before the cut at {cut}");
     }
@@ -201,17 +175,10 @@ fn small_reads_change_nothing() {
     struct Drip(std::vec::IntoIter<u8>);
     impl Read for Drip {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            Ok(self
-                .0
-                .by_ref()
-                .zip(buffer.iter_mut().take(3))
-                .map(|(from, to)| *to = from)
-                .count())
+            Ok(self.0.by_ref().zip(buffer.iter_mut().take(3)).map(|(from, to)| *to = from).count())
         }
     }
-    let text: String = (1..500)
-        .map(|row| format!("{row},{row},-0.{row},9\r\n"))
-        .collect();
+    let text: String = (1..500).map(|row| format!("{row},{row},-0.{row},9\r\n")).collect();
     let text = format!("object_id,t_ms,lon,lat\n{text}");
     let drip = Drip(text.clone().into_bytes().into_iter());
     let reader = CsvReader::from_reader(drip, Path::new("drip"), SpeedUnit::Knots).unwrap();

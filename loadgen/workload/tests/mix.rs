@@ -12,11 +12,7 @@ use shoal_workload::{Event, Fix, Mix, MixShares, Params, START_MS, Workload, ope
 const SEED: u64 = 99;
 
 fn params() -> Params {
-    Params {
-        objects: 1_000,
-        seed: SEED,
-        ..Params::default()
-    }
+    Params { objects: 1_000, seed: SEED, ..Params::default() }
 }
 
 fn uniform(params: &Params) -> Box<dyn Workload> {
@@ -51,45 +47,29 @@ fn without_shares_nothing_changes() {
 
 #[test]
 fn late_fixes_come_after_their_delay_and_none_is_lost() {
-    let shares = MixShares {
-        late: 0.1,
-        late_delay_ms: 2_500,
-        ..MixShares::default()
-    };
+    let shares = MixShares { late: 0.1, late_delay_ms: 2_500, ..MixShares::default() };
     let mut mix = mixed(shares);
     let mut now_ms = START_MS;
     let mut seen = HashSet::new();
     let mut late = 0;
     for event in mix.by_ref().take(100_000) {
-        let Event::Fix(fix) = event else {
-            panic!("{event:?}")
-        };
+        let Event::Fix(fix) = event else { panic!("{event:?}") };
         assert!(seen.insert((fix.object, fix.time_ms)), "twice: {fix:?}");
         if fix.time_ms < now_ms {
             late += 1;
             let delay_ms = now_ms - fix.time_ms;
-            assert!(
-                (2_490..=2_510).contains(&delay_ms),
-                "{delay_ms} ms, seed {SEED}"
-            );
+            assert!((2_490..=2_510).contains(&delay_ms), "{delay_ms} ms, seed {SEED}");
         }
         now_ms = now_ms.max(fix.time_ms);
     }
     assert!(near(late, 10_000.0), "{late}, seed {SEED}");
     // 2.5 s of 1,000 rows a second with a tenth held back.
-    assert!(
-        near(mix.counts().late - late, 250.0),
-        "{:?}, seed {SEED}",
-        mix.counts()
-    );
+    assert!(near(mix.counts().late - late, 250.0), "{:?}, seed {SEED}", mix.counts());
 }
 
 #[test]
 fn duplicates_are_the_same_fix_again() {
-    let shares = MixShares {
-        duplicate: 0.05,
-        ..MixShares::default()
-    };
+    let shares = MixShares { duplicate: 0.05, ..MixShares::default() };
     let mut mix = mixed(shares);
     let mut seen: HashSet<(u64, i64)> = HashSet::new();
     let twice = mix.by_ref().take(100_000).filter(|event| match event {
@@ -103,10 +83,7 @@ fn duplicates_are_the_same_fix_again() {
 
 #[test]
 fn bad_rows_are_bad_counted_and_extra() {
-    let mut mix = mixed(MixShares {
-        bad: 0.02,
-        ..MixShares::default()
-    });
+    let mut mix = mixed(MixShares { bad: 0.02, ..MixShares::default() });
     let mut clean = Vec::new();
     uniform(&params()).fill(100_000, &mut clean);
     let mut good = Vec::new();
@@ -125,11 +102,7 @@ fn bad_rows_are_bad_counted_and_extra() {
 
 #[test]
 fn removed_objects_are_silent_and_come_back() {
-    let shares = MixShares {
-        removal: 0.01,
-        absence_ms: 5_500,
-        ..MixShares::default()
-    };
+    let shares = MixShares { removal: 0.01, absence_ms: 5_500, ..MixShares::default() };
     let mut removed_ms = vec![None; 1_000];
     let mut last_ms = vec![0; 1_000];
     let (mut removals, mut returns) = (0, 0);
@@ -149,10 +122,7 @@ fn removed_objects_are_silent_and_come_back() {
         }
     }
     assert!(near(removals, 2_000.0), "{removals}, seed {SEED}");
-    assert!(
-        removals - returns < 100,
-        "{removals} removals, {returns} returns"
-    );
+    assert!(removals - returns < 100, "{removals} removals, {returns} returns");
 }
 
 #[test]
@@ -168,11 +138,7 @@ fn shards_do_not_change_what_happens() {
     };
     let text = |event: Event| format!("{event:?}");
     let mix = |shard, shards| {
-        let params = Params {
-            shard,
-            shards,
-            ..params()
-        };
+        let params = Params { shard, shards, ..params() };
         Mix::new(uniform(&params), shares, SEED).unwrap()
     };
     let mut whole = Vec::new();
@@ -190,10 +156,7 @@ fn shards_do_not_change_what_happens() {
 
 #[test]
 fn a_finite_workload_gives_everything_out_and_ends() {
-    let sample = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../sample/bus_austin.csv.gz"
-    );
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
     let shares = MixShares {
         late: 0.2,
         late_delay_ms: 86_400_000,
@@ -210,31 +173,11 @@ fn a_finite_workload_gives_everything_out_and_ends() {
 
 #[test]
 fn shares_and_delays_outside_their_range_are_refused() {
-    let refusal = |shares| {
-        Mix::new(uniform(&params()), shares, SEED)
-            .err()
-            .unwrap()
-            .to_string()
-    };
-    let shares = MixShares {
-        late: 1.5,
-        ..MixShares::default()
-    };
-    assert_eq!(
-        refusal(shares),
-        "parameter late is 1.5; it must be a share, 0 to 1"
-    );
-    let shares = MixShares {
-        bad: f64::NAN,
-        ..MixShares::default()
-    };
+    let refusal = |shares| Mix::new(uniform(&params()), shares, SEED).err().unwrap().to_string();
+    let shares = MixShares { late: 1.5, ..MixShares::default() };
+    assert_eq!(refusal(shares), "parameter late is 1.5; it must be a share, 0 to 1");
+    let shares = MixShares { bad: f64::NAN, ..MixShares::default() };
     assert!(refusal(shares).starts_with("parameter bad is NaN"));
-    let shares = MixShares {
-        absence_ms: -1,
-        ..MixShares::default()
-    };
-    assert_eq!(
-        refusal(shares),
-        "parameter absence_ms is -1; it must be 0 to 86400000"
-    );
+    let shares = MixShares { absence_ms: -1, ..MixShares::default() };
+    assert_eq!(refusal(shares), "parameter absence_ms is -1; it must be 0 to 86400000");
 }

@@ -16,11 +16,7 @@ fn opened(folder: &Path, nodes: &str, edges: &str) -> Result<Box<dyn Workload>, 
     std::fs::write(folder.join("town.node.txt"), nodes).unwrap();
     std::fs::write(folder.join("town.edge.txt"), edges).unwrap();
     let name = format!("network:{}", folder.join("town.node.txt").display());
-    let params = Params {
-        objects: 200,
-        seed: 8,
-        ..Params::default()
-    };
+    let params = Params { objects: 200, seed: 8, ..Params::default() };
     open(&name, &params).map_err(|error| error.to_string())
 }
 
@@ -28,10 +24,7 @@ fn opened(folder: &Path, nodes: &str, edges: &str) -> Result<Box<dyn Workload>, 
 fn objects_stay_on_the_roads_of_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut workload = opened(folder.path(), NODES, EDGES).unwrap();
-    let space = WorkloadSpace::Planar {
-        width_m: 8_000.0,
-        height_m: 4_000.0,
-    };
+    let space = WorkloadSpace::Planar { width_m: 8_000.0, height_m: 4_000.0 };
     assert_eq!(workload.space(), space);
     let mut fixes: Vec<Fix> = Vec::new();
     workload.fill(5_000, &mut fixes);
@@ -41,21 +34,13 @@ fn objects_stay_on_the_roads_of_the_files() {
             || (fix.y - fix.x * 4.0 / 3.0).abs() < 1e-9;
         assert!(on_a_road, "{fix:?}, seed 8");
     }
-    let crossings = [
-        (0.0, 0.0),
-        (3_000.0, 0.0),
-        (3_000.0, 4_000.0),
-        (8_000.0, 0.0),
-    ];
+    let crossings = [(0.0, 0.0), (3_000.0, 0.0), (3_000.0, 4_000.0), (8_000.0, 0.0)];
     for fix in &fixes[200..] {
         assert!(crossings.contains(&(fix.x, fix.y)), "{fix:?}, seed 8");
     }
     let window = workload.window();
     assert!((window.east - window.west - 8.0).abs() < 1e-9, "{window:?}");
-    assert!(
-        (window.north - window.south - 4.0).abs() < 1e-9,
-        "{window:?}"
-    );
+    assert!((window.north - window.south - 4.0).abs() < 1e-9, "{window:?}");
 }
 
 #[test]
@@ -63,41 +48,13 @@ fn faults_are_refused_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |nodes: &str, edges: &str| opened(folder.path(), nodes, edges).err().unwrap();
     for (nodes, edges, expected) in [
-        (
-            "1 0 0\n1 1 1\n",
-            EDGES,
-            "town.node.txt, line 2, id: `1` is not a new node",
-        ),
-        (
-            "1 0\n",
-            EDGES,
-            "town.node.txt, line 1, y: `` is not a number",
-        ),
-        (
-            "1 0 inf\n",
-            EDGES,
-            "town.node.txt, line 1, y: `inf` is not a finite number",
-        ),
-        (
-            NODES,
-            "1 1 3\n",
-            "town.edge.txt, line 1, to: `3` is not a node of the network",
-        ),
-        (
-            NODES,
-            "1 1\n",
-            "town.edge.txt, line 1, to: `` is not an integer in range",
-        ),
-        (
-            NODES,
-            "1 1 1\n",
-            "town.edge.txt: no edge joins two different nodes",
-        ),
-        (
-            NODES,
-            "",
-            "town.edge.txt: no edge joins two different nodes",
-        ),
+        ("1 0 0\n1 1 1\n", EDGES, "town.node.txt, line 2, id: `1` is not a new node"),
+        ("1 0\n", EDGES, "town.node.txt, line 1, y: `` is not a number"),
+        ("1 0 inf\n", EDGES, "town.node.txt, line 1, y: `inf` is not a finite number"),
+        (NODES, "1 1 3\n", "town.edge.txt, line 1, to: `3` is not a node of the network"),
+        (NODES, "1 1\n", "town.edge.txt, line 1, to: `` is not an integer in range"),
+        (NODES, "1 1 1\n", "town.edge.txt: no edge joins two different nodes"),
+        (NODES, "", "town.edge.txt: no edge joins two different nodes"),
     ] {
         let refusal = refusal(nodes, edges);
         assert!(refusal.contains(expected), "{refusal}");

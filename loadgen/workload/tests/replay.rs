@@ -51,21 +51,14 @@ fn the_sample_comes_out_row_for_row() {
 #[test]
 fn a_fan_out_is_k_fleets_in_time_order_with_the_original_among_them() {
     let original = all(replay(&Params::default()).as_mut());
-    let params = Params {
-        fan_out: 7,
-        ..Params::default()
-    };
+    let params = Params { fan_out: 7, ..Params::default() };
     let copies = all(replay(&params).as_mut());
     assert_eq!(copies.len(), 7 * SAMPLE_ROWS);
     assert!(copies.is_sorted_by_key(|fix| fix.time_ms));
     for copy in 0..7 {
         let of_copy: Vec<&Fix> = copies.iter().filter(|fix| fix.object % 7 == copy).collect();
         let (dx, dy) = (of_copy[0].x - original[0].x, of_copy[0].y - original[0].y);
-        assert_eq!(
-            dx == 0.0 && dy == 0.0,
-            copy == 0,
-            "copy {copy} moves by {dx}, {dy}"
-        );
+        assert_eq!(dx == 0.0 && dy == 0.0, copy == 0, "copy {copy} moves by {dx}, {dy}");
         for (fix, origin) in of_copy.iter().zip(&original) {
             assert_eq!(fix.object, origin.object * 7 + copy);
             assert_eq!(fix.time_ms, origin.time_ms + copy as i64 * 1_000 / 7);
@@ -76,19 +69,11 @@ fn a_fan_out_is_k_fleets_in_time_order_with_the_original_among_them() {
 
 #[test]
 fn shards_of_a_fan_out_add_up() {
-    let params = Params {
-        fan_out: 5,
-        ..Params::default()
-    };
+    let params = Params { fan_out: 5, ..Params::default() };
     let mut whole = all(replay(&params).as_mut());
     let mut union = Vec::new();
     for shard in 0..3 {
-        let part = all(replay(&Params {
-            shard,
-            shards: 3,
-            ..params.clone()
-        })
-        .as_mut());
+        let part = all(replay(&Params { shard, shards: 3, ..params.clone() }).as_mut());
         assert!(part.iter().all(|fix| fix.object % 3 == u64::from(shard)));
         assert!(part.is_sorted_by_key(|fix| fix.time_ms));
         union.extend(part);
@@ -101,19 +86,13 @@ fn shards_of_a_fan_out_add_up() {
 
 #[test]
 fn windows_lie_on_the_data_and_have_the_asked_size() {
-    let params = Params {
-        window: 0.1,
-        ..Params::default()
-    };
+    let params = Params { window: 0.1, ..Params::default() };
     let mut workload = replay(&params);
     let first = workload.window();
     for _ in 0..1_000 {
         let window = workload.window();
         let (width, height) = (window.east - window.west, window.north - window.south);
-        assert!(
-            (0.01..0.04).contains(&width) && (0.01..0.04).contains(&height),
-            "{window:?}"
-        );
+        assert!((0.01..0.04).contains(&width) && (0.01..0.04).contains(&height), "{window:?}");
         assert!((-98.0..-97.5).contains(&window.west) && (30.0..30.6).contains(&window.south));
     }
     assert_eq!(replay(&params).window(), first);
@@ -125,10 +104,8 @@ fn bad_rows_are_counted_and_the_order_of_the_file_kept() {
     let text = b"object_id,t_ms,lon,lat\n1,30,1,1\nx,0,0,0\n2,20,2,2\n3,,3,3\n4,25,4,95\n";
     let (_folder, workload) = written(text);
     let mut workload = workload.unwrap();
-    let rows: Vec<(u64, i64)> = all(workload.as_mut())
-        .iter()
-        .map(|fix| (fix.object, fix.time_ms))
-        .collect();
+    let rows: Vec<(u64, i64)> =
+        all(workload.as_mut()).iter().map(|fix| (fix.object, fix.time_ms)).collect();
     assert_eq!(rows, [(1, 30), (2, 20), (4, 25)]);
     assert_eq!(workload.unreadable_rows(), 2);
 }
@@ -139,30 +116,17 @@ fn a_truncated_file_ends_with_its_reason() {
     let (_folder, workload) = written(&whole[..whole.len() - 100_000]);
     let mut workload = workload.unwrap();
     let rows = all(workload.as_mut());
-    assert!(
-        (10_000..SAMPLE_ROWS).contains(&rows.len()),
-        "{}",
-        rows.len()
-    );
+    assert!((10_000..SAMPLE_ROWS).contains(&rows.len()), "{}", rows.len());
     let reason = workload.failure().expect("the file is cut off").to_string();
-    assert!(
-        reason.contains("fleet.csv, line ") && reason.contains("read further"),
-        "{reason}"
-    );
+    assert!(reason.contains("fleet.csv, line ") && reason.contains("read further"), "{reason}");
 }
 
 #[test]
 fn a_file_without_positions_or_no_file_is_refused() {
     let (_folder, refused) = written(b"object_id,t_ms,lon,lat\n1,1,north,0\n");
     let refusal = refused.err().unwrap();
-    assert!(
-        refusal.contains("none of its first 65536 rows can be read"),
-        "{refusal}"
-    );
-    let refusal = open("replay:/no/such/fleet.csv", &Params::default())
-        .err()
-        .unwrap()
-        .to_string();
+    assert!(refusal.contains("none of its first 65536 rows can be read"), "{refusal}");
+    let refusal = open("replay:/no/such/fleet.csv", &Params::default()).err().unwrap().to_string();
     assert!(refusal.starts_with("/no/such/fleet.csv: "), "{refusal}");
 }
 
@@ -172,15 +136,9 @@ fn copies_stay_on_the_globe() {
     let file = folder.path().join("world.csv");
     let text = "object_id,t_ms,lon,lat\n1,1,179.5,89.5\n2,2,-179.5,-89.5\n3,3,0,0\n";
     std::fs::write(&file, text).unwrap();
-    let params = Params {
-        fan_out: 50,
-        ..Params::default()
-    };
+    let params = Params { fan_out: 50, ..Params::default() };
     let mut workload = open(&format!("replay:{}", file.display()), &params).unwrap();
     for fix in all(workload.as_mut()) {
-        assert!(
-            (-180.0..=180.0).contains(&fix.x) && (-90.0..=90.0).contains(&fix.y),
-            "{fix:?}"
-        );
+        assert!((-180.0..=180.0).contains(&fix.x) && (-90.0..=90.0).contains(&fix.y), "{fix:?}");
     }
 }

@@ -9,11 +9,7 @@ const SEED: u64 = 20_260_801;
 const GENERATORS: [&str; 4] = ["uniform", "gauss", "network", "hub"];
 
 fn params() -> Params {
-    Params {
-        objects: 1_000,
-        seed: SEED,
-        ..Params::default()
-    }
+    Params { objects: 1_000, seed: SEED, ..Params::default() }
 }
 
 fn opened(name: &str, params: &Params) -> Box<dyn Workload> {
@@ -41,26 +37,17 @@ fn fixes_come_in_time_order_from_2020_on() {
     for name in GENERATORS {
         let fixes = rows(opened(name, &params()).as_mut(), 50_000);
         assert_eq!(fixes[0].time_ms, START_MS, "{name}");
-        assert!(
-            fixes.is_sorted_by_key(|fix| fix.time_ms),
-            "{name}, seed {SEED}"
-        );
+        assert!(fixes.is_sorted_by_key(|fix| fix.time_ms), "{name}, seed {SEED}");
     }
 }
 
 #[test]
 fn the_first_rows_are_every_object_once() {
     for name in GENERATORS {
-        let mut objects: Vec<u64> = rows(opened(name, &params()).as_mut(), 1_000)
-            .iter()
-            .map(|fix| fix.object)
-            .collect();
+        let mut objects: Vec<u64> =
+            rows(opened(name, &params()).as_mut(), 1_000).iter().map(|fix| fix.object).collect();
         objects.sort_unstable();
-        assert_eq!(
-            objects,
-            (0..1_000).collect::<Vec<_>>(),
-            "{name}, seed {SEED}"
-        );
+        assert_eq!(objects, (0..1_000).collect::<Vec<_>>(), "{name}, seed {SEED}");
     }
 }
 
@@ -77,10 +64,7 @@ fn equal_seeds_give_equal_rows_however_they_are_asked_for() {
             size = size * 3 % 1_009;
         }
         assert_eq!(whole, parts, "{name}, seed {SEED}");
-        let other = Params {
-            seed: SEED + 1,
-            ..params()
-        };
+        let other = Params { seed: SEED + 1, ..params() };
         assert_ne!(whole, rows(opened(name, &other).as_mut(), 20_000), "{name}");
     }
 }
@@ -92,16 +76,9 @@ fn shards_together_are_the_whole() {
         let mut whole = until(opened(name, &params()).as_mut(), end_ms);
         let mut union = Vec::new();
         for shard in 0..7 {
-            let params = Params {
-                shard,
-                shards: 7,
-                ..params()
-            };
+            let params = Params { shard, shards: 7, ..params() };
             let part = until(opened(name, &params).as_mut(), end_ms);
-            assert!(
-                part.iter().all(|fix| fix.object % 7 == u64::from(shard)),
-                "{name}"
-            );
+            assert!(part.iter().all(|fix| fix.object % 7 == u64::from(shard)), "{name}");
             union.extend(part);
         }
         let order = |fix: &Fix| (fix.time_ms, fix.object);
@@ -119,35 +96,16 @@ fn positions_headings_and_windows_stay_inside() {
             panic!("{name} is planar");
         };
         for fix in rows(workload.as_mut(), 200_000) {
-            assert!(
-                (0.0..=width_m).contains(&fix.x),
-                "{name}: {fix:?}, seed {SEED}"
-            );
-            assert!(
-                (0.0..=height_m).contains(&fix.y),
-                "{name}: {fix:?}, seed {SEED}"
-            );
-            assert!(
-                fix.heading_deg
-                    .is_none_or(|deg| (0.0..360.0).contains(&deg)),
-                "{fix:?}"
-            );
+            assert!((0.0..=width_m).contains(&fix.x), "{name}: {fix:?}, seed {SEED}");
+            assert!((0.0..=height_m).contains(&fix.y), "{name}: {fix:?}, seed {SEED}");
+            assert!(fix.heading_deg.is_none_or(|deg| (0.0..360.0).contains(&deg)), "{fix:?}");
             assert!(fix.speed_m_s.is_none_or(|speed| speed >= 0.0), "{fix:?}");
         }
         for _ in 0..10_000 {
             let window = workload.window();
-            assert!(
-                window.west >= 0.0 && window.south >= 0.0,
-                "{name}: {window:?}"
-            );
-            assert!(
-                window.east <= width_m && window.north <= height_m,
-                "{name}: {window:?}"
-            );
-            assert!(
-                (window.east - window.west - 0.001 * width_m).abs() < 1e-6,
-                "{window:?}"
-            );
+            assert!(window.west >= 0.0 && window.south >= 0.0, "{name}: {window:?}");
+            assert!(window.east <= width_m && window.north <= height_m, "{name}: {window:?}");
+            assert!((window.east - window.west - 0.001 * width_m).abs() < 1e-6, "{window:?}");
         }
     }
 }
@@ -155,12 +113,7 @@ fn positions_headings_and_windows_stay_inside() {
 #[test]
 fn an_empty_shard_ends_at_once() {
     for name in GENERATORS {
-        let params = Params {
-            objects: 2,
-            shard: 3,
-            shards: 4,
-            ..params()
-        };
+        let params = Params { objects: 2, shard: 3, shards: 4, ..params() };
         assert_eq!(opened(name, &params).fill(10, &mut Vec::new()), 0, "{name}");
     }
 }
@@ -169,26 +122,10 @@ fn an_empty_shard_ends_at_once() {
 fn a_bad_name_or_parameter_is_named_in_the_refusal() {
     let refusal = |name: &str, params: &Params| open(name, params).err().unwrap().to_string();
     assert!(refusal("gaus", &params()).starts_with("no workload is called `gaus`; there are uni"));
-    let none = Params {
-        objects: 0,
-        ..params()
-    };
-    assert_eq!(
-        refusal("uniform", &none),
-        "parameter objects is 0; it must be 1 to 1000000000"
-    );
-    let wide = Params {
-        window: f64::NAN,
-        ..params()
-    };
+    let none = Params { objects: 0, ..params() };
+    assert_eq!(refusal("uniform", &none), "parameter objects is 0; it must be 1 to 1000000000");
+    let wide = Params { window: f64::NAN, ..params() };
     assert!(refusal("uniform", &wide).starts_with("parameter window is NaN"));
-    let shard = Params {
-        shard: 2,
-        shards: 2,
-        ..params()
-    };
-    assert_eq!(
-        refusal("uniform", &shard),
-        "parameter shard is 2; it must be 0 to 1"
-    );
+    let shard = Params { shard: 2, shards: 2, ..params() };
+    assert_eq!(refusal("uniform", &shard), "parameter shard is 2; it must be 0 to 1");
 }

@@ -44,17 +44,9 @@ impl Block {
             chunks.push(reader.next_chunk()?);
         }
         reader.finish()?;
-        let scratch = chunks
-            .iter()
-            .map(|chunk| chunk.plan.scratch_bytes())
-            .max()
-            .unwrap_or(0);
+        let scratch = chunks.iter().map(|chunk| chunk.plan.scratch_bytes()).max().unwrap_or(0);
         within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
-        Ok(Self {
-            bytes,
-            header,
-            chunks,
-        })
+        Ok(Self { bytes, header, chunks })
     }
 
     /// Its header.
@@ -79,10 +71,7 @@ impl Block {
 
     /// The chunk of one column and its number, if the block has the column.
     pub(crate) fn chunk(&self, column: Column) -> Option<(usize, &Chunk)> {
-        self.chunks
-            .iter()
-            .enumerate()
-            .find(|(_, chunk)| chunk.column == column)
+        self.chunks.iter().enumerate().find(|(_, chunk)| chunk.column == column)
     }
 
     /// Decodes `rows` (counted from 0 in the block) into `out`, whose contents are replaced and
@@ -112,11 +101,7 @@ impl Block {
 
 /// Refuses a count above its budget.
 pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), BlockError> {
-    if value > limit {
-        Err(BlockError::Budget { unit, value, limit })
-    } else {
-        Ok(())
-    }
+    if value > limit { Err(BlockError::Budget { unit, value, limit }) } else { Ok(()) }
 }
 
 /// The bytes are exactly the block that the header states.
@@ -132,32 +117,19 @@ fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     } else {
         return Ok(());
     };
-    Err(BlockError::Header {
-        offset: at::BLOCK_BYTES,
-        problem,
-    })
+    Err(BlockError::Header { offset: at::BLOCK_BYTES, problem })
 }
 
 /// The directory is there and its checksum holds; gives its place.
 fn check_directory(bytes: &[u8], header: &BlockHeader) -> Result<Range<usize>, BlockError> {
     let directory = HEADER_BYTES..HEADER_BYTES + header.directory_bytes as usize;
     let Some(covered) = bytes.get(directory.clone()) else {
-        return Err(truncated(
-            "directory",
-            HEADER_BYTES,
-            header.directory_bytes.into(),
-            bytes,
-        ));
+        return Err(truncated("directory", HEADER_BYTES, header.directory_bytes.into(), bytes));
     };
     let (stored, computed) = (header.directory_crc, crc32c::crc32c(covered));
     if stored != computed {
         let part = "directory".into();
-        return Err(BlockError::Checksum {
-            part,
-            offset: HEADER_BYTES,
-            stored,
-            computed,
-        });
+        return Err(BlockError::Checksum { part, offset: HEADER_BYTES, stored, computed });
     }
     Ok(directory)
 }

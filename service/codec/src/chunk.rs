@@ -80,11 +80,7 @@ impl<'a> ChunkReader<'a> {
 
     /// An error of this chunk at `offset` from the block's start.
     fn fault<T>(&self, offset: usize, problem: String) -> Result<T, BlockError> {
-        Err(BlockError::Chunk {
-            chunk: self.index,
-            offset,
-            problem,
-        })
+        Err(BlockError::Chunk { chunk: self.index, offset, problem })
     }
 
     /// Takes `needed` bytes of the directory at `offset`.
@@ -137,14 +133,7 @@ impl<'a> ChunkReader<'a> {
         self.entry = lengths_start + sections.len() * SECTION_ENTRY_BYTES;
         self.previous = Some(column);
         self.index += 1;
-        Ok(Chunk {
-            column,
-            plan,
-            decoded_bytes,
-            payload_crc,
-            payload,
-            sections,
-        })
+        Ok(Chunk { column, plan, decoded_bytes, payload_crc, payload, sections })
     }
 
     /// The entry's column, in its place.
@@ -152,16 +141,12 @@ impl<'a> ChunkReader<'a> {
         let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
         let offset = self.entry + at::COLUMN;
         let Some(column) = Column::from_id(id) else {
-            return self.fault(
-                offset,
-                format!("column {id} is not known, known are 1 to 8"),
-            );
+            return self.fault(offset, format!("column {id} is not known, known are 1 to 8"));
         };
         match self.previous {
-            Some(previous) if previous == column => self.fault(
-                offset,
-                format!("column {id} ({}) stands here twice", column.name()),
-            ),
+            Some(previous) if previous == column => {
+                self.fault(offset, format!("column {id} ({}) stands here twice", column.name()))
+            }
             Some(previous) if previous > column => {
                 let before = previous.id();
                 let problem = format!("column {id} follows column {before}, order is ascending");
@@ -233,12 +218,7 @@ impl<'a> ChunkReader<'a> {
     fn sections(&mut self, lengths: usize, count: usize) -> Result<Vec<Range<usize>>, BlockError> {
         let bytes = self.take("section lengths", lengths, count * SECTION_ENTRY_BYTES)?;
         let mut sections = Vec::with_capacity(count);
-        for (index, length) in bytes
-            .as_chunks::<SECTION_ENTRY_BYTES>()
-            .0
-            .iter()
-            .enumerate()
-        {
+        for (index, length) in bytes.as_chunks::<SECTION_ENTRY_BYTES>().0.iter().enumerate() {
             let length = u64::from_le_bytes(*length);
             let left = self.block.len() - self.section;
             // The block's length is a multiple of the alignment, so the padding fits too.

@@ -161,9 +161,7 @@ impl ColumnSet {
 
     /// Its columns in wire order.
     pub fn iter(self) -> impl Iterator<Item = Column> {
-        Column::ALL
-            .into_iter()
-            .filter(move |column| self.contains(*column))
+        Column::ALL.into_iter().filter(move |column| self.contains(*column))
     }
 
     /// How many columns it has.
@@ -178,9 +176,7 @@ impl ColumnSet {
 
     /// Bytes that one row takes in plan `raw`: 20 for the mandatory columns, 34 for all.
     pub fn row_bytes(self) -> usize {
-        self.iter()
-            .map(|column| column.value_type().width_bytes())
-            .sum()
+        self.iter().map(|column| column.value_type().width_bytes()).sum()
     }
 }
 
@@ -190,9 +186,7 @@ mod tests {
 
     #[test]
     fn sets_agree_with_the_column_table() {
-        let mandatory = Column::ALL
-            .into_iter()
-            .filter(|column| column.is_mandatory());
+        let mandatory = Column::ALL.into_iter().filter(|column| column.is_mandatory());
         assert!(mandatory.eq(ColumnSet::MANDATORY.iter()));
         assert!(Column::ALL.into_iter().eq(ColumnSet::ALL.iter()));
         assert_eq!(ColumnSet::MANDATORY.row_bytes(), 20);
@@ -207,10 +201,7 @@ mod tests {
             assert_eq!(back, (1..=10).contains(&code).then_some(code));
         }
         for id in 0..=300 {
-            assert_eq!(
-                Column::from_id(id).map(Column::id),
-                (1..=8).contains(&id).then_some(id)
-            );
+            assert_eq!(Column::from_id(id).map(Column::id), (1..=8).contains(&id).then_some(id));
         }
     }
 }

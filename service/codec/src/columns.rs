@@ -135,11 +135,7 @@ impl FixColumns {
         for column in Column::ALL {
             match self.column_len(column) {
                 Some(length) if length != rows => {
-                    return Err(BlockError::ColumnLength {
-                        column: column.name(),
-                        length,
-                        rows,
-                    });
+                    return Err(BlockError::ColumnLength { column: column.name(), length, rows });
                 }
                 _ => {}
             }
@@ -181,18 +177,8 @@ impl FixColumns {
         self.x.push(row.x);
         self.y.push(row.y);
         push_optional(&mut self.speed_mm_s, rows, row.speed_mm_s, SPEED_UNKNOWN);
-        push_optional(
-            &mut self.heading_cdeg,
-            rows,
-            row.heading_cdeg,
-            HEADING_UNKNOWN,
-        );
-        push_optional(
-            &mut self.altitude_mm,
-            rows,
-            row.altitude_mm,
-            ALTITUDE_UNKNOWN,
-        );
+        push_optional(&mut self.heading_cdeg, rows, row.heading_cdeg, HEADING_UNKNOWN);
+        push_optional(&mut self.altitude_mm, rows, row.altitude_mm, ALTITUDE_UNKNOWN);
         push_optional(&mut self.state, rows, row.state, STATE_NONE);
     }
 
@@ -246,28 +232,13 @@ mod tests {
         let mut columns = FixColumns::new();
         columns.push_row(FixRow::new(1, 10, 100, 200));
         assert_eq!(columns.column_set(), ColumnSet::MANDATORY);
-        columns.push_row(FixRow {
-            speed_mm_s: 7,
-            ..FixRow::new(2, 11, 101, 201)
-        });
-        columns.push_row(FixRow {
-            state: 1,
-            ..FixRow::new(3, 12, 102, 202)
-        });
-        assert_eq!(
-            columns.speed_mm_s,
-            Some(vec![SPEED_UNKNOWN, 7, SPEED_UNKNOWN])
-        );
+        columns.push_row(FixRow { speed_mm_s: 7, ..FixRow::new(2, 11, 101, 201) });
+        columns.push_row(FixRow { state: 1, ..FixRow::new(3, 12, 102, 202) });
+        assert_eq!(columns.speed_mm_s, Some(vec![SPEED_UNKNOWN, 7, SPEED_UNKNOWN]));
         assert_eq!(columns.state, Some(vec![0, 0, 1]));
         assert_eq!(columns.heading_cdeg, None);
         columns.check().unwrap();
-        assert_eq!(
-            columns.row(1),
-            FixRow {
-                speed_mm_s: 7,
-                ..FixRow::new(2, 11, 101, 201)
-            }
-        );
+        assert_eq!(columns.row(1), FixRow { speed_mm_s: 7, ..FixRow::new(2, 11, 101, 201) });
         columns.truncate(1);
         assert_eq!(columns.len(), 1);
         columns.clear();
@@ -277,14 +248,8 @@ mod tests {
 
     #[test]
     fn unequal_columns_are_named() {
-        let columns = FixColumns {
-            heading_cdeg: Some(vec![1]),
-            ..FixColumns::new()
-        };
+        let columns = FixColumns { heading_cdeg: Some(vec![1]), ..FixColumns::new() };
         let message = columns.check().unwrap_err().to_string();
-        assert!(
-            message.contains("heading") && message.contains('1'),
-            "{message}"
-        );
+        assert!(message.contains("heading") && message.contains('1'), "{message}");
     }
 }

@@ -21,45 +21,19 @@ pub(crate) fn decode_rows(
 ) -> Result<(), BlockError> {
     if rows.start > rows.end || rows.end > block.rows() {
         let Range { start, end } = rows;
-        return Err(BlockError::RowRange {
-            start,
-            end,
-            rows: block.rows(),
-        });
+        return Err(BlockError::RowRange { start, end, rows: block.rows() });
     }
     let header = block.header();
     let base_time_ms = header.base_time_ms;
     let times = [header.time_min_offset_ms, header.time_max_offset_ms];
     let reader = RowReader { block, rows };
-    decode(
-        reader.section(Column::Object),
-        &mut out.object,
-        u64::from_le_bytes,
-    );
+    decode(reader.section(Column::Object), &mut out.object, u64::from_le_bytes);
     // Offsets are checked before they are added, so the sum stays in the range of i64.
     let to_time = |offset_ms: u32| base_time_ms + i64::from(offset_ms);
-    reader.within(
-        Column::Time,
-        times,
-        u32::from_le_bytes,
-        to_time,
-        &mut out.time_ms,
-    )?;
+    reader.within(Column::Time, times, u32::from_le_bytes, to_time, &mut out.time_ms)?;
     let same = |quanta: i32| quanta;
-    reader.within(
-        Column::X,
-        [header.x_min, header.x_max],
-        i32::from_le_bytes,
-        same,
-        &mut out.x,
-    )?;
-    reader.within(
-        Column::Y,
-        [header.y_min, header.y_max],
-        i32::from_le_bytes,
-        same,
-        &mut out.y,
-    )?;
+    reader.within(Column::X, [header.x_min, header.x_max], i32::from_le_bytes, same, &mut out.x)?;
+    reader.within(Column::Y, [header.y_min, header.y_max], i32::from_le_bytes, same, &mut out.y)?;
     reader.optional(Column::Speed, &mut out.speed_mm_s, u32::from_le_bytes);
     reader.optional(Column::Heading, &mut out.heading_cdeg, u16::from_le_bytes);
     reader.optional(Column::Altitude, &mut out.altitude_mm, i32::from_le_bytes);
@@ -87,10 +61,7 @@ impl RowReader<'_> {
 
     /// Bytes of the rows in a mandatory column.
     fn section(&self, column: Column) -> &[u8] {
-        let (_, chunk) = self
-            .block
-            .chunk(column)
-            .expect("parse refuses blocks without it");
+        let (_, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
         self.bytes_of(chunk)
     }
 
@@ -103,10 +74,7 @@ impl RowReader<'_> {
         convert: impl Fn(W) -> T + Copy,
         out: &mut Vec<T>,
     ) -> Result<(), BlockError> {
-        let (index, chunk) = self
-            .block
-            .chunk(column)
-            .expect("parse refuses blocks without it");
+        let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
         let outside = match decode_within(self.bytes_of(chunk), limits, read, convert, out) {
             Ok(()) => return Ok(()),
             Err(outside) => outside,

@@ -24,15 +24,8 @@ pub(crate) fn encoded_size_max(rows: usize, columns: ColumnSet) -> usize {
     columns
         .iter()
         .map(|column| rows.saturating_mul(column.value_type().width_bytes()))
-        .map(|bytes| {
-            bytes
-                .checked_next_multiple_of(SECTION_ALIGN_BYTES)
-                .unwrap_or(usize::MAX)
-        })
-        .fold(
-            HEADER_BYTES + directory_bytes(columns),
-            usize::saturating_add,
-        )
+        .map(|bytes| bytes.checked_next_multiple_of(SECTION_ALIGN_BYTES).unwrap_or(usize::MAX))
+        .fold(HEADER_BYTES + directory_bytes(columns), usize::saturating_add)
 }
 
 /// Bytes of a directory of raw chunks, padding included.
@@ -102,10 +95,7 @@ fn time_range(times_ms: &[i64]) -> Result<(i64, u32), BlockError> {
     let span_ms = max.abs_diff(min);
     match u32::try_from(span_ms) {
         Ok(offset_ms) => Ok((min, offset_ms)),
-        Err(_) => Err(BlockError::TimeSpan {
-            span_ms,
-            limit_ms: TIME_SPAN_MS_MAX,
-        }),
+        Err(_) => Err(BlockError::TimeSpan { span_ms, limit_ms: TIME_SPAN_MS_MAX }),
     }
 }
 
@@ -158,8 +148,6 @@ fn encode_optional<T: Copy, const N: usize>(
     out: &mut Vec<u8>,
     write: impl Fn(T) -> [u8; N] + Copy,
 ) {
-    let values = values
-        .as_deref()
-        .expect("the column set has present columns only");
+    let values = values.as_deref().expect("the column set has present columns only");
     encode_raw(values, out, write);
 }

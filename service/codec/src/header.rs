@@ -106,10 +106,7 @@ impl BlockHeader {
         let space_kind = u16::from_le_bytes(array_at(raw, at::SPACE_KIND));
         let Some(kind) = SpaceKind::from_code(space_kind) else {
             let problem = format!("space kind is {space_kind}, known are 1 and 2");
-            return Err(BlockError::Header {
-                offset: at::SPACE_KIND,
-                problem,
-            });
+            return Err(BlockError::Header { offset: at::SPACE_KIND, problem });
         };
         let header = Self {
             version_major: u16::from_le_bytes(array_at(raw, at::VERSION_MAJOR)),
@@ -152,28 +149,16 @@ impl BlockHeader {
                 "directory has {directory_bytes} bytes, it has a multiple of \
                  {SECTION_ALIGN_BYTES} up to {DIRECTORY_BYTES_MAX}"
             );
-            return Err(BlockError::Header {
-                offset: at::DIRECTORY_BYTES,
-                problem,
-            });
+            return Err(BlockError::Header { offset: at::DIRECTORY_BYTES, problem });
         }
         let ranges = [
-            (
-                "time",
-                at::TIME_MIN,
-                self.time_min_offset_ms.into(),
-                self.time_max_offset_ms.into(),
-            ),
+            ("time", at::TIME_MIN, self.time_min_offset_ms.into(), self.time_max_offset_ms.into()),
             ("x", at::X_MIN, i64::from(self.x_min), i64::from(self.x_max)),
             ("y", at::Y_MIN, self.y_min.into(), self.y_max.into()),
         ];
         for (name, offset, min, max) in ranges {
             if min > max || (self.rows == 0 && (min, max) != (0, 0)) {
-                let rule = if self.rows == 0 {
-                    "0 to 0 without rows"
-                } else {
-                    "least first"
-                };
+                let rule = if self.rows == 0 { "0 to 0 without rows" } else { "least first" };
                 let problem = format!("{name} ranges from {min} to {max}, it must be {rule}");
                 return Err(BlockError::Header { offset, problem });
             }
@@ -195,65 +180,25 @@ impl BlockHeader {
     pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut raw = [0; HEADER_BYTES];
         put(&mut raw, at::MAGIC, MAGIC);
-        put(
-            &mut raw,
-            at::VERSION_MAJOR,
-            self.version_major.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::VERSION_MINOR,
-            self.version_minor.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::FLAGS_REQUIRED,
-            self.flags_required.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::FLAGS_OPTIONAL,
-            self.flags_optional.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::HEADER_BYTES,
-            (HEADER_BYTES as u32).to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::DIRECTORY_BYTES,
-            self.directory_bytes.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::DIRECTORY_CRC,
-            self.directory_crc.to_le_bytes(),
-        );
+        put(&mut raw, at::VERSION_MAJOR, self.version_major.to_le_bytes());
+        put(&mut raw, at::VERSION_MINOR, self.version_minor.to_le_bytes());
+        put(&mut raw, at::FLAGS_REQUIRED, self.flags_required.to_le_bytes());
+        put(&mut raw, at::FLAGS_OPTIONAL, self.flags_optional.to_le_bytes());
+        put(&mut raw, at::HEADER_BYTES, (HEADER_BYTES as u32).to_le_bytes());
+        put(&mut raw, at::DIRECTORY_BYTES, self.directory_bytes.to_le_bytes());
+        put(&mut raw, at::DIRECTORY_CRC, self.directory_crc.to_le_bytes());
         put(&mut raw, at::BLOCK_BYTES, self.block_bytes.to_le_bytes());
         put(&mut raw, at::SEQUENCE, self.sequence.to_le_bytes());
         put(&mut raw, at::BASE_TIME, self.base_time_ms.to_le_bytes());
-        put(
-            &mut raw,
-            at::TIME_MIN,
-            self.time_min_offset_ms.to_le_bytes(),
-        );
-        put(
-            &mut raw,
-            at::TIME_MAX,
-            self.time_max_offset_ms.to_le_bytes(),
-        );
+        put(&mut raw, at::TIME_MIN, self.time_min_offset_ms.to_le_bytes());
+        put(&mut raw, at::TIME_MAX, self.time_max_offset_ms.to_le_bytes());
         put(&mut raw, at::X_MIN, self.x_min.to_le_bytes());
         put(&mut raw, at::X_MAX, self.x_max.to_le_bytes());
         put(&mut raw, at::Y_MIN, self.y_min.to_le_bytes());
         put(&mut raw, at::Y_MAX, self.y_max.to_le_bytes());
         put(&mut raw, at::ROWS, self.rows.to_le_bytes());
         put(&mut raw, at::COLUMNS, self.columns.to_le_bytes());
-        put(
-            &mut raw,
-            at::SPACE_KIND,
-            self.space.kind.code().to_le_bytes(),
-        );
+        put(&mut raw, at::SPACE_KIND, self.space.kind.code().to_le_bytes());
         put(&mut raw, at::ORIGIN_X, self.space.origin_x.to_le_bytes());
         put(&mut raw, at::ORIGIN_Y, self.space.origin_y.to_le_bytes());
         put(&mut raw, at::QUANTUM, self.space.quantum.to_le_bytes());
@@ -270,41 +215,24 @@ pub(crate) fn truncated(
     needed: u64,
     bytes: &[u8],
 ) -> BlockError {
-    BlockError::Truncated {
-        part,
-        offset,
-        needed,
-        present: bytes.len().saturating_sub(offset),
-    }
+    BlockError::Truncated { part, offset, needed, present: bytes.len().saturating_sub(offset) }
 }
 
 /// Magic, major version, checksum, required flags.
 fn check_identity(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     let found: [u8; 8] = array_at(raw, at::MAGIC);
     if found != MAGIC {
-        return Err(BlockError::Magic {
-            found,
-            expected: MAGIC,
-        });
+        return Err(BlockError::Magic { found, expected: MAGIC });
     }
     let major = u16::from_le_bytes(array_at(raw, at::VERSION_MAJOR));
     if major != VERSION_MAJOR {
         let minor = u16::from_le_bytes(array_at(raw, at::VERSION_MINOR));
-        return Err(BlockError::Version {
-            major,
-            minor,
-            known: VERSION_MAJOR,
-        });
+        return Err(BlockError::Version { major, minor, known: VERSION_MAJOR });
     }
     let stored = u32::from_le_bytes(array_at(raw, at::CRC));
     let computed = crc32c::crc32c(&raw[..at::CRC]);
     if stored != computed {
-        return Err(BlockError::Checksum {
-            part: "header".into(),
-            offset: 0,
-            stored,
-            computed,
-        });
+        return Err(BlockError::Checksum { part: "header".into(), offset: 0, stored, computed });
     }
     let required = u32::from_le_bytes(array_at(raw, at::FLAGS_REQUIRED));
     let unknown = required & !FLAGS_REQUIRED_KNOWN;
@@ -319,15 +247,9 @@ fn check_fixed_fields(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
     let header_bytes = u32::from_le_bytes(array_at(raw, at::HEADER_BYTES));
     if header_bytes as usize != HEADER_BYTES {
         let problem = format!("header has {header_bytes} bytes, version 1 has {HEADER_BYTES}");
-        return Err(BlockError::Header {
-            offset: at::HEADER_BYTES,
-            problem,
-        });
+        return Err(BlockError::Header { offset: at::HEADER_BYTES, problem });
     }
-    match raw[at::RESERVED..at::CRC]
-        .iter()
-        .position(|&byte| byte != 0)
-    {
+    match raw[at::RESERVED..at::CRC].iter().position(|&byte| byte != 0) {
         None => Ok(()),
         Some(index) => {
             let offset = at::RESERVED + index;
@@ -341,9 +263,6 @@ fn check_fixed_fields(raw: &[u8; HEADER_BYTES]) -> Result<(), BlockError> {
 pub(crate) fn check_time(base_time_ms: i64, offset_ms: u32) -> Result<(), BlockError> {
     match base_time_ms.checked_add(offset_ms.into()) {
         Some(_) => Ok(()),
-        None => Err(BlockError::TimeOverflow {
-            base_time_ms,
-            offset_ms,
-        }),
+        None => Err(BlockError::TimeOverflow { base_time_ms, offset_ms }),
     }
 }

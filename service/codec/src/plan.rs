@@ -75,19 +75,13 @@ impl PlanNode {
         let fault = |offset, problem| Err(PlanFault { offset, problem });
         let id = u16::from_le_bytes(array_at(bytes, at::ENCODING));
         let Some(encoding) = Encoding::from_id(id) else {
-            return fault(
-                at::ENCODING,
-                format!("encoding {id} is not known to this reader"),
-            );
+            return fault(at::ENCODING, format!("encoding {id} is not known to this reader"));
         };
         let code = bytes[at::VALUE_TYPE];
         let Some(value_type) = ValueType::from_code(code) else {
             return fault(at::VALUE_TYPE, format!("value type {code} is not 1 to 10"));
         };
-        if let Some(index) = bytes[at::RESERVED..at::VALUES]
-            .iter()
-            .position(|&byte| byte != 0)
-        {
+        if let Some(index) = bytes[at::RESERVED..at::VALUES].iter().position(|&byte| byte != 0) {
             let offset = at::RESERVED + index;
             let problem = format!("reserved byte is {:#04x}, it must be 0", bytes[offset]);
             return fault(offset, problem);
@@ -111,16 +105,8 @@ impl PlanNode {
         put(&mut bytes, at::CHILDREN, [self.children]);
         put(&mut bytes, at::SECTIONS, [self.sections]);
         put(&mut bytes, at::VALUES, self.values.to_le_bytes());
-        put(
-            &mut bytes,
-            at::PARAMETER_U32,
-            self.parameter_u32.to_le_bytes(),
-        );
-        put(
-            &mut bytes,
-            at::PARAMETER_U64,
-            self.parameter_u64.to_le_bytes(),
-        );
+        put(&mut bytes, at::PARAMETER_U32, self.parameter_u32.to_le_bytes());
+        put(&mut bytes, at::PARAMETER_U64, self.parameter_u64.to_le_bytes());
         out.extend_from_slice(&bytes);
     }
 
@@ -134,24 +120,9 @@ impl PlanNode {
     /// A raw node is a leaf with one section and no parameters.
     fn check_raw(&self) -> Result<(), PlanFault> {
         let rules = [
-            (
-                at::CHILDREN,
-                "children",
-                u64::from(self.children),
-                raw::spec::CHILDREN.into(),
-            ),
-            (
-                at::SECTIONS,
-                "sections",
-                self.sections.into(),
-                raw::spec::SECTIONS.into(),
-            ),
-            (
-                at::PARAMETER_U32,
-                "first parameter",
-                self.parameter_u32.into(),
-                0,
-            ),
+            (at::CHILDREN, "children", u64::from(self.children), raw::spec::CHILDREN.into()),
+            (at::SECTIONS, "sections", self.sections.into(), raw::spec::SECTIONS.into()),
+            (at::PARAMETER_U32, "first parameter", self.parameter_u32.into(), 0),
             (at::PARAMETER_U64, "second parameter", self.parameter_u64, 0),
         ];
         for (offset, name, value, rule) in rules {
@@ -189,10 +160,7 @@ impl Plan {
     pub(crate) fn parse(bytes: &[u8], sections: usize) -> Result<Self, PlanFault> {
         let (raw_nodes, rest) = bytes.as_chunks::<NODE_BYTES>();
         assert!(rest.is_empty(), "the caller hands over whole nodes");
-        assert!(
-            (1..=PLAN_NODES_MAX).contains(&raw_nodes.len()),
-            "the caller checks the count"
-        );
+        assert!((1..=PLAN_NODES_MAX).contains(&raw_nodes.len()), "the caller checks the count");
         let mut nodes = Vec::with_capacity(raw_nodes.len());
         for (index, raw_node) in raw_nodes.iter().enumerate() {
             let node = PlanNode::parse(raw_node)
@@ -207,10 +175,7 @@ impl Plan {
         let owned: usize = nodes.iter().map(|node| usize::from(node.sections)).sum();
         if owned != sections {
             let problem = format!("nodes own {owned} sections, the chunk has {sections}");
-            return Err(PlanFault {
-                offset: at::SECTIONS,
-                problem,
-            });
+            return Err(PlanFault { offset: at::SECTIONS, problem });
         }
         Ok(Self { nodes })
     }
@@ -260,10 +225,7 @@ fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
         return Ok(());
     }
     let offset = (nodes.len() - 1) * NODE_BYTES + at::CHILDREN;
-    Err(PlanFault {
-        offset,
-        problem: format!("the tree lacks {missing} more nodes"),
-    })
+    Err(PlanFault { offset, problem: format!("the tree lacks {missing} more nodes") })
 }
 
 #[cfg(test)]
@@ -273,32 +235,16 @@ mod tests {
     /// Shapes are checked apart from encodings, so children may be set freely here.
     fn shape(children: &[u8]) -> Result<(), PlanFault> {
         let raw = *Plan::raw(ValueType::U32, 1).root();
-        let nodes: Vec<_> = children
-            .iter()
-            .map(|&children| PlanNode { children, ..raw })
-            .collect();
+        let nodes: Vec<_> = children.iter().map(|&children| PlanNode { children, ..raw }).collect();
         check_shape(&nodes)
     }
 
     #[test]
     fn shapes_are_trees_of_four_levels() {
-        for good in [
-            &[0][..],
-            &[1, 0],
-            &[2, 0, 0],
-            &[2, 2, 0, 0, 1, 0],
-            &[1, 1, 1, 0],
-        ] {
+        for good in [&[0][..], &[1, 0], &[2, 0, 0], &[2, 2, 0, 0, 1, 0], &[1, 1, 1, 0]] {
             assert!(shape(good).is_ok(), "{good:?}");
         }
-        for bad in [
-            &[1][..],
-            &[0, 0],
-            &[2, 0],
-            &[1, 0, 0],
-            &[1, 1, 1, 1, 0],
-            &[255, 0],
-        ] {
+        for bad in [&[1][..], &[0, 0], &[2, 0], &[1, 0, 0], &[1, 1, 1, 1, 0], &[255, 0]] {
             assert!(shape(bad).is_err(), "{bad:?}");
         }
     }
@@ -308,9 +254,7 @@ mod tests {
         let plan = Plan::raw(ValueType::I32, 77);
         let mut bytes = Vec::new();
         plan.root().write(&mut bytes);
-        let Ok(back) = Plan::parse(&bytes, 1) else {
-            panic!("refused")
-        };
+        let Ok(back) = Plan::parse(&bytes, 1) else { panic!("refused") };
         assert_eq!(back, plan);
         assert!(Plan::parse(&bytes, 2).is_err());
     }

@@ -23,15 +23,8 @@ pub fn rewrite_prepared(
         return Err(truncated("block", 0, header.block_bytes, block));
     }
     if header.block_bytes < block.len() as u64 {
-        let problem = format!(
-            "block has {} bytes, {} were given",
-            header.block_bytes,
-            block.len()
-        );
-        return Err(BlockError::Header {
-            offset: at::BLOCK_BYTES,
-            problem,
-        });
+        let problem = format!("block has {} bytes, {} were given", header.block_bytes, block.len());
+        return Err(BlockError::Header { offset: at::BLOCK_BYTES, problem });
     }
     check_time(base_time_ms, header.time_max_offset_ms)?;
     put(block, at::BASE_TIME, base_time_ms.to_le_bytes());

@@ -56,10 +56,7 @@ impl SpaceTag {
             }
         }
         if !(self.quantum.is_finite() && self.quantum > 0.0) {
-            return Err(BlockError::Space {
-                field: "quantum",
-                value: self.quantum,
-            });
+            return Err(BlockError::Space { field: "quantum", value: self.quantum });
         }
         Ok(())
     }
@@ -85,38 +82,15 @@ mod tests {
 
     #[test]
     fn tags_are_compared_bit_for_bit() {
-        let plane = SpaceTag {
-            kind: SpaceKind::Planar,
-            origin_x: 0.0,
-            origin_y: 0.0,
-            quantum: 0.01,
-        };
+        let plane =
+            SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 0.01 };
         assert_eq!(plane, plane);
-        assert_ne!(
-            plane,
-            SpaceTag {
-                origin_x: -0.0,
-                ..plane
-            }
-        );
-        assert_ne!(
-            plane,
-            SpaceTag {
-                kind: SpaceKind::Geographic,
-                ..plane
-            }
-        );
+        assert_ne!(plane, SpaceTag { origin_x: -0.0, ..plane });
+        assert_ne!(plane, SpaceTag { kind: SpaceKind::Geographic, ..plane });
         plane.check().unwrap();
         for quantum in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(SpaceTag { quantum, ..plane }.check().is_err());
         }
-        assert!(
-            SpaceTag {
-                origin_y: f64::NAN,
-                ..plane
-            }
-            .check()
-            .is_err()
-        );
+        assert!(SpaceTag { origin_y: f64::NAN, ..plane }.check().is_err());
     }
 }

@@ -34,35 +34,15 @@ impl CycleInput {
     pub fn check(&self) -> Result<(), EngineError> {
         let within = |what, value: usize, limit: usize| {
             let (value, limit) = (value as u64, limit as u64);
-            if value <= limit {
-                Ok(())
-            } else {
-                Err(EngineError::Limit { what, value, limit })
-            }
+            if value <= limit { Ok(()) } else { Err(EngineError::Limit { what, value, limit }) }
         };
-        within(
-            "requests of a cycle",
-            self.requests.len(),
-            limits::CYCLE_REQUESTS_MAX,
-        )?;
-        within(
-            "queries of a cycle",
-            self.queries.len(),
-            limits::CYCLE_QUERIES_MAX,
-        )?;
+        within("requests of a cycle", self.requests.len(), limits::CYCLE_REQUESTS_MAX)?;
+        within("queries of a cycle", self.queries.len(), limits::CYCLE_QUERIES_MAX)?;
         let rows = self.requests.iter().map(Request::rows).sum();
-        within(
-            "rows and removals of a cycle",
-            rows,
-            limits::CYCLE_FIXES_MAX,
-        )?;
+        within("rows and removals of a cycle", rows, limits::CYCLE_FIXES_MAX)?;
         for request in &self.requests {
             if let Request::Remove(objects) = request {
-                within(
-                    "objects of a removal",
-                    objects.len(),
-                    limits::GET_OBJECTS_MAX,
-                )?;
+                within("objects of a removal", objects.len(), limits::GET_OBJECTS_MAX)?;
             }
         }
         for query in &self.queries {
@@ -234,28 +214,18 @@ impl Snapshot {
     pub fn check(&self, options: &EngineOptions, epoch: u64) -> Result<(), EngineError> {
         let refused = |why: String| Err(EngineError::Snapshot(why));
         if epoch != 0 {
-            return refused(format!(
-                "the engine has run {epoch} cycles, it must have run none"
-            ));
+            return refused(format!("the engine has run {epoch} cycles, it must have run none"));
         }
         // A cycle that starts below the limit may pass it by as many rows as it has.
-        let limit = options
-            .objects_max
-            .saturating_add(limits::CYCLE_FIXES_MAX as u64);
+        let limit = options.objects_max.saturating_add(limits::CYCLE_FIXES_MAX as u64);
         let rows = self.rows();
         if rows > limit {
-            return Err(EngineError::Limit {
-                what: "objects of a snapshot",
-                value: rows,
-                limit,
-            });
+            return Err(EngineError::Limit { what: "objects of a snapshot", value: rows, limit });
         }
         let judge = Judge::new(&options.space, i64::MAX);
         let mut last = None;
         for (number, batch) in self.batches.iter().enumerate() {
-            batch
-                .check()
-                .or_else(|error| refused(format!("batch {number}: {error}")))?;
+            batch.check().or_else(|error| refused(format!("batch {number}: {error}")))?;
             if batch.len() > SNAPSHOT_BATCH_ROWS {
                 return refused(format!("batch {number} has {} rows", batch.len()));
             }

@@ -36,11 +36,5 @@ pub const PLANAR_QUANTUM_M_MIN: f64 = 1e-6;
 /// Largest quantum of a planar space, metres.
 pub const PLANAR_QUANTUM_M_MAX: f64 = 1e6;
 
-const _: () = assert!(
-    SNAPSHOT_BATCH_ROWS <= CYCLE_FIXES_MAX,
-    "a snapshot batch is one cycle"
-);
-const _: () = assert!(
-    GET_OBJECTS_MAX <= CYCLE_FIXES_MAX,
-    "removals share the arrival counter"
-);
+const _: () = assert!(SNAPSHOT_BATCH_ROWS <= CYCLE_FIXES_MAX, "a snapshot batch is one cycle");
+const _: () = assert!(GET_OBJECTS_MAX <= CYCLE_FIXES_MAX, "removals share the arrival counter");

@@ -89,12 +89,8 @@ impl Arrivals<'_> {
                 }
             }
             Request::Clear => {
-                let known: BTreeSet<u64> = self
-                    .records
-                    .keys()
-                    .chain(self.touched.keys())
-                    .copied()
-                    .collect();
+                let known: BTreeSet<u64> =
+                    self.records.keys().chain(self.touched.keys()).copied().collect();
                 for object in known {
                     self.outcome().removed += u64::from(self.remove(object));
                 }
@@ -109,11 +105,7 @@ impl Arrivals<'_> {
 
     fn touch(&mut self, object: u64) -> &mut Touched {
         let start = self.records.get(&object).copied();
-        let fresh = || Touched {
-            start,
-            exists: start.is_some(),
-            winner: None,
-        };
+        let fresh = || Touched { start, exists: start.is_some(), winner: None };
         self.touched.entry(object).or_insert_with(fresh)
     }
 
@@ -136,10 +128,7 @@ impl Arrivals<'_> {
             return Some(Refusal::ObjectLimit);
         }
         touched.exists = true;
-        if touched
-            .start
-            .is_some_and(|start| row.time_ms < start.time_ms)
-        {
+        if touched.start.is_some_and(|start| row.time_ms < start.time_ms) {
             self.outcome().late += 1;
             return None;
         }
@@ -160,11 +149,7 @@ impl Arrivals<'_> {
     /// Takes an object away; whether it existed.
     fn remove(&mut self, object: u64) -> bool {
         let touched = self.touch(object);
-        let gone = Touched {
-            start: None,
-            exists: false,
-            winner: None,
-        };
+        let gone = Touched { start: None, exists: false, winner: None };
         let before = std::mem::replace(touched, gone);
         if let Some((request, _)) = before.winner {
             self.outcomes[request].superseded += 1;
@@ -178,13 +163,7 @@ impl Model {
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
         let records = BTreeMap::new();
-        Self {
-            options,
-            records,
-            epoch: 0,
-            clock_ms: 0,
-            outputs: BTreeMap::new(),
-        }
+        Self { options, records, epoch: 0, clock_ms: 0, outputs: BTreeMap::new() }
     }
 
     /// The last submitted cycle; 0 at the start.
@@ -233,10 +212,7 @@ impl Model {
         }
         let total = found.len() as u64;
         if query.projection == Projection::Count {
-            return ModelAnswer {
-                total,
-                ..ModelAnswer::default()
-            };
+            return ModelAnswer { total, ..ModelAnswer::default() };
         }
         let limit = query.limit.unwrap_or(u64::MAX);
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -245,16 +221,8 @@ impl Model {
             total,
             truncated: (found.len() as u64) < total,
             objects: found.iter().map(|(_, row)| row.object).collect(),
-            fixes: found
-                .iter()
-                .filter(|_| is_fixes)
-                .map(|(_, row)| *row)
-                .collect(),
-            ranks: found
-                .iter()
-                .filter(|_| is_nearest)
-                .map(|(rank, _)| *rank)
-                .collect(),
+            fixes: found.iter().filter(|_| is_fixes).map(|(_, row)| *row).collect(),
+            ranks: found.iter().filter(|_| is_nearest).map(|(rank, _)| *rank).collect(),
         }
     }
 
@@ -270,12 +238,7 @@ impl Model {
         for request in &input.requests {
             arrivals.request(request);
         }
-        let Arrivals {
-            touched,
-            mut outcomes,
-            time_max_ms,
-            ..
-        } = arrivals;
+        let Arrivals { touched, mut outcomes, time_max_ms, .. } = arrivals;
         let now_ms = match self.options.clock {
             Clock::System => Some(input.system_ms),
             Clock::Event => time_max_ms,
@@ -298,8 +261,7 @@ impl Model {
         }
         let before = self.objects();
         if let Some(ttl_ms) = self.options.ttl_ms {
-            self.records
-                .retain(|_, row| self.clock_ms - row.time_ms <= ttl_ms);
+            self.records.retain(|_, row| self.clock_ms - row.time_ms <= ttl_ms);
         }
         self.epoch += 1;
         CycleOutput {
@@ -319,22 +281,11 @@ impl Model {
         let mut page = AnswerPage::default();
         for query in queries {
             let answer = self.answer(query, self.clock_ms);
-            let objects = (
-                page.objects.len(),
-                page.objects.len() + answer.objects.len(),
-            );
+            let objects = (page.objects.len(), page.objects.len() + answer.objects.len());
             let fixes = (page.fixes.len(), page.fixes.len() + answer.fixes.len());
             let ranks = (page.ranks.len(), page.ranks.len() + answer.ranks.len());
-            let ModelAnswer {
-                total, truncated, ..
-            } = answer;
-            page.heads.push(AnswerHead {
-                total,
-                truncated,
-                objects,
-                fixes,
-                ranks,
-            });
+            let ModelAnswer { total, truncated, .. } = answer;
+            page.heads.push(AnswerHead { total, truncated, objects, fixes, ranks });
             page.objects.extend(answer.objects);
             page.fixes.extend(answer.fixes);
             page.ranks.extend(answer.ranks);
@@ -365,9 +316,7 @@ impl Backend for Model {
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
-        self.outputs
-            .remove(&ticket)
-            .ok_or(EngineError::UnknownTicket(ticket.0))
+        self.outputs.remove(&ticket).ok_or(EngineError::UnknownTicket(ticket.0))
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {

@@ -78,9 +78,7 @@ impl Filter {
                 }
         };
         row.state & self.state_mask == self.state_value
-            && self
-                .age_max_ms
-                .is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
+            && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
             && self.speed_mm_s.is_none_or(|(min, max)| {
                 row.speed_mm_s != shoal_codec::SPEED_UNKNOWN
                     && min <= row.speed_mm_s

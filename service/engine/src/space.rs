@@ -96,18 +96,9 @@ impl Space {
         let inverse = (1.0 / quantum_m).round();
         let mut space = Self {
             kind: SpaceKind::Planar,
-            bounds: QuantaRect {
-                x_min: 0,
-                y_min: 0,
-                x_max: 0,
-                y_max: 0,
-            },
+            bounds: QuantaRect { x_min: 0, y_min: 0, x_max: 0, y_max: 0 },
             quantum: quantum_m,
-            per_unit: if 1.0 / inverse == quantum_m {
-                inverse
-            } else {
-                0.0
-            },
+            per_unit: if 1.0 / inverse == quantum_m { inverse } else { 0.0 },
         };
         let side = |what, side_m: f64| {
             let limit = PLANAR_SIDE_MAX as f64;
@@ -116,24 +107,11 @@ impl Space {
                 Ok(quanta as i32)
             } else {
                 let (min, max) = (quantum_m, limit * quantum_m);
-                Err(GeometryError::OutOfRange {
-                    what,
-                    value: side_m,
-                    min,
-                    max,
-                })
+                Err(GeometryError::OutOfRange { what, value: side_m, min, max })
             }
         };
-        let (x_max, y_max) = (
-            side("the width in metres", width_m)?,
-            side("the height", height_m)?,
-        );
-        space.bounds = QuantaRect {
-            x_min: 0,
-            y_min: 0,
-            x_max,
-            y_max,
-        };
+        let (x_max, y_max) = (side("the width in metres", width_m)?, side("the height", height_m)?);
+        space.bounds = QuantaRect { x_min: 0, y_min: 0, x_max, y_max };
         Ok(space)
     }
 
@@ -189,12 +167,7 @@ impl Space {
     /// How blocks of this space name it.
     #[must_use]
     pub fn tag(&self) -> SpaceTag {
-        SpaceTag {
-            kind: self.kind,
-            origin_x: 0.0,
-            origin_y: 0.0,
-            quantum: self.quantum,
-        }
+        SpaceTag { kind: self.kind, origin_x: 0.0, origin_y: 0.0, quantum: self.quantum }
     }
 
     /// Metres of a rank ([`crate::rank::Ranker`]): for people, never compared.
@@ -209,30 +182,18 @@ impl Space {
 
     /// The whole number of quanta nearest to `value` degrees or metres, not bounded.
     pub(crate) fn round(&self, value: f64) -> f64 {
-        let quanta = if self.per_unit > 0.0 {
-            value * self.per_unit
-        } else {
-            value / self.quantum
-        };
+        let quanta = if self.per_unit > 0.0 { value * self.per_unit } else { value / self.quantum };
         quanta.round_ties_even()
     }
 
     fn unit(&self, quanta: f64) -> f64 {
-        if self.per_unit > 0.0 {
-            quanta / self.per_unit
-        } else {
-            quanta * self.quantum
-        }
+        if self.per_unit > 0.0 { quanta / self.per_unit } else { quanta * self.quantum }
     }
 }
 
 /// `value`, when it is a finite number.
 pub(crate) fn finite(what: &'static str, value: f64) -> Result<f64, GeometryError> {
-    if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(GeometryError::NotFinite { what, value })
-    }
+    if value.is_finite() { Ok(value) } else { Err(GeometryError::NotFinite { what, value }) }
 }
 
 /// `value`, when it is finite and lies in `[min, max]`.
@@ -245,12 +206,7 @@ pub(crate) fn in_range(
     if (min..=max).contains(&finite(what, value)?) {
         Ok(value)
     } else {
-        Err(GeometryError::OutOfRange {
-            what,
-            value,
-            min,
-            max,
-        })
+        Err(GeometryError::OutOfRange { what, value, min, max })
     }
 }
 
@@ -304,23 +260,11 @@ mod tests {
     fn geographic_rounds_half_to_even_and_wraps_180() {
         let space = Space::geographic();
         assert_eq!(space.quantise(180.0, 90.0), Ok((-HALF_TURN, QUARTER_TURN)));
-        assert_eq!(
-            space.quantise(-180.0, -90.0),
-            Ok((-HALF_TURN, -QUARTER_TURN))
-        );
+        assert_eq!(space.quantise(-180.0, -90.0), Ok((-HALF_TURN, -QUARTER_TURN)));
         assert_eq!(space.quantise(0.000_000_05, 0.000_000_15), Ok((0, 2)));
-        assert_eq!(
-            space.quantise(-97.7431, 30.2672),
-            Ok((-977_431_000, 302_672_000))
-        );
-        assert_eq!(
-            space.quantise(180.000_000_1, 0.0),
-            Err(Refusal::OutsideSpace)
-        );
-        assert_eq!(
-            space.quantise(0.0, -90.000_000_1),
-            Err(Refusal::OutsideSpace)
-        );
+        assert_eq!(space.quantise(-97.7431, 30.2672), Ok((-977_431_000, 302_672_000)));
+        assert_eq!(space.quantise(180.000_000_1, 0.0), Err(Refusal::OutsideSpace));
+        assert_eq!(space.quantise(0.0, -90.000_000_1), Err(Refusal::OutsideSpace));
         assert_eq!(space.quantise(1e300, 0.0), Err(Refusal::OutsideSpace));
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(space.quantise(value, 1e9), Err(Refusal::NotFinite));
@@ -346,10 +290,7 @@ mod tests {
     fn the_largest_plane_has_no_room_beyond_it() {
         let space = Space::planar(2_147_483_647.0, 2_147_483_647.0, 1.0).unwrap();
         assert_eq!(space.quantise(2_147_483_647.0, 0.0), Ok((i32::MAX, 0)));
-        assert_eq!(
-            space.quantise(2_147_483_648.0, 0.0),
-            Err(Refusal::OutsideSpace)
-        );
+        assert_eq!(space.quantise(2_147_483_648.0, 0.0), Err(Refusal::OutsideSpace));
         assert_eq!(space.quantise(0.0, 1e18), Err(Refusal::OutsideSpace));
         assert!(Space::planar(2_147_483_648.0, 1.0, 1.0).is_err());
     }
@@ -373,31 +314,14 @@ mod tests {
 
     #[test]
     fn text_comes_back_as_the_same_space() {
-        for text in [
-            "geographic",
-            "planar:1000x12345.67",
-            "planar:100x7:0.5",
-            "planar:3x9:0.3",
-        ] {
+        for text in ["geographic", "planar:1000x12345.67", "planar:100x7:0.5", "planar:3x9:0.3"] {
             let space: Space = text.parse().unwrap();
             assert_eq!(space.to_string(), text);
             assert_eq!(space.to_string().parse::<Space>().unwrap(), space);
         }
-        for text in [
-            "",
-            "Geographic",
-            "planar",
-            "planar:5",
-            "planar:5x",
-            "planar:5x5:",
-            "flat:1x1",
-        ] {
-            assert!(
-                text.parse::<Space>()
-                    .unwrap_err()
-                    .to_string()
-                    .contains("WIDTHxHEIGHT")
-            );
+        for text in ["", "Geographic", "planar", "planar:5", "planar:5x", "planar:5x5:", "flat:1x1"]
+        {
+            assert!(text.parse::<Space>().unwrap_err().to_string().contains("WIDTHxHEIGHT"));
         }
     }
 }

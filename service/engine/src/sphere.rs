@@ -106,11 +106,7 @@ pub fn chord_squared_of(radius_m: f64) -> Option<f64> {
     if half >= FRAC_PI_2 {
         return None;
     }
-    let s = if half <= FRAC_PI_4 {
-        sine_near(half)
-    } else {
-        cosine_near(FRAC_PI_2 - half)
-    };
+    let s = if half <= FRAC_PI_4 { sine_near(half) } else { cosine_near(FRAC_PI_2 - half) };
     Some(4.0 * (s * s))
 }
 
@@ -135,9 +131,7 @@ mod tests {
             let base = (eighths - 4) * 450_000_000;
             let t = (i64::from(quanta) - base) as f64 * RADIANS_PER_QUANTUM;
             let angle = (eighths - 4) as f64 * FRAC_PI_4 + t;
-            worst = worst
-                .max((s - angle.sin()).abs())
-                .max((c - angle.cos()).abs());
+            worst = worst.max((s - angle.sin()).abs()).max((c - angle.cos()).abs());
         }
         assert!(worst < 1e-15, "worst difference {worst:e}");
     }
@@ -148,10 +142,7 @@ mod tests {
             let t = f64::from(quanta) * RADIANS_PER_QUANTUM;
             let (s, c) = sine_cosine(quanta);
             assert!(((s - t.sin()) / t.sin()).abs() < 3e-16, "sine of {quanta}");
-            assert!(
-                ((c - t.cos()) / t.cos()).abs() < 3e-16,
-                "cosine of {quanta}"
-            );
+            assert!(((c - t.cos()) / t.cos()).abs() < 3e-16, "cosine of {quanta}");
             assert_eq!(sine_cosine(-quanta), (-s, c));
             assert_eq!(sine_cosine(RIGHT - quanta), (c, s));
             assert_eq!(sine_cosine(RIGHT + quanta), (c, -s));
@@ -182,10 +173,7 @@ mod tests {
         for radius_m in [0.0, 1e-3, 1.0, 1e3, 1e6, 1e7, 1.9e7, 2.001e7] {
             let chord = chord_squared_of(radius_m).unwrap();
             let libm = (radius_m / (2.0 * EARTH_RADIUS_M)).sin();
-            assert!(
-                (chord - 4.0 * libm * libm).abs() <= 2e-15 * chord,
-                "{radius_m}"
-            );
+            assert!((chord - 4.0 * libm * libm).abs() <= 2e-15 * chord, "{radius_m}");
             assert!((distance_m(chord) - radius_m).abs() < 1e-3, "{radius_m}");
         }
         assert_eq!(chord_squared_of(f64::INFINITY), None);
@@ -199,9 +187,6 @@ mod tests {
         assert_eq!([x, y, z], GOLDEN_AUSTIN);
     }
 
-    const GOLDEN_AUSTIN: [u64; 3] = [
-        0xbfbd_ca22_239f_6bc3,
-        0xbfeb_62ca_21ab_e0e4,
-        0x3fe0_210a_63f2_8e1b,
-    ];
+    const GOLDEN_AUSTIN: [u64; 3] =
+        [0xbfbd_ca22_239f_6bc3, 0xbfeb_62ca_21ab_e0e4, 0x3fe0_210a_63f2_8e1b];
 }

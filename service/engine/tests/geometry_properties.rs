@@ -29,10 +29,7 @@ fn point(random: &mut Random, space: &Space) -> (i32, i32) {
         2 => min + random.quanta(0, 3),
         _ => random.quanta(min, max),
     };
-    (
-        side(random, bounds.x_min, bounds.x_max),
-        side(random, bounds.y_min, bounds.y_max),
-    )
+    (side(random, bounds.x_min, bounds.x_max), side(random, bounds.y_min, bounds.y_max))
 }
 
 fn region(random: &mut Random, space: &Space) -> Region {
@@ -41,11 +38,8 @@ fn region(random: &mut Random, space: &Space) -> Region {
     let (a, b) = (space.to_api(ax, ay), space.to_api(bx, by));
     match random.below(3) {
         0 => {
-            let (west, east) = if space.is_geographic() {
-                (a.0, b.0)
-            } else {
-                (a.0.min(b.0), a.0.max(b.0))
-            };
+            let (west, east) =
+                if space.is_geographic() { (a.0, b.0) } else { (a.0.min(b.0), a.0.max(b.0)) };
             Region::rectangle(space, west, a.1.min(b.1), east, a.1.max(b.1)).unwrap()
         }
         1 => Region::circle(space, a.0, a.1, radius_m(random, space)).unwrap(),
@@ -62,11 +56,7 @@ fn region(random: &mut Random, space: &Space) -> Region {
 fn api_vertex(random: &mut Random, space: &Space) -> (f64, f64) {
     let (x, y) = point(random, space);
     let (lon, lat) = space.to_api(x, y);
-    if space.is_geographic() && random.once_in(6) {
-        (180.0, lat)
-    } else {
-        (lon, lat)
-    }
+    if space.is_geographic() && random.once_in(6) { (180.0, lat) } else { (lon, lat) }
 }
 
 /// Radii of every size the space knows, from nothing to everything.
@@ -78,11 +68,7 @@ fn radius_m(random: &mut Random, space: &Space) -> f64 {
         f64::from(bounds.x_max.max(bounds.y_max)) * space.quantum()
     };
     let scale = 10.0_f64.powi(-(random.below(8) as i32));
-    if random.once_in(20) {
-        0.0
-    } else {
-        longest * random.unit() * scale
-    }
+    if random.once_in(20) { 0.0 } else { longest * random.unit() * scale }
 }
 
 /// A point near the region's cover, so that both sides of the border are met.
@@ -94,11 +80,7 @@ fn near(random: &mut Random, space: &Space, region: &Region) -> (i32, i32) {
     let rect = random.pick(cover.as_slice());
     let bounds = space.bounds();
     let jitter = |random: &mut Random| {
-        if random.once_in(2) {
-            0
-        } else {
-            random.between(-2, 2)
-        }
+        if random.once_in(2) { 0 } else { random.between(-2, 2) }
     };
     let x = i64::from(random.quanta(rect.x_min, rect.x_max)) + jitter(random);
     let y = i64::from(random.quanta(rect.y_min, rect.y_max)) + jitter(random);
@@ -117,15 +99,8 @@ fn covers_hold_every_point() {
         let cover = region.cover();
         let rects = cover.as_slice();
         for (index, rect) in rects.iter().enumerate() {
-            assert!(
-                rect.x_min <= rect.x_max && rect.y_min <= rect.y_max,
-                "seed {seed}"
-            );
-            assert_eq!(
-                rect.intersection(&space.bounds()),
-                Some(*rect),
-                "seed {seed}"
-            );
+            assert!(rect.x_min <= rect.x_max && rect.y_min <= rect.y_max, "seed {seed}");
+            assert_eq!(rect.intersection(&space.bounds()), Some(*rect), "seed {seed}");
             for other in &rects[..index] {
                 assert_eq!(rect.intersection(other), None, "seed {seed}: {rects:?}");
             }
@@ -134,10 +109,7 @@ fn covers_hold_every_point() {
             let (x, y) = near(random, &space, &region);
             let (inside, covered) = (region.contains(x, y), cover.contains(x, y));
             assert!(!inside || covered, "seed {seed}: {x} {y} of {region:?}");
-            assert!(
-                !region.is_cover() || inside == covered,
-                "seed {seed}: {x} {y}"
-            );
+            assert!(!region.is_cover() || inside == covered, "seed {seed}: {x} {y}");
         }
     }
 }
@@ -158,10 +130,7 @@ fn circles_reach_to_their_border() {
             if circle.contains(x, y) {
                 assert!(circle.cover().contains(x, y), "seed {seed} step {step}");
             } else {
-                assert!(
-                    radius < 1e5,
-                    "seed {seed} step {step}: {x} {y} is not inside"
-                );
+                assert!(radius < 1e5, "seed {seed} step {step}: {x} {y} is not inside");
             }
         }
     }
@@ -169,11 +138,8 @@ fn circles_reach_to_their_border() {
 
 /// The point a distance away along a bearing.
 fn destination(lon_deg: f64, lat_deg: f64, bearing: f64, distance_m: f64) -> (i32, i32) {
-    let (lon, lat, angle) = (
-        lon_deg.to_radians(),
-        lat_deg.to_radians(),
-        distance_m / EARTH_RADIUS_M,
-    );
+    let (lon, lat, angle) =
+        (lon_deg.to_radians(), lat_deg.to_radians(), distance_m / EARTH_RADIUS_M);
     let sin_lat = lat.sin() * angle.cos() + lat.cos() * angle.sin() * bearing.cos();
     let y = bearing.sin() * angle.sin() * lat.cos();
     let x = angle.cos() - lat.sin() * sin_lat;
@@ -213,23 +179,12 @@ fn wholly_inside_means_inside() {
         for _ in 0..64 {
             let x = random.quanta(rect.x_min, rect.x_max);
             let y = random.quanta(rect.y_min, rect.y_max);
-            for (x, y) in [
-                (x, y),
-                (x, rect.y_min),
-                (rect.x_max, y),
-                (rect.x_min, rect.y_max),
-            ] {
-                assert!(
-                    region.contains(x, y),
-                    "seed {seed}: {x} {y} in {rect:?} of {region:?}"
-                );
+            for (x, y) in [(x, y), (x, rect.y_min), (rect.x_max, y), (rect.x_min, rect.y_max)] {
+                assert!(region.contains(x, y), "seed {seed}: {x} {y} in {rect:?} of {region:?}");
             }
         }
     }
-    assert!(
-        found.iter().all(|count| *count > 200),
-        "too few wholly inside: {found:?}"
-    );
+    assert!(found.iter().all(|count| *count > 200), "too few wholly inside: {found:?}");
 }
 
 /// Border or odd parity of edges above the point, in wide integers with a vertical ray.
@@ -276,11 +231,7 @@ fn polygons_agree_with_wide_integers() {
         let per_quantum = |value: i64| value as f64 * space.quantum();
         let rings: Vec<Vec<(f64, f64)>> = quanta_rings
             .iter()
-            .map(|ring| {
-                ring.iter()
-                    .map(|v| (per_quantum(v.0), per_quantum(v.1)))
-                    .collect()
-            })
+            .map(|ring| ring.iter().map(|v| (per_quantum(v.0), per_quantum(v.1))).collect())
             .collect();
         let Ok(region) = Region::polygon(&space, &rings) else {
             continue;
@@ -295,11 +246,7 @@ fn polygons_agree_with_wide_integers() {
             if space.is_geographic() && x == -HALF {
                 expected |= in_rings(&quanta_rings, HALF.into(), y.into());
             }
-            assert_eq!(
-                region.contains(x, y),
-                expected,
-                "seed {seed}: {x} {y} of {rings:?}"
-            );
+            assert_eq!(region.contains(x, y), expected, "seed {seed}: {x} {y} of {rings:?}");
         }
     }
 }
@@ -328,11 +275,7 @@ fn on_an_edge(random: &mut Random, space: &Space, rings: &[Vec<(i64, i64)>]) -> 
     let ring = random.pick(rings);
     let at = random.below(ring.len() as u64) as usize;
     let (a, b) = (ring[at], ring[(at + 1) % ring.len()]);
-    let (x, y) = if random.once_in(2) {
-        a
-    } else {
-        ((a.0 + b.0) / 2, (a.1 + b.1) / 2)
-    };
+    let (x, y) = if random.once_in(2) { a } else { ((a.0 + b.0) / 2, (a.1 + b.1) / 2) };
     let bounds = space.bounds();
     (
         x.clamp(bounds.x_min.into(), bounds.x_max.into()) as i32,
@@ -354,18 +297,10 @@ fn circles_agree_with_haversine() {
             let (plon, plat) = space.to_api(px, py);
             let distance = haversine_m(lon, lat, plon, plat);
             // Haversine loses its digits towards the antipode.
-            let tolerance = if distance > 1.99e7 {
-                1.0
-            } else {
-                1e-6 + distance * 1e-11
-            };
+            let tolerance = if distance > 1.99e7 { 1.0 } else { 1e-6 + distance * 1e-11 };
             if (distance - radius).abs() > tolerance {
                 let inside = circle.contains(px, py);
-                assert_eq!(
-                    inside,
-                    distance < radius,
-                    "seed {seed}: {distance} {radius}"
-                );
+                assert_eq!(inside, distance < radius, "seed {seed}: {distance} {radius}");
             }
         }
     }
@@ -389,10 +324,7 @@ fn a_circle_reaching_a_rank_is_that_rank() {
         let (px, py) = point(random, &space);
         let rank = ranker.rank(px, py);
         let circle = Circle::reaching(&space, &ranker, rank);
-        assert!(
-            circle.contains(px, py) && circle.cover().contains(px, py),
-            "seed {seed}"
-        );
+        assert!(circle.contains(px, py) && circle.cover().contains(px, py), "seed {seed}");
         assert!(rank == 0 || !Circle::reaching(&space, &ranker, rank - 1).contains(px, py));
     }
 }

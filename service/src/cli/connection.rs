@@ -36,11 +36,6 @@ pub struct ConnectionArgs {
 #[derive(Args, Clone, Debug)]
 pub struct FleetArgs {
     /// Name of the fleet
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "SHOAL_FLEET",
-        default_value = "default"
-    )]
+    #[arg(long, value_name = "NAME", env = "SHOAL_FLEET", default_value = "default")]
     pub fleet: String,
 }

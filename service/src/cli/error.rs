@@ -88,10 +88,7 @@ pub enum CliError {
 impl CliError {
     /// Turns what the system said while `what` was tried into an error.
     pub(crate) fn local(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Local {
-            what: what.into(),
-            source,
-        }
+        |source| Self::Local { what: what.into(), source }
     }
 
     /// The exit code that this failure ends with.

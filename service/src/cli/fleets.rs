@@ -82,9 +82,7 @@ impl CreateArgs {
             space: Some(fleet::to_wire(&self.space)),
             clock: clock.into(),
             ttl_ms: millis(self.ttl),
-            limits: Some(v1::FleetLimits {
-                objects_max: self.objects_max,
-            }),
+            limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
         }
     }
 }
@@ -99,11 +97,7 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
     match args.action.as_ref().unwrap_or(&FleetsAction::List) {
         FleetsAction::List => {
             let request = connection.request(v1::ListFleetsRequest {});
-            let list = connection
-                .wait(fleets.list(request))
-                .await?
-                .into_inner()
-                .fleets;
+            let list = connection.wait(fleets.list(request)).await?.into_inner().fleets;
             if args.json {
                 for fleet in &list {
                     writeln!(out, "{}", FleetJson::new(fleet).line())?;
@@ -118,11 +112,7 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
             write_one(&mut out, &fleet, args.json)?;
         }
         FleetsAction::Describe(NameArgs { name }) => {
-            write_one(
-                &mut out,
-                &fleet::describe(connection, name).await?,
-                args.json,
-            )?;
+            write_one(&mut out, &fleet::describe(connection, name).await?, args.json)?;
         }
         FleetsAction::Clear(NameArgs { name }) => {
             let request = connection.request(v1::ClearFleetRequest { name: name.clone() });

@@ -30,10 +30,8 @@ pub async fn run(connection: &Connection, args: &GetArgs) -> Result<Exit, CliErr
     let mut wanted = args.objects.clone();
     wanted.sort_unstable();
     wanted.dedup();
-    let message = v1::GetRequest {
-        options: Some(args.question.options()),
-        objects: wanted.clone(),
-    };
+    let message =
+        v1::GetRequest { options: Some(args.question.options()), objects: wanted.clone() };
     let mut queries = connection.queries();
     let answer = AnswerReader::open(connection, queries.get(connection.request(message))).await?;
     let found = answer.header().total;

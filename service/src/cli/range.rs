@@ -42,11 +42,7 @@ impl RangeArgs {
     /// # Errors
     /// [`CliError::Input`] for a file that holds no single polygon.
     pub fn region(&self) -> Result<v1::Region, CliError> {
-        let RegionArgs {
-            rect,
-            circle,
-            polygon: file,
-        } = &self.region;
+        let RegionArgs { rect, circle, polygon: file } = &self.region;
         let kind = match (rect, circle, file) {
             (Some(rect), ..) => Kind::Rectangle(v1::Rectangle {
                 west: rect.west,
@@ -54,16 +50,12 @@ impl RangeArgs {
                 east: rect.east,
                 north: rect.north,
             }),
-            (_, Some(circle), _) => Kind::Circle(v1::Circle {
-                x: circle.x,
-                y: circle.y,
-                radius_m: circle.radius_m,
-            }),
+            (_, Some(circle), _) => {
+                Kind::Circle(v1::Circle { x: circle.x, y: circle.y, radius_m: circle.radius_m })
+            }
             (.., Some(file)) => Kind::Polygon(polygon::read(file)?),
             _ => {
-                return Err(CliError::Usage(
-                    "give --rect, --circle or --polygon".to_owned(),
-                ));
+                return Err(CliError::Usage("give --rect, --circle or --polygon".to_owned()));
             }
         };
         Ok(v1::Region { kind: Some(kind) })
@@ -79,10 +71,7 @@ pub async fn run(
     args: &RangeArgs,
     region: v1::Region,
 ) -> Result<Exit, CliError> {
-    let message = v1::RangeRequest {
-        options: Some(args.question.options()),
-        region: Some(region),
-    };
+    let message = v1::RangeRequest { options: Some(args.question.options()), region: Some(region) };
     let mut queries = connection.queries();
     let answer = AnswerReader::open(connection, queries.range(connection.request(message))).await?;
     ask::write(connection, &args.question, answer).await?;

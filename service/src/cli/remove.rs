@@ -44,9 +44,7 @@ pub async fn run(connection: &Connection, args: &RemoveArgs) -> Result<Exit, Cli
             ..Default::default()
         };
         let mut positions = connection.positions();
-        let answer = connection
-            .wait(positions.remove(connection.request(message)))
-            .await?;
+        let answer = connection.wait(positions.remove(connection.request(message))).await?;
         let answer = answer.into_inner();
         sum.removed += answer.removed;
         sum.missing += answer.missing;
@@ -58,18 +56,9 @@ pub async fn run(connection: &Connection, args: &RemoveArgs) -> Result<Exit, Cli
         let line = json!({ "removed": removed, "missing": missing, "epoch": epoch });
         writeln!(out, "{line}")?;
     } else {
-        let v1::RemoveResponse {
-            removed,
-            missing,
-            epoch,
-            ..
-        } = sum;
+        let v1::RemoveResponse { removed, missing, epoch, .. } = sum;
         writeln!(out, "{removed} removed, {missing} not found, epoch {epoch}")?;
     }
     out.flush()?;
-    Ok(if sum.missing > 0 {
-        Exit::NotFound
-    } else {
-        Exit::Done
-    })
+    Ok(if sum.missing > 0 { Exit::NotFound } else { Exit::Done })
 }

@@ -67,28 +67,13 @@ pub struct SingleArgs {
     #[arg(long, default_value = "now", value_parser = moment::parse)]
     pub time: i64,
     /// Speed in metres a second
-    #[arg(
-        long,
-        value_name = "M_S",
-        allow_hyphen_values = true,
-        requires = "object"
-    )]
+    #[arg(long, value_name = "M_S", allow_hyphen_values = true, requires = "object")]
     pub speed: Option<f32>,
     /// Heading in degrees clockwise from north, below 360
-    #[arg(
-        long,
-        value_name = "DEG",
-        allow_hyphen_values = true,
-        requires = "object"
-    )]
+    #[arg(long, value_name = "DEG", allow_hyphen_values = true, requires = "object")]
     pub heading: Option<f32>,
     /// Altitude in metres
-    #[arg(
-        long,
-        value_name = "M",
-        allow_hyphen_values = true,
-        requires = "object"
-    )]
+    #[arg(long, value_name = "M", allow_hyphen_values = true, requires = "object")]
     pub altitude: Option<f64>,
     /// State bits, decimal or 0x...
     #[arg(long, value_name = "BITS", value_parser = bits, requires = "object")]
@@ -131,9 +116,7 @@ impl ReportArgs {
                 altitude_m: single.altitude,
                 state: single.state,
             }))),
-            _ => Err(CliError::Usage(
-                "give a FILE, or --object with --x and --y".to_owned(),
-            )),
+            _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
         }
     }
 }
@@ -183,11 +166,7 @@ pub async fn run(
         write!(out, "{}", summary.text())?;
     }
     out.flush()?;
-    Ok(if summary.is_partly_refused() {
-        Exit::PartlyRefused
-    } else {
-        Exit::Done
-    })
+    Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
 }
 
 /// The messages of one batch with their rows.
@@ -203,22 +182,14 @@ fn payloads(
             vec![(rows, Payload::Rows(v1::Rows { fixes }))]
         });
     };
-    let blocks = encoder
-        .encode(&fixes)
-        .map_err(|error| CliError::Usage(error.to_string()))?;
-    Ok(blocks
-        .into_iter()
-        .map(|(rows, block)| (rows, Payload::Block(block)))
-        .collect())
+    let blocks = encoder.encode(&fixes).map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
 }
 
 fn one_batch(fix: v1::Fix) -> mpsc::Receiver<RowBatch> {
     let (sender, receiver) = mpsc::channel(1);
     // The queue has room for exactly this one.
-    let _ = sender.try_send(RowBatch {
-        fixes: vec![fix],
-        ..Default::default()
-    });
+    let _ = sender.try_send(RowBatch { fixes: vec![fix], ..Default::default() });
     receiver
 }
 

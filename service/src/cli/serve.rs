@@ -83,12 +83,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILTER", env = "SHOAL_LOG")]
     pub log: Option<String>,
     /// Form of log lines: text or json [default: text]
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        env = "SHOAL_LOG_FORMAT",
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "FORMAT", env = "SHOAL_LOG_FORMAT", hide_possible_values = true)]
     pub log_format: Option<LogFormat>,
 }
 
@@ -143,18 +138,13 @@ pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
     if config.options.threads > 0 {
         builder.worker_threads(config.options.threads);
     }
-    let runtime = builder
-        .enable_all()
-        .build()
-        .map_err(CliError::local("starting threads"))?;
+    let runtime = builder.enable_all().build().map_err(CliError::local("starting threads"))?;
     runtime.block_on(serve(config))?;
     Ok(Exit::Done)
 }
 
 async fn serve(config: ServeConfig) -> Result<(), CliError> {
-    let ServeConfig {
-        options, replay, ..
-    } = config;
+    let ServeConfig { options, replay, .. } = config;
     let replay = replay.map(Replayer::open).transpose()?;
     let stop = stop_signal()?;
     let listener = bind(options.listen).await?;
@@ -162,15 +152,10 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let address = listener
-        .local_addr()
-        .map_err(CliError::local("asking for the address"))?;
+    let address = listener.local_addr().map_err(CliError::local("asking for the address"))?;
     writeln!(io::stdout(), "listening on {address}")?;
     io::stdout().flush()?;
-    if let Some(address) = metrics
-        .as_ref()
-        .and_then(|listener| listener.local_addr().ok())
-    {
+    if let Some(address) = metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
         tracing::info!(%address, "metrics");
     }
     let (sender, stopped) = watch::channel(false);

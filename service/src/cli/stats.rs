@@ -94,12 +94,7 @@ pub async fn run(connection: &Connection, args: &StatsArgs) -> Result<Exit, CliE
 
 fn write_line(fleet: &v1::Fleet, rates: Rates, json: bool, first: bool) -> Result<(), CliError> {
     let mut out = stdout();
-    let Rates {
-        rows_per_s,
-        refused_per_s,
-        queries_per_s,
-        epochs_per_s,
-    } = rates;
+    let Rates { rows_per_s, refused_per_s, queries_per_s, epochs_per_s } = rates;
     if json {
         let line = json!({
             "fleet": fleet.name,
@@ -139,11 +134,7 @@ mod tests {
     #[test]
     fn rates_are_differences_and_never_negative() {
         let fleet = |applied, queries| v1::Fleet {
-            rows: Some(v1::RowCounts {
-                applied,
-                refused: applied / 10,
-                ..Default::default()
-            }),
+            rows: Some(v1::RowCounts { applied, refused: applied / 10, ..Default::default() }),
             queries,
             ..Default::default()
         };

@@ -47,12 +47,7 @@ impl FromStr for RectValue {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
-        Ok(Self {
-            west,
-            south,
-            east,
-            north,
-        })
+        Ok(Self { west, south, east, north })
     }
 }
 
@@ -110,13 +105,8 @@ impl FromStr for IntervalValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (min, max) = text
-            .split_once("..")
-            .ok_or("it must be FROM..TO, as in 0..13.9")?;
-        Ok(Self {
-            min: number(min)?,
-            max: number(max)?,
-        })
+        let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
+        Ok(Self { min: number(min)?, max: number(max)? })
     }
 }
 
@@ -125,8 +115,7 @@ impl FromStr for IntervalValue {
 /// # Errors
 /// Says the range when `text` is no such number.
 pub fn object(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
+    text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
 }
 
 /// Flag bits, decimal or hexadecimal with `0x`.
@@ -174,27 +163,10 @@ mod tests {
     #[test]
     fn coordinates_are_read_with_signs_and_refused_with_the_form() {
         let rect: RectValue = "-97.9,30.1,-97.6,30.5".parse().unwrap();
-        assert_eq!(
-            rect,
-            RectValue {
-                west: -97.9,
-                south: 30.1,
-                east: -97.6,
-                north: 30.5
-            }
-        );
+        assert_eq!(rect, RectValue { west: -97.9, south: 30.1, east: -97.6, north: 30.5 });
         let circle: CircleValue = "-97.7, 30.2,1e3".parse().unwrap();
-        assert_eq!(
-            circle,
-            CircleValue {
-                x: -97.7,
-                y: 30.2,
-                radius_m: 1000.0
-            }
-        );
-        for bad in [
-            "1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", "",
-        ] {
+        assert_eq!(circle, CircleValue { x: -97.7, y: 30.2, radius_m: 1000.0 });
+        for bad in ["1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", ""] {
             let reason = bad.parse::<CircleValue>().unwrap_err();
             assert!(reason.contains("must be"), "{bad}: {reason}");
         }
@@ -203,13 +175,7 @@ mod tests {
     #[test]
     fn intervals_bits_and_spans_have_one_form_each() {
         let interval: IntervalValue = "-1.5..2".parse().unwrap();
-        assert_eq!(
-            interval,
-            IntervalValue {
-                min: -1.5,
-                max: 2.0
-            }
-        );
+        assert_eq!(interval, IntervalValue { min: -1.5, max: 2.0 });
         assert!("5".parse::<IntervalValue>().is_err());
         assert!("5..".parse::<IntervalValue>().is_err());
         assert_eq!((bits("0x1f"), bits("31")), (Ok(31), Ok(31)));

@@ -42,12 +42,7 @@ impl AnswerReader {
         let mut chunk = connection.wait(stream.message()).await?;
         let header = chunk.as_mut().and_then(|first| first.header.take());
         let header = header.ok_or_else(|| CliError::Answer("no header came".to_owned()))?;
-        Ok(Self {
-            header,
-            chunk,
-            stream,
-            connection: connection.clone(),
-        })
+        Ok(Self { header, chunk, stream, connection: connection.clone() })
     }
 
     /// Where and when the answer holds.
@@ -72,10 +67,7 @@ impl AnswerReader {
 /// The rows of one chunk.
 fn rows(chunk: v1::QueryAnswer) -> Result<Vec<AnswerRow>, CliError> {
     let count = chunk.objects.len();
-    for (name, length) in [
-        ("fixes", chunk.fixes.len()),
-        ("distance_m", chunk.distance_m.len()),
-    ] {
+    for (name, length) in [("fixes", chunk.fixes.len()), ("distance_m", chunk.distance_m.len())] {
         if length != 0 && length != count {
             let reason = format!("{length} {name} beside {count} objects");
             return Err(CliError::Answer(reason));
@@ -83,11 +75,7 @@ fn rows(chunk: v1::QueryAnswer) -> Result<Vec<AnswerRow>, CliError> {
     }
     let mut fixes = chunk.fixes.into_iter();
     let mut distances = chunk.distance_m.into_iter();
-    let row = |object| AnswerRow {
-        object,
-        fix: fixes.next(),
-        distance_m: distances.next(),
-    };
+    let row = |object| AnswerRow { object, fix: fixes.next(), distance_m: distances.next() };
     Ok(chunk.objects.into_iter().map(row).collect())
 }
 
@@ -97,33 +85,12 @@ mod tests {
 
     #[test]
     fn rows_take_what_the_chunk_has_and_refuse_unequal_lists() {
-        let ids = v1::QueryAnswer {
-            objects: vec![3, 5],
-            ..Default::default()
-        };
+        let ids = v1::QueryAnswer { objects: vec![3, 5], ..Default::default() };
         let plain = rows(ids.clone()).unwrap();
-        assert_eq!(
-            plain[1],
-            AnswerRow {
-                object: 5,
-                fix: None,
-                distance_m: None
-            }
-        );
-        let near = v1::QueryAnswer {
-            distance_m: vec![0.5, 2.0],
-            ..ids.clone()
-        };
+        assert_eq!(plain[1], AnswerRow { object: 5, fix: None, distance_m: None });
+        let near = v1::QueryAnswer { distance_m: vec![0.5, 2.0], ..ids.clone() };
         assert_eq!(rows(near).unwrap()[1].distance_m, Some(2.0));
-        let torn = v1::QueryAnswer {
-            fixes: vec![v1::FixRecord::default()],
-            ..ids
-        };
-        assert!(
-            rows(torn)
-                .unwrap_err()
-                .to_string()
-                .contains("1 fixes beside 2 objects")
-        );
+        let torn = v1::QueryAnswer { fixes: vec![v1::FixRecord::default()], ..ids };
+        assert!(rows(torn).unwrap_err().to_string().contains("1 fixes beside 2 objects"));
     }
 }

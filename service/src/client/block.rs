@@ -72,12 +72,10 @@ fn span_rows(fixes: &[v1::Fix]) -> usize {
 
 /// A row in stored units.
 fn fix_row(space: &Space, fix: &v1::Fix) -> FixRow {
-    let (x, y) = space
-        .quantise(fix.x, fix.y)
-        .unwrap_or_else(|refusal| match refusal {
-            Refusal::NotFinite => (Refusal::POISON_NOT_FINITE, 0),
-            _ => (Refusal::POISON_OUTSIDE, 0),
-        });
+    let (x, y) = space.quantise(fix.x, fix.y).unwrap_or_else(|refusal| match refusal {
+        Refusal::NotFinite => (Refusal::POISON_NOT_FINITE, 0),
+        _ => (Refusal::POISON_OUTSIDE, 0),
+    });
     FixRow {
         object: fix.object,
         time_ms: fix.time_ms,
@@ -117,30 +115,18 @@ mod tests {
         assert_eq!(bad.speed_mm_s, Refusal::POISON_SPEED);
         assert_eq!(bad.heading_cdeg, Refusal::POISON_HEADING);
         assert_eq!(bad.altitude_mm, Refusal::POISON_ALTITUDE);
-        let nowhere = row(v1::Fix {
-            x: f64::NAN,
-            ..Default::default()
-        });
+        let nowhere = row(v1::Fix { x: f64::NAN, ..Default::default() });
         assert_eq!(nowhere.x, Refusal::POISON_NOT_FINITE);
     }
 
     #[test]
     fn rows_too_far_apart_in_time_are_cut_into_blocks() {
-        let fix = |time_ms| v1::Fix {
-            time_ms,
-            x: 1.0,
-            y: 2.0,
-            ..Default::default()
-        };
+        let fix = |time_ms| v1::Fix { time_ms, x: 1.0, y: 2.0, ..Default::default() };
         let far = i64::from(TIME_SPAN_MS_MAX);
         let fixes = [fix(0), fix(far), fix(far + 1), fix(0), fix(i64::MAX)];
         let mut encoder = BlockEncoder::new(Space::geographic());
-        let rows: Vec<usize> = encoder
-            .encode(&fixes)
-            .unwrap()
-            .into_iter()
-            .map(|(rows, _)| rows)
-            .collect();
+        let rows: Vec<usize> =
+            encoder.encode(&fixes).unwrap().into_iter().map(|(rows, _)| rows).collect();
         assert_eq!(rows, [2, 1, 1, 1]);
         assert!(encoder.encode(&[]).unwrap().is_empty());
     }

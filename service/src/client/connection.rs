@@ -41,18 +41,11 @@ impl Connection {
         let endpoint = Endpoint::from_shared(url.clone())
             .map_err(|error| CliError::Usage(format!("--target {target}: {error}")))?;
         let endpoint = endpoint.connect_timeout(timeout).tcp_nodelay(true);
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|error| CliError::Connect {
-                target: url.clone(),
-                reason: root_cause(&error),
-            })?;
-        Ok(Self {
-            channel,
-            target: url,
-            timeout,
-        })
+        let channel = endpoint.connect().await.map_err(|error| CliError::Connect {
+            target: url.clone(),
+            reason: root_cause(&error),
+        })?;
+        Ok(Self { channel, target: url, timeout })
     }
 
     /// The server's URL.
@@ -111,10 +104,7 @@ impl Connection {
     /// The error for a server that said nothing for the whole timeout.
     #[must_use]
     pub fn silent(&self) -> CliError {
-        CliError::Silent {
-            target: self.target.clone(),
-            timeout_s: self.timeout.as_secs_f64(),
-        }
+        CliError::Silent { target: self.target.clone(), timeout_s: self.timeout.as_secs_f64() }
     }
 }
 
@@ -124,11 +114,7 @@ fn with_scheme(target: &str) -> Result<String, CliError> {
         let reason = format!("--target {target}: this client has no TLS yet; use http://");
         return Err(CliError::Usage(reason));
     }
-    if target.contains("://") {
-        Ok(target.to_owned())
-    } else {
-        Ok(format!("http://{target}"))
-    }
+    if target.contains("://") { Ok(target.to_owned()) } else { Ok(format!("http://{target}")) }
 }
 
 /// The innermost reason: the outer ones only say "transport error".

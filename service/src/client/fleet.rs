@@ -14,13 +14,9 @@ use crate::cli::error::CliError;
 /// # Errors
 /// [`CliError::Refused`] when there is none.
 pub async fn describe(connection: &Connection, name: &str) -> Result<v1::Fleet, CliError> {
-    let message = v1::DescribeFleetRequest {
-        name: name.to_owned(),
-    };
+    let message = v1::DescribeFleetRequest { name: name.to_owned() };
     let mut fleets = connection.fleets();
-    let answer = connection
-        .wait(fleets.describe(connection.request(message)))
-        .await?;
+    let answer = connection.wait(fleets.describe(connection.request(message))).await?;
     Ok(answer.into_inner())
 }
 
@@ -38,11 +34,7 @@ pub fn is_geographic(fleet: &v1::Fleet) -> bool {
 pub fn space(fleet: &v1::Fleet) -> Result<Space, CliError> {
     match fleet.space.as_ref().and_then(|space| space.kind.as_ref()) {
         Some(Kind::Planar(plane)) => {
-            let quantum_m = if plane.quantum_m > 0.0 {
-                plane.quantum_m
-            } else {
-                0.01
-            };
+            let quantum_m = if plane.quantum_m > 0.0 { plane.quantum_m } else { 0.01 };
             Space::planar(plane.width_m, plane.height_m, quantum_m)
                 .map_err(|error| CliError::Answer(format!("space of {}: {error}", fleet.name)))
         }
@@ -57,11 +49,7 @@ pub fn to_wire(space: &Space) -> v1::Space {
         Kind::Geographic(v1::Geographic {})
     } else {
         let (width_m, height_m) = space.to_api(space.bounds().x_max, space.bounds().y_max);
-        Kind::Planar(v1::Planar {
-            width_m,
-            height_m,
-            quantum_m: space.quantum(),
-        })
+        Kind::Planar(v1::Planar { width_m, height_m, quantum_m: space.quantum() })
     };
     v1::Space { kind: Some(kind) }
 }
@@ -74,10 +62,7 @@ mod tests {
     fn spaces_survive_the_wire() {
         for text in ["geographic", "planar:100000x50000", "planar:10x20:0.5"] {
             let there: Space = text.parse().unwrap();
-            let fleet = v1::Fleet {
-                space: Some(to_wire(&there)),
-                ..Default::default()
-            };
+            let fleet = v1::Fleet { space: Some(to_wire(&there)), ..Default::default() };
             assert_eq!(space(&fleet).unwrap(), there);
             assert_eq!(is_geographic(&fleet), there.is_geographic());
         }

@@ -48,9 +48,7 @@ pub fn parse(text: &str) -> Result<i64, String> {
             format!("{error}; write Unix milliseconds, 2026-01-31T12:00:00Z or now")
         })?,
     };
-    let since = time
-        .duration_since(UNIX_EPOCH)
-        .map_err(|_| "it lies before 1970")?;
+    let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it lies before 1970")?;
     i64::try_from(since.as_millis()).map_err(|_| "it lies too far ahead".to_owned())
 }
 

@@ -19,20 +19,13 @@ pub const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
 /// # Errors
 /// [`CliError::Input`] when it cannot be read, is too large, or holds no single polygon.
 pub fn read(file: &str) -> Result<v1::Polygon, CliError> {
-    let wrong = |reason: String| CliError::Input {
-        file: file.to_owned(),
-        reason,
-    };
+    let wrong = |reason: String| CliError::Input { file: file.to_owned(), reason };
     let mut text = String::new();
     let bytes = if file == "-" {
-        std::io::stdin()
-            .take(DOCUMENT_BYTES_MAX + 1)
-            .read_to_string(&mut text)
+        std::io::stdin().take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)
     } else {
         let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
-        opened
-            .take(DOCUMENT_BYTES_MAX + 1)
-            .read_to_string(&mut text)
+        opened.take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)
     };
     let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
     if bytes as u64 > DOCUMENT_BYTES_MAX {
@@ -46,9 +39,7 @@ pub fn read(file: &str) -> Result<v1::Polygon, CliError> {
 /// # Errors
 /// Says what was found instead.
 pub fn parse(text: &str) -> Result<v1::Polygon, String> {
-    let document: GeoJson = text
-        .parse()
-        .map_err(|error| format!("no GeoJSON: {error}"))?;
+    let document: GeoJson = text.parse().map_err(|error| format!("no GeoJSON: {error}"))?;
     let geometry = match document {
         GeoJson::Geometry(geometry) => geometry,
         GeoJson::Feature(feature) => of_feature(feature)?,
@@ -65,24 +56,15 @@ pub fn parse(text: &str) -> Result<v1::Polygon, String> {
         GeometryValue::Polygon { coordinates } => vec![coordinates],
         GeometryValue::MultiPolygon { coordinates } => coordinates,
         other => {
-            return Err(format!(
-                "a {}; give a Polygon or a MultiPolygon",
-                other.type_name()
-            ));
+            return Err(format!("a {}; give a Polygon or a MultiPolygon", other.type_name()));
         }
     };
-    let rings = polygons
-        .iter()
-        .flatten()
-        .map(|ring| to_ring(ring))
-        .collect::<Result<_, _>>()?;
+    let rings = polygons.iter().flatten().map(|ring| to_ring(ring)).collect::<Result<_, _>>()?;
     Ok(v1::Polygon { rings })
 }
 
 fn of_feature(feature: Feature) -> Result<Geometry, String> {
-    feature
-        .geometry
-        .ok_or_else(|| "a feature without geometry".to_owned())
+    feature.geometry.ok_or_else(|| "a feature without geometry".to_owned())
 }
 
 fn to_ring(positions: &[Position]) -> Result<v1::Ring, String> {
@@ -94,10 +76,7 @@ fn to_ring(positions: &[Position]) -> Result<v1::Ring, String> {
                 ring.y.push(*y);
             }
             short => {
-                return Err(format!(
-                    "a position of {} numbers; it needs two",
-                    short.len()
-                ));
+                return Err(format!("a position of {} numbers; it needs two", short.len()));
             }
         }
     }

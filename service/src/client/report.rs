@@ -33,21 +33,13 @@ impl ReportStream {
         let (writer, tally) = watch::channel(Tally::default());
         let mut positions = connection.positions();
         let reader = tokio::spawn(async move {
-            let mut acks = positions
-                .report(ReceiverStream::new(queue))
-                .await?
-                .into_inner();
+            let mut acks = positions.report(ReceiverStream::new(queue)).await?.into_inner();
             while let Some(ack) = acks.message().await? {
                 writer.send_modify(|tally| tally.add(ack));
             }
             Ok(())
         });
-        Self {
-            connection: connection.clone(),
-            requests,
-            tally,
-            reader,
-        }
+        Self { connection: connection.clone(), requests, tally, reader }
     }
 
     /// The acknowledgements so far.
@@ -66,9 +58,7 @@ impl ReportStream {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => match (&mut self.reader).await {
                 Ok(Err(error)) => Err(error),
-                _ => Err(CliError::Answer(
-                    "the stream of reports ended early".to_owned(),
-                )),
+                _ => Err(CliError::Answer("the stream of reports ended early".to_owned())),
             },
             Err(_) => Err(self.connection.silent()),
         }
@@ -79,12 +69,7 @@ impl ReportStream {
     /// # Errors
     /// As [`ReportStream::send`].
     pub async fn finish(self) -> Result<Tally, CliError> {
-        let Self {
-            connection,
-            requests,
-            mut tally,
-            mut reader,
-        } = self;
+        let Self { connection, requests, mut tally, mut reader } = self;
         drop(requests);
         loop {
             tokio::select! {

@@ -44,13 +44,10 @@ pub fn open(file: &str, speed_unit: SpeedUnit) -> Result<CsvReader, CliError> {
 pub fn unusable(file: &str, error: &WorkloadError) -> CliError {
     // The name of the file stands in the message already where the workload knows it.
     let text = error.to_string();
-    let reason = text.strip_prefix(file).map_or(text.as_str(), |rest| {
-        rest.trim_start_matches([':', ',', ' '])
-    });
-    CliError::Input {
-        file: file.to_owned(),
-        reason: reason.to_owned(),
-    }
+    let reason = text
+        .strip_prefix(file)
+        .map_or(text.as_str(), |rest| rest.trim_start_matches([':', ',', ' ']));
+    CliError::Input { file: file.to_owned(), reason: reason.to_owned() }
 }
 
 /// Reads `csv` on a thread of its own into batches of `rows_max` rows.
@@ -112,15 +109,9 @@ mod tests {
         let csv = CsvReader::from_reader(TEXT.as_bytes(), Path::new("a.csv"), SpeedUnit::default());
         let mut rows = batches(csv.unwrap(), 1);
         let first = rows.recv().await.unwrap();
-        assert_eq!(
-            (first.fixes[0].object, first.fixes[0].speed_m_s),
-            (1, Some(1.5))
-        );
+        assert_eq!((first.fixes[0].object, first.fixes[0].speed_m_s), (1, Some(1.5)));
         let second = rows.recv().await.unwrap();
-        assert_eq!(
-            (second.fixes[0].object, second.fixes[0].speed_m_s),
-            (3, None)
-        );
+        assert_eq!((second.fixes[0].object, second.fixes[0].speed_m_s), (3, None));
         assert_eq!(second.unreadable, 1);
         assert!(second.unreadable_shown[0].contains("line 3, t_ms"));
         assert!(rows.recv().await.is_none());
@@ -128,9 +119,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_named_once() {
-        let error = open("no-such.csv", SpeedUnit::default())
-            .unwrap_err()
-            .to_string();
+        let error = open("no-such.csv", SpeedUnit::default()).unwrap_err().to_string();
         assert_eq!(error.matches("no-such.csv").count(), 1, "{error}");
     }
 }

@@ -43,10 +43,7 @@ pub(crate) fn exit(status: &Status) -> Exit {
 pub(crate) fn hint(status: &Status) -> Option<String> {
     let details = status.get_error_details();
     if let Some(delay) = details.retry_info().and_then(|retry| retry.retry_delay) {
-        return Some(format!(
-            "the server asks to try again in {} ms",
-            delay.as_millis()
-        ));
+        return Some(format!("the server asks to try again in {} ms", delay.as_millis()));
     }
     let hint = match status.code() {
         Code::NotFound => "`shoal fleets list` shows the fleets there are",
@@ -75,10 +72,7 @@ mod tests {
         details.set_error_info("REGION_INVALID", "shoal", []);
         let status = Status::with_error_details(Code::InvalidArgument, "bad region", details);
         let text = sentence(&status);
-        assert_eq!(
-            text,
-            "bad region; region.circle.radius_m: -1 is below 0 [REGION_INVALID]"
-        );
+        assert_eq!(text, "bad region; region.circle.radius_m: -1 is below 0 [REGION_INVALID]");
         assert_eq!(exit(&status), Exit::Usage);
 
         let mut details = ErrorDetails::new();

@@ -55,8 +55,7 @@ impl Summary {
     /// Takes note of rows that could not be read.
     pub fn unreadable(&mut self, batch: &RowBatch) {
         self.unreadable += batch.unreadable;
-        self.unreadable_shown
-            .extend(batch.unreadable_shown.iter().cloned());
+        self.unreadable_shown.extend(batch.unreadable_shown.iter().cloned());
     }
 
     /// Everything was acknowledged.
@@ -73,9 +72,7 @@ impl Summary {
 
     /// Number of a refused row among those sent, from 1.
     fn row_number(&self, row: &v1::RefusedRow) -> u64 {
-        let message = usize::try_from(row.message)
-            .unwrap_or(usize::MAX)
-            .wrapping_sub(1);
+        let message = usize::try_from(row.message).unwrap_or(usize::MAX).wrapping_sub(1);
         self.rows_before.get(message).copied().unwrap_or(0) + u64::from(row.row) + 1
     }
 
@@ -159,30 +156,19 @@ impl Summary {
             writeln!(text, "    row {number}, {}: {reason}", row.field)?;
         }
         if tally.rows.refused > SHOWN_MAX as u64 {
-            writeln!(
-                text,
-                "    and {} more",
-                tally.rows.refused - SHOWN_MAX as u64
-            )?;
+            writeln!(text, "    and {} more", tally.rows.refused - SHOWN_MAX as u64)?;
         }
         if tally.failed_messages > 0 {
             writeln!(text, "  messages refused whole: {}", tally.failed_messages)?;
         }
         for failed in &tally.failed {
-            let v1::FailedMessage {
-                message,
-                reason,
-                detail,
-                ..
-            } = failed;
+            let v1::FailedMessage { message, reason, detail, .. } = failed;
             writeln!(text, "    message {message}: {detail} [{reason}]")?;
         }
         if self.unreadable > 0 {
             writeln!(text, "  rows that cannot be read: {}", self.unreadable)?;
         }
-        self.unreadable_shown
-            .iter()
-            .try_for_each(|shown| writeln!(text, "    {shown}"))
+        self.unreadable_shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))
     }
 }
 
@@ -196,20 +182,11 @@ mod tests {
         summary.sent(100);
         summary.sent(50);
         let reason = v1::RefusalReason::Heading as i32;
-        let row = v1::RefusedRow {
-            message: 2,
-            row: 4,
-            field: "heading_deg".to_owned(),
-            reason,
-        };
+        let row = v1::RefusedRow { message: 2, row: 4, field: "heading_deg".to_owned(), reason };
         let mut tally = Tally::default();
         tally.add(v1::ReportAck {
             last_message: 2,
-            rows: Some(v1::RowCounts {
-                applied: 149,
-                refused: 1,
-                ..Default::default()
-            }),
+            rows: Some(v1::RowCounts { applied: 149, refused: 1, ..Default::default() }),
             refused_by_reason: vec![v1::RefusedCount { reason, rows: 1 }],
             refused_rows: vec![row],
             ..Default::default()
@@ -217,10 +194,7 @@ mod tests {
         summary.finish(tally, Duration::from_millis(500));
         let text = summary.text();
         assert!(text.contains("row 105, heading_deg: heading"), "{text}");
-        assert!(
-            text.contains("150 rows") && text.contains("300 rows/s"),
-            "{text}"
-        );
+        assert!(text.contains("150 rows") && text.contains("300 rows/s"), "{text}");
         let document = summary.json();
         assert_eq!(document["refused_by_reason"]["heading"], 1);
         assert_eq!(document["refused_rows"][0]["row"], 105);

@@ -46,8 +46,7 @@ impl Tally {
             *self.refused_by_reason.entry(count.reason).or_default() += count.rows;
         }
         let room = SHOWN_MAX - self.refused_rows.len();
-        self.refused_rows
-            .extend(ack.refused_rows.into_iter().take(room));
+        self.refused_rows.extend(ack.refused_rows.into_iter().take(room));
         let room = SHOWN_MAX - self.failed.len();
         self.failed.extend(ack.failed.into_iter().take(room));
         self.failed_messages += ack.failed_messages;
@@ -75,9 +74,7 @@ pub fn reason_name(reason: i32) -> String {
     match v1::RefusalReason::try_from(reason) {
         Ok(reason) => {
             let name = reason.as_str_name();
-            name.strip_prefix("REFUSAL_REASON_")
-                .unwrap_or(name)
-                .to_lowercase()
+            name.strip_prefix("REFUSAL_REASON_").unwrap_or(name).to_lowercase()
         }
         Err(_) => format!("reason_{reason}"),
     }
@@ -104,30 +101,18 @@ mod tests {
         let reason = v1::RefusalReason::OutsideSpace as i32;
         let mut tally = Tally::default();
         for first in [1, 9] {
-            let row = |row| v1::RefusedRow {
-                message: first,
-                row,
-                field: "x".to_owned(),
-                reason,
-            };
+            let row = |row| v1::RefusedRow { message: first, row, field: "x".to_owned(), reason };
             tally.add(v1::ReportAck {
                 first_message: first,
                 last_message: first + 7,
-                rows: Some(v1::RowCounts {
-                    applied: 5,
-                    refused: 8,
-                    ..Default::default()
-                }),
+                rows: Some(v1::RowCounts { applied: 5, refused: 8, ..Default::default() }),
                 refused_by_reason: vec![v1::RefusedCount { reason, rows: 8 }],
                 refused_rows: (0..8).map(row).collect(),
                 epoch: first,
                 ..Default::default()
             });
         }
-        assert_eq!(
-            (tally.messages, tally.rows_total(), tally.epoch),
-            (16, 26, 9)
-        );
+        assert_eq!((tally.messages, tally.rows_total(), tally.epoch), (16, 26, 9));
         assert_eq!(tally.refused_by_reason[&reason], 16);
         assert_eq!(tally.refused_rows.len(), SHOWN_MAX);
         assert!(tally.is_partly_refused());

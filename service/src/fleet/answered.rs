@@ -35,14 +35,7 @@ impl Answered {
         staleness_epochs: u64,
     ) -> Self {
         let (epoch, clock_ms) = at;
-        Self {
-            set,
-            first,
-            count,
-            epoch,
-            clock_ms,
-            staleness_epochs,
-        }
+        Self { set, first, count, epoch, clock_ms, staleness_epochs }
     }
 
     /// How many answers there are.
@@ -96,11 +89,7 @@ impl Answered {
             page.ranks.extend_from_slice(answer.ranks);
         }
         let places = (0..self.count).map(|head| (0, head as u32)).collect();
-        Self {
-            set: Arc::new(AnswerSet::new(vec![page], places)),
-            first: 0,
-            ..self
-        }
+        Self { set: Arc::new(AnswerSet::new(vec![page], places)), first: 0, ..self }
     }
 }
 

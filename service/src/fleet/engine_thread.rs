@@ -74,30 +74,15 @@ impl EngineThread {
         clock: CycleClock,
         shared: Arc<Shared>,
     ) -> Self {
-        let in_flight_max = if backend.answer_lag() == 0 {
-            1
-        } else {
-            CYCLES_IN_FLIGHT_MAX
-        };
+        let in_flight_max = if backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
         let epoch_submitted = 0;
-        Self {
-            backend,
-            planner,
-            clock,
-            shared,
-            in_flight,
-            in_flight_max,
-            epoch_submitted,
-        }
+        Self { backend, planner, clock, shared, in_flight, in_flight_max, epoch_submitted }
     }
 
     /// Runs until the fleet is stopped, its callers are gone or its engine fails.
     pub(super) fn run(mut self) {
-        let mark = EndMark {
-            shared: self.shared.clone(),
-            ends: self.planner.ends.clone(),
-        };
+        let mark = EndMark { shared: self.shared.clone(), ends: self.planner.ends.clone() };
         loop {
             match self.wait_for_work() {
                 Wake::Stop => break,
@@ -165,11 +150,7 @@ impl EngineThread {
         match self.backend.submit(input) {
             Ok(ticket) => {
                 self.epoch_submitted = epoch;
-                self.in_flight.push_back(Flight {
-                    ticket,
-                    plan,
-                    started,
-                });
+                self.in_flight.push_back(Flight { ticket, plan, started });
                 Ok(())
             }
             Err(fault) => self.refuse(plan, fault),
@@ -178,10 +159,7 @@ impl EngineThread {
 
     /// A cycle that was not applied: its jobs are told; the engine goes on where it can.
     fn refuse(&mut self, plan: Plan, fault: EngineError) -> Result<(), EngineError> {
-        let ends = matches!(
-            fault,
-            EngineError::Device(_) | EngineError::OutOfMemory { .. }
-        );
+        let ends = matches!(fault, EngineError::Device(_) | EngineError::OutOfMemory { .. });
         for change in plan.changes {
             if let (Some(batch), true) = (&change.batch, change.is_fresh) {
                 self.planner.producers.settle(batch, false);
@@ -196,12 +174,7 @@ impl EngineThread {
     }
 
     fn settle_oldest(&mut self) -> Result<(), EngineError> {
-        let Some(Flight {
-            ticket,
-            plan,
-            started,
-        }) = self.in_flight.pop_front()
-        else {
+        let Some(Flight { ticket, plan, started }) = self.in_flight.pop_front() else {
             return Ok(());
         };
         let output = match self.backend.wait(ticket) {
@@ -215,35 +188,20 @@ impl EngineThread {
             view.take(&output, memory_bytes);
             view.cycles_in_flight = cycles_in_flight;
         });
-        self.shared
-            .metrics
-            .count_cycle(&output, started.elapsed().as_secs_f64());
+        self.shared.metrics.count_cycle(&output, started.elapsed().as_secs_f64());
         self.reply(plan, output);
         Ok(())
     }
 
     fn reply(&mut self, plan: Plan, output: CycleOutput) {
         let epoch = output.epoch;
-        debug_assert!(
-            epoch <= self.epoch_submitted,
-            "epochs count submitted cycles"
-        );
+        debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
         let mut outcomes = output.requests.into_iter();
-        for PlannedChange {
-            batch,
-            is_fresh,
-            reply,
-            _permit,
-        } in plan.changes
-        {
+        for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {
             let answer = if is_fresh {
-                let outcome = outcomes
-                    .next()
-                    .expect("a backend gives one outcome per request");
+                let outcome = outcomes.next().expect("a backend gives one outcome per request");
                 if let Some(batch) = &batch {
-                    self.planner
-                        .producers
-                        .settle(batch, outcome.block_error.is_none());
+                    self.planner.producers.settle(batch, outcome.block_error.is_none());
                 }
                 self.shared.metrics.count_outcome(&outcome);
                 ChangeReply::Settled { epoch, outcome }

@@ -49,11 +49,7 @@ pub struct Question {
 
 impl Fleet {
     pub(super) fn new(shared: Arc<Shared>, queue: Queue, ended: watch::Receiver<bool>) -> Self {
-        Self {
-            shared,
-            queue,
-            ended,
-        }
+        Self { shared, queue, ended }
     }
 
     /// Its name.
@@ -120,16 +116,11 @@ impl Fleet {
         }
         let epoch = Token::parse(token)?.epoch_of(self.term()).ok_or_else(|| {
             let fleet = self.name().as_str().to_owned();
-            ServiceError::TokenTerm {
-                fleet,
-                term: self.term(),
-            }
+            ServiceError::TokenTerm { fleet, term: self.term() }
         })?;
         // Tokens are made after their epoch was applied, so a greater one was made up.
         if epoch > self.view().epoch {
-            return Err(ServiceError::Token(
-                "it names a state that is still to come",
-            ));
+            return Err(ServiceError::Token("it names a state that is still to come"));
         }
         Ok(epoch)
     }
@@ -146,10 +137,7 @@ impl Fleet {
     /// # Errors
     /// That the fleet is gone.
     pub async fn room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue
-            .room_for_change(rows)
-            .await
-            .map_err(|no_room| self.refused(no_room))
+        self.queue.room_for_change(rows).await.map_err(|no_room| self.refused(no_room))
     }
 
     /// Room for a change of `rows`, if there is any now.
@@ -157,9 +145,7 @@ impl Fleet {
     /// # Errors
     /// [`ServiceError::Busy`]; that the fleet is gone.
     pub fn try_room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue
-            .try_room_for_change(rows)
-            .map_err(|no_room| self.refused(no_room))
+        self.queue.try_room_for_change(rows).map_err(|no_room| self.refused(no_room))
     }
 
     /// Queues a change; what became of it comes later.
@@ -170,17 +156,9 @@ impl Fleet {
         batch: Option<BatchId>,
     ) -> PendingChange {
         let (reply, receiver) = oneshot::channel();
-        self.queue.send_change(ChangeJob {
-            request,
-            batch,
-            reply,
-            permit,
-        });
+        self.queue.send_change(ChangeJob { request, batch, reply, permit });
         self.drain_if_ended();
-        PendingChange {
-            receiver,
-            fleet: self.clone(),
-        }
+        PendingChange { receiver, fleet: self.clone() }
     }
 
     /// Asks; the answers come from one epoch and are held for this caller alone.
@@ -188,13 +166,7 @@ impl Fleet {
     /// # Errors
     /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet is gone.
     pub async fn ask(&self, question: Question) -> Result<Answered, ServiceError> {
-        let Question {
-            queries,
-            epoch_min,
-            alone,
-            deadline,
-            patient,
-        } = question;
+        let Question { queries, epoch_min, alone, deadline, patient } = question;
         let room = if patient {
             self.queue.room_for_queries(queries.len()).await
         } else {
@@ -202,14 +174,7 @@ impl Fleet {
         };
         let permit = room.map_err(|no_room| self.refused(no_room))?;
         let (reply, receiver) = oneshot::channel();
-        let job = QueryJob {
-            queries,
-            epoch_min,
-            alone,
-            deadline,
-            reply,
-            _permit: permit,
-        };
+        let job = QueryJob { queries, epoch_min, alone, deadline, reply, _permit: permit };
         self.queue.send_queries(job);
         self.drain_if_ended();
         match receiver.await {

@@ -27,9 +27,7 @@ impl FleetName {
             return Ok(Self(name.into()));
         }
         // The message is bounded, whatever was sent.
-        Err(ServiceError::FleetName(
-            name.chars().take(NAME_CHARS_MAX + 1).collect(),
-        ))
+        Err(ServiceError::FleetName(name.chars().take(NAME_CHARS_MAX + 1).collect()))
     }
 
     /// The name that a request means: empty is `default`.
@@ -66,9 +64,7 @@ mod tests {
             assert!(FleetName::new(bad).is_err(), "{bad:?}");
         }
         assert_eq!(FleetName::of_request("").unwrap().as_str(), DEFAULT);
-        let long = FleetName::new(&"é".repeat(1 << 20))
-            .unwrap_err()
-            .to_string();
+        let long = FleetName::new(&"é".repeat(1 << 20)).unwrap_err().to_string();
         assert!(long.len() < 300);
     }
 }

@@ -48,12 +48,7 @@ impl Plan {
     pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
         let requests = std::mem::take(&mut self.requests);
         let queries = std::mem::take(&mut self.queries);
-        CycleInput {
-            system_ms,
-            time_max_ms,
-            requests,
-            queries,
-        }
+        CycleInput { system_ms, time_max_ms, requests, queries }
     }
 }
 
@@ -112,10 +107,7 @@ impl Planner {
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < self.rows_max
         {
-            let next = self
-                .change_left
-                .take()
-                .or_else(|| self.ends.changes.try_recv().ok());
+            let next = self.change_left.take().or_else(|| self.ends.changes.try_recv().ok());
             let Some(job) = next else { break };
             let more = job.request.rows();
             debug_assert!(more <= MESSAGE_ROWS_MAX, "the door refuses larger messages");
@@ -141,12 +133,7 @@ impl Planner {
                     plan.requests.push(job.request);
                 }
                 let (batch, reply, _permit) = (job.batch, job.reply, job.permit);
-                plan.changes.push(PlannedChange {
-                    batch,
-                    is_fresh,
-                    reply,
-                    _permit,
-                });
+                plan.changes.push(PlannedChange { batch, is_fresh, reply, _permit });
             }
         }
     }
@@ -154,10 +141,7 @@ impl Planner {
     fn plan_queries(&mut self, plan: &mut Plan, answer_epoch: u64) {
         let now = Instant::now();
         loop {
-            let next = self
-                .query_left
-                .take()
-                .or_else(|| self.ends.queries.try_recv().ok());
+            let next = self.query_left.take().or_else(|| self.ends.queries.try_recv().ok());
             let Some(job) = next else { break };
             if job.is_moot(now) {
                 continue;
@@ -172,11 +156,7 @@ impl Planner {
             }
             let is_last = job.alone;
             plan.queries.extend(job.queries);
-            plan.asked.push(PlannedQueries {
-                count,
-                reply: job.reply,
-                _permit: job._permit,
-            });
+            plan.asked.push(PlannedQueries { count, reply: job.reply, _permit: job._permit });
             if is_last {
                 break;
             }

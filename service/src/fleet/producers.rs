@@ -53,18 +53,10 @@ impl Producers {
 
     /// Judges a message; a fresh one counts as under way from now on.
     pub(super) fn judge(&mut self, id: &BatchId) -> Verdict {
-        let numbers = self
-            .numbers
-            .get_or_insert_mut(id.producer.clone(), Numbers::default);
-        if numbers
-            .applied
-            .is_some_and(|applied| id.batch_seq <= applied)
-        {
+        let numbers = self.numbers.get_or_insert_mut(id.producer.clone(), Numbers::default);
+        if numbers.applied.is_some_and(|applied| id.batch_seq <= applied) {
             Verdict::Duplicate
-        } else if numbers
-            .under_way
-            .is_some_and(|under_way| id.batch_seq <= under_way)
-        {
+        } else if numbers.under_way.is_some_and(|under_way| id.batch_seq <= under_way) {
             Verdict::Undecided
         } else {
             numbers.under_way = Some(id.batch_seq);
@@ -91,10 +83,7 @@ mod tests {
     use super::*;
 
     fn id(producer: &str, batch_seq: u64) -> BatchId {
-        BatchId {
-            producer: producer.into(),
-            batch_seq,
-        }
+        BatchId { producer: producer.into(), batch_seq }
     }
 
     fn producers(max: usize) -> Producers {

@@ -74,11 +74,7 @@ impl Queue {
         let (change_sender, changes) = bounded(limits.queue_messages_max);
         let (query_sender, queries) = bounded(limits.queue_queries_max);
         let (control_sender, control) = bounded(4);
-        let ends = QueueEnds {
-            changes,
-            queries,
-            control,
-        };
+        let ends = QueueEnds { changes, queries, control };
         let queue = Self {
             rows: Arc::new(Semaphore::new(limits.queue_rows_max)),
             messages: Arc::new(Semaphore::new(limits.queue_messages_max)),
@@ -101,38 +97,21 @@ impl Queue {
     pub(super) async fn room_for_change(&self, rows: usize) -> Result<ChangePermit, NoRoom> {
         let message = self.messages.clone().acquire_owned().await;
         let message = message.map_err(|_| NoRoom::Closed)?;
-        let rows = self
-            .rows
-            .clone()
-            .acquire_many_owned(self.row_permits(rows))
-            .await;
+        let rows = self.rows.clone().acquire_many_owned(self.row_permits(rows)).await;
         let rows = rows.map_err(|_| NoRoom::Closed)?;
-        Ok(ChangePermit {
-            _message: message,
-            _rows: rows,
-        })
+        Ok(ChangePermit { _message: message, _rows: rows })
     }
 
     /// Takes room that is there now.
     pub(super) fn try_room_for_change(&self, rows: usize) -> Result<ChangePermit, NoRoom> {
         let message = self.messages.clone().try_acquire_owned();
         let message = message.map_err(|error| {
-            no_room(
-                error,
-                "the queue of messages",
-                self.limits.queue_messages_max,
-            )
+            no_room(error, "the queue of messages", self.limits.queue_messages_max)
         })?;
-        let rows = self
-            .rows
-            .clone()
-            .try_acquire_many_owned(self.row_permits(rows));
+        let rows = self.rows.clone().try_acquire_many_owned(self.row_permits(rows));
         let rows =
             rows.map_err(|error| no_room(error, "the queue of rows", self.limits.queue_rows_max))?;
-        Ok(ChangePermit {
-            _message: message,
-            _rows: rows,
-        })
+        Ok(ChangePermit { _message: message, _rows: rows })
     }
 
     /// Waits for room.
@@ -197,11 +176,7 @@ fn no_room(error: TryAcquireError, what: &'static str, limit: usize) -> NoRoom {
         TryAcquireError::Closed => NoRoom::Closed,
         TryAcquireError::NoPermits => {
             let limit = limit as u64;
-            NoRoom::Busy(ServiceError::Busy {
-                what,
-                limit,
-                retry_ms: BUSY_RETRY_MS,
-            })
+            NoRoom::Busy(ServiceError::Busy { what, limit, retry_ms: BUSY_RETRY_MS })
         }
     }
 }

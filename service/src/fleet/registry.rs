@@ -57,19 +57,9 @@ impl Registry {
         time_ahead_max_ms: i64,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let clock = CycleClock {
-            wall,
-            time_ahead_max_ms,
-        };
+        let clock = CycleClock { wall, time_ahead_max_ms };
         let (fleets, changing) = (RwLock::default(), Mutex::default());
-        Self {
-            engines,
-            limits,
-            clock,
-            metrics,
-            fleets,
-            changing,
-        }
+        Self { engines, limits, clock, metrics, fleets, changing }
     }
 
     /// Name of the engine that runs the fleets.
@@ -89,21 +79,12 @@ impl Registry {
         spec: FleetSpec,
     ) -> Result<Arc<Fleet>, ServiceError> {
         let _changing = self.changing.lock().await;
-        let count = self.read(|fleets| {
-            if fleets.contains_key(&name) {
-                None
-            } else {
-                Some(fleets.len())
-            }
-        });
+        let count =
+            self.read(|fleets| if fleets.contains_key(&name) { None } else { Some(fleets.len()) });
         let count = count.ok_or_else(|| ServiceError::FleetExists(name.as_str().into()))?;
         if count >= self.limits.fleets_max {
             let (value, limit) = (count as u64 + 1, self.limits.fleets_max as u64);
-            return Err(ServiceError::Limit {
-                what: "the number of fleets",
-                value,
-                limit,
-            });
+            return Err(ServiceError::Limit { what: "the number of fleets", value, limit });
         }
         let fleet = self.start(name.clone(), spec).await?;
         info!(
@@ -115,22 +96,11 @@ impl Registry {
     }
 
     async fn start(&self, name: FleetName, spec: FleetSpec) -> Result<Arc<Fleet>, ServiceError> {
-        let FleetSpec {
-            space,
-            clock,
-            ttl_ms,
-            objects_max,
-        } = spec;
+        let FleetSpec { space, clock, ttl_ms, objects_max } = spec;
         let io = |what: String| move |source| ServiceError::Io { what, source };
         let term = getrandom::u64()
             .map_err(|error| io("drawing a term".into())(std::io::Error::other(error)))?;
-        let options = EngineOptions {
-            space,
-            clock,
-            ttl_ms,
-            objects_max,
-            term,
-        };
+        let options = EngineOptions { space, clock, ttl_ms, objects_max, term };
         let metrics = self.metrics.fleet(name.as_str());
         let shared = Arc::new(Shared::new(name.clone(), options, metrics));
         let (queue, ends) = Queue::new(&self.limits);

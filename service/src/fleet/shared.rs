@@ -40,13 +40,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(name: FleetName, options: EngineOptions, metrics: FleetMetrics) -> Self {
         let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::default());
-        Self {
-            name,
-            options,
-            metrics,
-            state,
-            view,
-        }
+        Self { name, options, metrics, state, view }
     }
 
     pub(super) fn state(&self) -> FleetState {
@@ -63,9 +57,7 @@ impl Shared {
         let running = FleetState::Running as u8;
         let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
         // A later reason changes nothing: the requests were told the first.
-        let _ = self
-            .state
-            .compare_exchange(running, state as u8, success, failure);
+        let _ = self.state.compare_exchange(running, state as u8, success, failure);
     }
 
     /// Why requests can no longer be taken.

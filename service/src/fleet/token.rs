@@ -20,9 +20,7 @@ impl Token {
     /// The state of one fleet after `epoch`.
     #[must_use]
     pub fn new(term: u64, epoch: u64) -> Self {
-        Self {
-            states: vec![(term, epoch)],
-        }
+        Self { states: vec![(term, epoch)] }
     }
 
     /// Adds a state; of two epochs of a term the later remains. Terms beyond the room of a token
@@ -80,20 +78,14 @@ impl Token {
             field.copy_from_slice(&state[offset..offset + 8]);
             u64::from_le_bytes(field)
         };
-        let states = states
-            .iter()
-            .map(|state| (number(state, 0), number(state, 8)))
-            .collect();
+        let states = states.iter().map(|state| (number(state, 0), number(state, 8))).collect();
         Ok(Self { states })
     }
 
     /// The epoch of a term, if the token speaks of it.
     #[must_use]
     pub fn epoch_of(&self, term: u64) -> Option<u64> {
-        self.states
-            .iter()
-            .find(|state| state.0 == term)
-            .map(|state| state.1)
+        self.states.iter().find(|state| state.0 == term).map(|state| state.1)
     }
 }
 

@@ -58,9 +58,6 @@ impl FleetView {
         self.objects = output.objects;
         self.memory_bytes = memory_bytes;
         self.queries += output.answers.len() as u64;
-        output
-            .requests
-            .iter()
-            .for_each(|outcome| self.rows.add(outcome));
+        output.requests.iter().for_each(|outcome| self.rows.add(outcome));
     }
 }

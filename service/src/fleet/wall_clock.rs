@@ -16,9 +16,7 @@ impl WallClock {
     #[must_use]
     pub fn system() -> Self {
         Self::new(|| {
-            let since = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
         })
     }

@@ -51,13 +51,7 @@ impl Advice {
             address if address == LISTEN_DEFAULT => String::new(),
             address => format!(" --target http://{address}"),
         };
-        Ok(Some(Self {
-            program: program(),
-            target,
-            centre,
-            radius_m,
-            object,
-        }))
+        Ok(Some(Self { program: program(), target, centre, radius_m, object }))
     }
 }
 
@@ -67,12 +61,7 @@ fn round(coordinate: f64) -> f64 {
 }
 
 async fn nearest(connection: &Connection, (x, y): (f64, f64)) -> Result<Option<u64>, CliError> {
-    let request = v1::NearestRequest {
-        options: None,
-        x,
-        y,
-        k: 1,
-    };
+    let request = v1::NearestRequest { options: None, x, y, k: 1 };
     let mut queries = connection.queries();
     let asked = queries.nearest(connection.request(request));
     let mut answer = AnswerReader::open(connection, asked).await?;
@@ -85,18 +74,11 @@ async fn count(
     (x, y): (f64, f64),
     radius_m: f64,
 ) -> Result<u64, CliError> {
-    let options = v1::QueryOptions {
-        projection: v1::Projection::Count.into(),
-        ..Default::default()
-    };
+    let options =
+        v1::QueryOptions { projection: v1::Projection::Count.into(), ..Default::default() };
     let circle = v1::Circle { x, y, radius_m };
-    let region = v1::Region {
-        kind: Some(Kind::Circle(circle)),
-    };
-    let request = v1::RangeRequest {
-        options: Some(options),
-        region: Some(region),
-    };
+    let region = v1::Region { kind: Some(Kind::Circle(circle)) };
+    let request = v1::RangeRequest { options: Some(options), region: Some(region) };
     let mut queries = connection.queries();
     let asked = queries.range(connection.request(request));
     Ok(AnswerReader::open(connection, asked).await?.header().total)
@@ -106,30 +88,18 @@ async fn count(
 /// from here where that is shorter.
 fn program() -> String {
     let name = "shoal".to_owned();
-    if std::env::args_os()
-        .next()
-        .is_some_and(|first| first == *name)
-    {
+    if std::env::args_os().next().is_some_and(|first| first == *name) {
         return name;
     }
     let (Ok(path), Ok(here)) = (std::env::current_exe(), std::env::current_dir()) else {
         return name;
     };
-    path.strip_prefix(&here)
-        .unwrap_or(&path)
-        .display()
-        .to_string()
+    path.strip_prefix(&here).unwrap_or(&path).display().to_string()
 }
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            program,
-            target,
-            centre: (x, y),
-            radius_m,
-            object,
-        } = self;
+        let Self { program, target, centre: (x, y), radius_m, object } = self;
         writeln!(f, "try, in another terminal:")?;
         writeln!(f, "  {program} range --circle {x},{y},{radius_m}{target}")?;
         writeln!(f, "  {program} nearest {x},{y} -k 5{target}")?;
@@ -152,10 +122,7 @@ mod tests {
             object: 264,
         };
         let text = advice("").to_string();
-        assert!(
-            text.contains("shoal range --circle -97.7403,30.2729,1000\n"),
-            "{text}"
-        );
+        assert!(text.contains("shoal range --circle -97.7403,30.2729,1000\n"), "{text}");
         assert!(text.contains("shoal get 264\n"));
         let text = advice(" --target http://127.0.0.1:1").to_string();
         assert_eq!(text.matches("--target http://127.0.0.1:1").count(), 4);

@@ -65,9 +65,7 @@ pub async fn play(
     let mut sent_at = start;
     let mut waiting: Vec<v1::Fix> = Vec::with_capacity(MESSAGE_ROWS);
     while let Some(batch) = batches.recv().await {
-        progress
-            .unreadable
-            .fetch_add(batch.unreadable, Ordering::Relaxed);
+        progress.unreadable.fetch_add(batch.unreadable, Ordering::Relaxed);
         for fix in batch.fixes {
             let due = start.checked_add(pace.due(fix.time_ms));
             let early = due.is_none_or(|due| due > Instant::now());
@@ -98,12 +96,7 @@ async fn send(
     let latest_ms = fixes.iter().map(|fix| fix.time_ms).max().unwrap_or(0);
     let rows = fixes.len() as u64;
     let payload = Some(Payload::Rows(v1::Rows { fixes }));
-    stream
-        .send(v1::ReportRequest {
-            payload,
-            ..Default::default()
-        })
-        .await?;
+    stream.send(v1::ReportRequest { payload, ..Default::default() }).await?;
     progress.event_ms.fetch_max(latest_ms, Ordering::Relaxed);
     progress.rows_sent.fetch_add(rows, Ordering::Relaxed);
     Ok(())
@@ -115,17 +108,11 @@ mod tests {
 
     #[test]
     fn rows_are_due_by_event_time_over_the_factor() {
-        let pace = Pace {
-            first_ms: 1_000,
-            speedup: 100.0,
-        };
+        let pace = Pace { first_ms: 1_000, speedup: 100.0 };
         assert_eq!(pace.due(1_000), Duration::ZERO);
         assert_eq!(pace.due(0), Duration::ZERO);
         assert_eq!(pace.due(11_000), Duration::from_millis(100));
-        let crawl = Pace {
-            first_ms: i64::MIN,
-            speedup: 1e-300,
-        };
+        let crawl = Pace { first_ms: i64::MIN, speedup: 1e-300 };
         assert_eq!(crawl.due(i64::MAX), Duration::MAX);
     }
 }

@@ -73,10 +73,7 @@ impl Replayer {
             file: self.config.file.display().to_string(),
             reason: "no row can be read".to_owned(),
         })?;
-        let factor = self
-            .config
-            .speedup
-            .unwrap_or_else(|| survey.speedup_for(SECONDS_DEFAULT));
+        let factor = self.config.speedup.unwrap_or_else(|| survey.speedup_for(SECONDS_DEFAULT));
         tracing::info!(
             file = %self.config.file.display(),
             rows = survey.rows,
@@ -84,10 +81,7 @@ impl Replayer {
             speedup = factor,
             "replay begins"
         );
-        let pace = Pace {
-            first_ms: survey.first_ms,
-            speedup: factor,
-        };
+        let pace = Pace { first_ms: survey.first_ms, speedup: factor };
         let tally = self.play(&connection, address, &survey, pace).await?;
         tracing::info!(
             rows = tally.rows_total(),
@@ -99,10 +93,7 @@ impl Replayer {
             unreadable = survey.unreadable,
             "replay done"
         );
-        logs::say(&format!(
-            "replay done: {} rows; serving until Ctrl-C",
-            tally.rows_total()
-        ));
+        logs::say(&format!("replay done: {} rows; serving until Ctrl-C", tally.rows_total()));
         advise(&connection, address, &survey).await;
         Ok(())
     }

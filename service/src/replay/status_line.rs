@@ -91,8 +91,7 @@ impl StatusLine {
             // That nobody reads it is no reason to stop the replay.
             let _ = writeln!(std::io::stderr(), "replay: {text}");
         } else {
-            self.bar
-                .set_position(event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs());
+            self.bar.set_position(event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs());
             self.bar.set_message(text);
         }
     }

@@ -62,17 +62,12 @@ impl Survey {
             let place = ((x / side).floor() as i64, (y / side).floor() as i64);
             if cells.len() < CELLS_MAX || cells.contains_key(&place) {
                 let cell = cells.entry(place).or_default();
-                *cell = Cell {
-                    rows: cell.rows + 1,
-                    x: cell.x + x,
-                    y: cell.y + y,
-                };
+                *cell = Cell { rows: cell.rows + 1, x: cell.x + x, y: cell.y + y };
             }
         }
         // Ties go to the south-west, so that the same file gives the same place.
-        let busiest = cells
-            .iter()
-            .max_by_key(|(place, cell)| (cell.rows, std::cmp::Reverse(*place)));
+        let busiest =
+            cells.iter().max_by_key(|(place, cell)| (cell.rows, std::cmp::Reverse(*place)));
         let (_, cell) = busiest?;
         survey.busiest = (cell.x / cell.rows as f64, cell.y / cell.rows as f64);
         Some(survey)
@@ -118,10 +113,7 @@ mod tests {
         let text = "object_id,t_ms,lon,lat\n1,5000,-97.702,30.001\n2,1000,-97.704,30.003\nbad\n\
                     3,125000,5,5\n";
         let survey = survey(text).unwrap();
-        assert_eq!(
-            (survey.rows, survey.unreadable, survey.span_ms()),
-            (3, 1, 124_000)
-        );
+        assert_eq!((survey.rows, survey.unreadable, survey.span_ms()), (3, 1, 124_000));
         let (x, y) = survey.busiest;
         assert!((x + 97.703).abs() < 1e-9 && (y - 30.002).abs() < 1e-9);
         assert_eq!(survey.speedup_for(62.0), 2.0);

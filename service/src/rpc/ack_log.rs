@@ -53,11 +53,7 @@ impl AckLog {
 
     /// The end that takes. `task` feeds the log; it is stopped when the client is gone.
     pub(super) fn stream(&self, task: JoinHandle<()>) -> AckStream {
-        AckStream {
-            log: self.clone(),
-            is_done: false,
-            task,
-        }
+        AckStream { log: self.clone(), is_done: false, task }
     }
 }
 

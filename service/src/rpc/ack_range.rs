@@ -18,12 +18,7 @@ pub(super) type Faults = Vec<(u32, &'static str)>;
 #[derive(Debug)]
 pub(super) enum Settled {
     /// Applied in an epoch of the engine of that term.
-    Applied {
-        term: u64,
-        epoch: u64,
-        outcome: RequestOutcome,
-        faults: Faults,
-    },
+    Applied { term: u64, epoch: u64, outcome: RequestOutcome, faults: Faults },
     /// Applied before; visible at that epoch.
     Duplicate { term: u64, epoch: u64 },
     /// Not applied.
@@ -59,12 +54,7 @@ impl AckRange {
         }
         self.last_message = message;
         match settled {
-            Settled::Applied {
-                term,
-                epoch,
-                outcome,
-                faults,
-            } => {
+            Settled::Applied { term, epoch, outcome, faults } => {
                 self.visible(term, epoch);
                 self.add_outcome(message, &outcome, &faults);
             }
@@ -96,12 +86,7 @@ impl AckRange {
             if self.refused_rows.len() < REFUSED_ROWS_TOLD_MAX {
                 let field = field_at_fault(refusal, row, faults).into();
                 let reason = refusal as i32;
-                self.refused_rows.push(RefusedRow {
-                    message,
-                    row,
-                    field,
-                    reason,
-                });
+                self.refused_rows.push(RefusedRow { message, row, field, reason });
             }
         }
     }
@@ -160,28 +145,15 @@ mod tests {
     use super::*;
 
     fn applied(epoch: u64, refused: Vec<(u32, Refusal)>) -> Settled {
-        let outcome = RequestOutcome {
-            applied: 2,
-            late: 1,
-            refused,
-            ..Default::default()
-        };
-        Settled::Applied {
-            term: 9,
-            epoch,
-            outcome,
-            faults: vec![(4, "y")],
-        }
+        let outcome = RequestOutcome { applied: 2, late: 1, refused, ..Default::default() };
+        Settled::Applied { term: 9, epoch, outcome, faults: vec![(4, "y")] }
     }
 
     #[test]
     fn a_range_sums_its_messages() {
         let mut range = AckRange::default();
         range.add(7, Settled::Failed(ServiceError::Deadline));
-        range.add(
-            8,
-            applied(3, vec![(1, Refusal::Speed), (4, Refusal::NotFinite)]),
-        );
+        range.add(8, applied(3, vec![(1, Refusal::Speed), (4, Refusal::NotFinite)]));
         range.add(9, Settled::Duplicate { term: 9, epoch: 4 });
         range.add(10, applied(5, vec![(2, Refusal::OutsideSpace)]));
         let ack = range.into_ack();
@@ -190,17 +162,11 @@ mod tests {
         assert_eq!((ack.failed_messages, ack.duplicate_messages), (1, 1));
         let rows = ack.rows.unwrap();
         assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));
-        let told: Vec<_> = ack
-            .refused_rows
-            .iter()
-            .map(|row| (row.message, row.row, row.field.as_str()))
-            .collect();
+        let told: Vec<_> =
+            ack.refused_rows.iter().map(|row| (row.message, row.row, row.field.as_str())).collect();
         assert_eq!(told, [(8, 1, "speed_m_s"), (8, 4, "y"), (10, 2, "x,y")]);
-        let reasons: Vec<_> = ack
-            .refused_by_reason
-            .iter()
-            .map(|reason| (reason.reason, reason.rows))
-            .collect();
+        let reasons: Vec<_> =
+            ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);
         assert_eq!(Token::parse(&ack.token).unwrap(), Token::new(9, 5));
     }
@@ -212,10 +178,7 @@ mod tests {
         for message in 1..=10_000 {
             let refused = (0..300).map(|row| (row, Refusal::Object)).collect();
             range.add(2 * message, applied(message, refused));
-            range.add(
-                2 * message + 1,
-                Settled::Failed(ServiceError::field("f", "p".repeat(200))),
-            );
+            range.add(2 * message + 1, Settled::Failed(ServiceError::field("f", "p".repeat(200))));
         }
         let ack = range.into_ack();
         assert_eq!(ack.rows.unwrap().refused, 3_000_000);

@@ -34,11 +34,7 @@ pub(super) struct AnswerRoom {
 impl AnswerBudget {
     pub(super) fn new(bytes_max: u64, gauge: Gauge) -> Self {
         let pieces = usize::try_from(bytes_max / PIECE_BYTES).unwrap_or(Semaphore::MAX_PERMITS);
-        Self {
-            pieces: Arc::new(Semaphore::new(pieces)),
-            bytes_max,
-            gauge,
-        }
+        Self { pieces: Arc::new(Semaphore::new(pieces)), bytes_max, gauge }
     }
 
     /// Waits for room, in turn.
@@ -49,29 +45,19 @@ impl AnswerBudget {
     pub(super) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
-            return Err(ServiceError::Limit {
-                what,
-                value: bytes,
-                limit,
-            });
+            return Err(ServiceError::Limit { what, value: bytes, limit });
         }
         let pieces = bytes.div_ceil(PIECE_BYTES) as u32;
         let wait = Duration::from_millis(ANSWER_WAIT_MS_MAX);
         let permit = self.pieces.clone().acquire_many_owned(pieces);
-        let permit = tokio::time::timeout(wait, permit)
-            .await
-            .ok()
-            .and_then(Result::ok);
+        let permit = tokio::time::timeout(wait, permit).await.ok().and_then(Result::ok);
         let permit = permit.ok_or(ServiceError::Busy {
             what: "the memory for answers",
             limit: self.bytes_max,
             retry_ms: BUSY_RETRY_MS,
         })?;
         self.gauge.inc_by(room_bytes(&permit));
-        Ok(AnswerRoom {
-            permit,
-            gauge: self.gauge.clone(),
-        })
+        Ok(AnswerRoom { permit, gauge: self.gauge.clone() })
     }
 }
 
@@ -104,15 +90,9 @@ mod tests {
     async fn room_is_bounded_and_comes_back() {
         let gauge = Gauge::default();
         let budget = AnswerBudget::new(10 << 10, gauge.clone());
-        assert!(matches!(
-            budget.room(11 << 10).await,
-            Err(ServiceError::Limit { .. })
-        ));
+        assert!(matches!(budget.room(11 << 10).await, Err(ServiceError::Limit { .. })));
         let mut room = budget.room(10 << 10).await.unwrap();
-        assert!(matches!(
-            budget.room(1).await,
-            Err(ServiceError::Busy { .. })
-        ));
+        assert!(matches!(budget.room(1).await, Err(ServiceError::Busy { .. })));
         room.shrink(1500);
         assert_eq!(gauge.get(), 2 << 10);
         let other = budget.room(8 << 10).await.unwrap();

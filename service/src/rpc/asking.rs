@@ -49,22 +49,11 @@ impl Asking {
         };
         let filter = filter(options.filter.as_ref())?;
         let limit = Some(options.limit).filter(|&limit| limit > 0);
-        Ok(Self {
-            fleet,
-            epoch_min,
-            filter,
-            projection,
-            limit,
-        })
+        Ok(Self { fleet, epoch_min, filter, projection, limit })
     }
 
     fn query(&self, kind: QueryKind) -> Query {
-        Query {
-            kind,
-            filter: self.filter,
-            projection: self.projection,
-            limit: self.limit,
-        }
+        Query { kind, filter: self.filter, projection: self.projection, limit: self.limit }
     }
 
     /// These objects.

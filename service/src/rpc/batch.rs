@@ -98,26 +98,16 @@ async fn answer(
     message: BatchRequest,
     deadline: Deadline,
 ) -> Result<AnsweredMessage, ServiceError> {
-    at_most(
-        "queries",
-        message.queries.len(),
-        "queries",
-        BATCH_QUERIES_MAX,
-    )?;
+    at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
     let asking = Asking::new(door, message.options)?;
     let mut queries = Vec::with_capacity(message.queries.len());
-    let failures = message.queries.into_iter().map(|sent| {
-        understand(&asking, sent)
-            .map(|query| queries.push(query))
-            .err()
-    });
+    let failures = message
+        .queries
+        .into_iter()
+        .map(|sent| understand(&asking, sent).map(|query| queries.push(query)).err());
     let failures = failures.collect();
     let held = ask(door, &asking, queries, deadline, true).await?;
-    Ok(AnsweredMessage {
-        fleet: asking.fleet,
-        held,
-        failures,
-    })
+    Ok(AnsweredMessage { fleet: asking.fleet, held, failures })
 }
 
 fn understand(asking: &Asking, sent: BatchQuery) -> Result<Query, ServiceError> {

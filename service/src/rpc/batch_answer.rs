@@ -35,10 +35,7 @@ impl Chunk<'_> {
     }
 
     fn push(&mut self, result: BatchResult, row_bytes: usize) {
-        let detail_bytes = result
-            .failed
-            .as_ref()
-            .map_or(0, |failed| failed.detail.len() + 64);
+        let detail_bytes = result.failed.as_ref().map_or(0, |failed| failed.detail.len() + 64);
         self.bytes += RESULT_BYTES + result.objects.len() * row_bytes + detail_bytes;
         self.results.push(result);
     }
@@ -47,15 +44,7 @@ impl Chunk<'_> {
         self.bytes = 0;
         let (header, results) = (self.header.take(), std::mem::take(&mut self.results));
         let (message, failed) = (self.message, None);
-        self.sender
-            .send(BatchAnswer {
-                message,
-                header,
-                results,
-                last,
-                failed,
-            })
-            .await
+        self.sender.send(BatchAnswer { message, header, results, last, failed }).await
     }
 }
 
@@ -65,32 +54,15 @@ pub(super) async fn send_message(
     answered: AnsweredMessage,
     sender: &ChunkSender<BatchAnswer>,
 ) -> Result<(), NotTaken> {
-    let AnsweredMessage {
-        fleet,
-        held,
-        failures,
-    } = answered;
+    let AnsweredMessage { fleet, held, failures } = answered;
     let header = Some(header(&fleet, &held.answered, None));
-    let mut chunk = Chunk {
-        message,
-        header,
-        results: Vec::new(),
-        bytes: 0,
-        sender,
-    };
+    let mut chunk = Chunk { message, header, results: Vec::new(), bytes: 0, sender };
     let mut index = 0;
     for (query, failure) in failures.into_iter().enumerate() {
         let query = query as u32;
         if let Some(error) = failure {
             let failed = Some(failed_query(&error));
-            chunk.push(
-                BatchResult {
-                    query,
-                    failed,
-                    ..Default::default()
-                },
-                0,
-            );
+            chunk.push(BatchResult { query, failed, ..Default::default() }, 0);
         } else {
             send_answer(query, index, &fleet, &held.answered, &mut chunk).await?;
             index += 1;
@@ -117,23 +89,11 @@ async fn send_answer(
     loop {
         let answer = answered.get(index);
         let to = rows.min(from + chunk.room_bytes() / row_bytes);
-        let Records {
-            objects,
-            fixes,
-            distance_m,
-        } = Records::of(fleet.space(), &answer, from, to);
+        let Records { objects, fixes, distance_m } = Records::of(fleet.space(), &answer, from, to);
         let total = if is_first { answer.total } else { 0 };
         let truncated = is_first && answer.truncated;
         let failed = None;
-        let result = BatchResult {
-            query,
-            total,
-            truncated,
-            objects,
-            fixes,
-            distance_m,
-            failed,
-        };
+        let result = BatchResult { query, total, truncated, objects, fixes, distance_m, failed };
         chunk.push(result, row_bytes);
         (from, is_first) = (to, false);
         if from == rows {
@@ -150,12 +110,5 @@ pub(super) async fn send_failure(
     sender: &ChunkSender<BatchAnswer>,
 ) -> Result<(), NotTaken> {
     let failed = Some(failed_query(error));
-    sender
-        .send(BatchAnswer {
-            message,
-            last: true,
-            failed,
-            ..Default::default()
-        })
-        .await
+    sender.send(BatchAnswer { message, last: true, failed, ..Default::default() }).await
 }

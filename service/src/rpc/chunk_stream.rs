@@ -40,10 +40,7 @@ impl<T> ChunkSender<T> {
     /// Waits until there is room for a chunk.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
         let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
-        self.0
-            .send_timeout(Ok(chunk), stall)
-            .await
-            .map_err(|_| NotTaken)
+        self.0.send_timeout(Ok(chunk), stall).await.map_err(|_| NotTaken)
     }
 }
 
@@ -65,12 +62,7 @@ impl<T: Send + 'static> ChunkStream<T> {
                 Err(NotTaken) => {}
             }
         });
-        Self {
-            receiver,
-            is_whole,
-            is_done: false,
-            task,
-        }
+        Self { receiver, is_whole, is_done: false, task }
     }
 }
 

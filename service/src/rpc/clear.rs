@@ -15,10 +15,7 @@ pub(super) async fn clear(
     request: ClearFleetRequest,
     deadline: Deadline,
 ) -> Result<ClearFleetResponse, ServiceError> {
-    deadline
-        .bound(settle(door, request))
-        .await
-        .map_err(|error| door.count(error))
+    deadline.bound(settle(door, request)).await.map_err(|error| door.count(error))
 }
 
 async fn settle(
@@ -34,9 +31,5 @@ async fn settle(
         ChangeReply::Refused(error) => return Err(error.into()),
     };
     let token = Token::new(fleet.term(), epoch).to_bytes();
-    Ok(ClearFleetResponse {
-        removed,
-        epoch,
-        token,
-    })
+    Ok(ClearFleetResponse { removed, epoch, token })
 }

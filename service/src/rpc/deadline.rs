@@ -22,9 +22,7 @@ pub(super) struct Deadline(Option<Instant>);
 impl Deadline {
     /// The deadline of a call that arrives now.
     pub(super) fn of(metadata: &MetadataMap) -> Self {
-        let header = metadata
-            .get("grpc-timeout")
-            .and_then(|value| value.to_str().ok());
+        let header = metadata.get("grpc-timeout").and_then(|value| value.to_str().ok());
         let timeout = header.and_then(timeout);
         // Far deadlines may be beyond what the clock can say: that is none.
         let instant = timeout
@@ -84,10 +82,7 @@ mod tests {
 
     #[test]
     fn timeouts_follow_the_protocol() {
-        assert_eq!(
-            timeout("99999999H"),
-            Some(Duration::from_secs(99_999_999 * 3600))
-        );
+        assert_eq!(timeout("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
         assert_eq!(timeout("250m"), Some(Duration::from_millis(250)));
         assert_eq!(timeout("0n"), Some(Duration::ZERO));
         for bad in ["", "m", "123456789m", "-1S", "1 S", "1x", "1é", "é"] {

@@ -50,14 +50,7 @@ impl Door {
         let answers =
             AnswerBudget::new(limits.answer_bytes_max as u64, metrics.answer_bytes.clone());
         let streams = Arc::new(Semaphore::new(limits.streams_max));
-        Self {
-            registry,
-            limits,
-            answers,
-            metrics,
-            streams,
-            stopping,
-        }
+        Self { registry, limits, answers, metrics, streams, stopping }
     }
 
     /// Counts a long-lived stream until it is dropped.
@@ -75,10 +68,7 @@ impl Door {
             retry_ms: BUSY_RETRY_MS,
         })?;
         self.metrics.streams.inc();
-        Ok(OpenStream {
-            _permit,
-            gauge: self.metrics.streams.clone(),
-        })
+        Ok(OpenStream { _permit, gauge: self.metrics.streams.clone() })
     }
 
     /// Completes when the server goes down.

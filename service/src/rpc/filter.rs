@@ -61,11 +61,7 @@ fn heading(sent: &v1::Interval) -> Result<(u16, u16), ServiceError> {
     }
     let (min, max) = (stored(sent.min, 1e2) as u16, stored(sent.max, 1e2) as u16);
     // 360 is north, which is stored as 0: a range that ends there passes through north.
-    Ok(if max == TURN_CDEG && min > 0 {
-        (min, 0)
-    } else {
-        (min, max)
-    })
+    Ok(if max == TURN_CDEG && min > 0 { (min, 0) } else { (min, max) })
 }
 
 fn ordered(field: &str, sent: &v1::Interval) -> Result<(f64, f64), ServiceError> {
@@ -73,10 +69,8 @@ fn ordered(field: &str, sent: &v1::Interval) -> Result<(f64, f64), ServiceError>
     if sent.min <= sent.max {
         return Ok((sent.min, sent.max));
     }
-    let problem = format!(
-        "is [{}, {}], its least must not exceed its greatest",
-        sent.min, sent.max
-    );
+    let problem =
+        format!("is [{}, {}], its least must not exceed its greatest", sent.min, sent.max);
     Err(ServiceError::field(field, problem))
 }
 
@@ -95,10 +89,7 @@ mod tests {
     #[test]
     fn ends_are_rounded_and_bounded() {
         assert_eq!(speed(&interval(0.29, 0.29)).unwrap(), (290, 290));
-        assert_eq!(
-            speed(&interval(f64::NEG_INFINITY, f64::INFINITY)).unwrap(),
-            (0, u32::MAX)
-        );
+        assert_eq!(speed(&interval(f64::NEG_INFINITY, f64::INFINITY)).unwrap(), (0, u32::MAX));
         assert_eq!(speed(&interval(-5.0, -1.0)).unwrap(), NOTHING_U32);
         assert_eq!(speed(&interval(1e9, 2e9)).unwrap(), NOTHING_U32);
         assert_eq!(altitude(&interval(-1.5, 1e12)).unwrap(), (-1500, i32::MAX));

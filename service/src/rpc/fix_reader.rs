@@ -41,11 +41,7 @@ struct Fix {
 impl FixReader {
     /// Room for exactly `rows`.
     pub(super) fn new(space: Space, rows: usize) -> Self {
-        Self {
-            space,
-            columns: FixColumns::with_capacity(rows),
-            faults: Vec::new(),
-        }
+        Self { space, columns: FixColumns::with_capacity(rows), faults: Vec::new() }
     }
 
     /// Reads up to `rows_max` fixes; false after the last.
@@ -168,10 +164,7 @@ mod tests {
         let fast = plain(&bytes).unwrap();
         let slow = parse(&bytes, 0).unwrap();
         for fix in [fast, slow] {
-            assert_eq!(
-                (fix.object, fix.time_ms, fix.x, fix.y),
-                (u64::MAX - 3, -5, 1.5, -2.25)
-            );
+            assert_eq!((fix.object, fix.time_ms, fix.x, fix.y), (u64::MAX - 3, -5, 1.5, -2.25));
         }
         let full = shoal_proto::v1::Fix {
             speed_m_s: Some(1.0),

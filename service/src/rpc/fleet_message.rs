@@ -32,10 +32,7 @@ pub(super) fn spec(
         let problem = format!("is {}, it must not be negative", request.ttl_ms);
         return Err(ServiceError::field("ttl_ms", problem));
     }
-    let asked_max = request
-        .limits
-        .as_ref()
-        .map_or(0, |limits| limits.objects_max);
+    let asked_max = request.limits.as_ref().map_or(0, |limits| limits.objects_max);
     if asked_max > limits.fleet_objects_max {
         let problem = format!("is {asked_max}, the limit is {}", limits.fleet_objects_max);
         return Err(ServiceError::field("limits.objects_max", problem));
@@ -44,11 +41,7 @@ pub(super) fn spec(
         space: space(request.space.as_ref())?,
         clock,
         ttl_ms: Some(request.ttl_ms).filter(|&ttl_ms| ttl_ms > 0),
-        objects_max: if asked_max == 0 {
-            limits.fleet_objects_max
-        } else {
-            asked_max
-        },
+        objects_max: if asked_max == 0 { limits.fleet_objects_max } else { asked_max },
     })
 }
 
@@ -56,16 +49,8 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
     match sent.and_then(|space| space.kind.as_ref()) {
         None | Some(Kind::Geographic(_)) => Ok(Space::geographic()),
         Some(Kind::Planar(planar)) => {
-            let v1::Planar {
-                width_m,
-                height_m,
-                quantum_m,
-            } = *planar;
-            let quantum_m = if quantum_m == 0.0 {
-                PLANAR_QUANTUM_M
-            } else {
-                quantum_m
-            };
+            let v1::Planar { width_m, height_m, quantum_m } = *planar;
+            let quantum_m = if quantum_m == 0.0 { PLANAR_QUANTUM_M } else { quantum_m };
             Space::planar(width_m, height_m, quantum_m)
                 .map_err(|error| ServiceError::geometry("space.planar", &error))
         }
@@ -84,9 +69,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         space: Some(space_message(&options.space)),
         clock: clock.into(),
         ttl_ms: options.ttl_ms.unwrap_or(0),
-        limits: Some(v1::FleetLimits {
-            objects_max: options.objects_max,
-        }),
+        limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
         term: options.term,
         epoch: view.epoch,
         clock_ms: view.clock_ms,
@@ -104,11 +87,7 @@ fn space_message(space: &Space) -> v1::Space {
     } else {
         let bounds = space.bounds();
         let (width_m, height_m) = space.to_api(bounds.x_max, bounds.y_max);
-        Kind::Planar(v1::Planar {
-            width_m,
-            height_m,
-            quantum_m: space.quantum(),
-        })
+        Kind::Planar(v1::Planar { width_m, height_m, quantum_m: space.quantum() })
     };
     v1::Space { kind: Some(kind) }
 }

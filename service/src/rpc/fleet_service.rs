@@ -28,19 +28,14 @@ impl FleetService for Fleets {
         &self,
         request: Request<v1::CreateFleetRequest>,
     ) -> Result<Response<v1::Fleet>, Status> {
-        Ok(Response::new(
-            create::create(&self.0, request.into_inner()).await?,
-        ))
+        Ok(Response::new(create::create(&self.0, request.into_inner()).await?))
     }
 
     async fn describe(
         &self,
         request: Request<v1::DescribeFleetRequest>,
     ) -> Result<Response<v1::Fleet>, Status> {
-        Ok(Response::new(describe::describe(
-            &self.0,
-            request.get_ref(),
-        )?))
+        Ok(Response::new(describe::describe(&self.0, request.get_ref())?))
     }
 
     async fn list(
@@ -55,17 +50,13 @@ impl FleetService for Fleets {
         request: Request<v1::ClearFleetRequest>,
     ) -> Result<Response<v1::ClearFleetResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        Ok(Response::new(
-            clear::clear(&self.0, request.into_inner(), deadline).await?,
-        ))
+        Ok(Response::new(clear::clear(&self.0, request.into_inner(), deadline).await?))
     }
 
     async fn drop(
         &self,
         request: Request<v1::DropFleetRequest>,
     ) -> Result<Response<v1::DropFleetResponse>, Status> {
-        Ok(Response::new(
-            drop_fleet::drop_fleet(&self.0, request.into_inner()).await?,
-        ))
+        Ok(Response::new(drop_fleet::drop_fleet(&self.0, request.into_inner()).await?))
     }
 }

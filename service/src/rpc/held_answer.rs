@@ -38,15 +38,9 @@ pub(super) async fn ask(
     patient: bool,
 ) -> Result<HeldAnswer, ServiceError> {
     let arrived = Instant::now();
-    let held = deadline
-        .bound(ask_whole(door, asking, queries, deadline, patient))
-        .await;
+    let held = deadline.bound(ask_whole(door, asking, queries, deadline, patient)).await;
     let held = held.map_err(|error| door.count(error))?;
-    asking
-        .fleet
-        .metrics()
-        .query_seconds
-        .observe(arrived.elapsed().as_secs_f64());
+    asking.fleet.metrics().query_seconds.observe(arrived.elapsed().as_secs_f64());
     Ok(held)
 }
 
@@ -60,11 +54,7 @@ async fn ask_whole(
     let mut caps = probe_caps(&queries);
     let mut alone = false;
     for _ in 0..ASK_AGAIN_MAX {
-        let bytes = queries
-            .iter()
-            .zip(&caps)
-            .map(|(query, cap)| cap * row_bytes(query))
-            .sum();
+        let bytes = queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
         let mut room = door.answers.room(bytes).await?;
         let question = Question {
             queries: capped(&queries, &caps),
@@ -77,20 +67,13 @@ async fn ask_whole(
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
             room.shrink(answered.bytes());
-            return Ok(HeldAnswer {
-                answered,
-                _room: room,
-            });
+            return Ok(HeldAnswer { answered, _room: room });
         }
         // The room goes back before more is asked for: nobody waits while holding.
         (caps, alone) = (with_margin(&queries, &wanted), true);
     }
     let what = "the number of attempts at an answer that keeps growing";
-    Err(ServiceError::Limit {
-        what,
-        value: ASK_AGAIN_MAX.into(),
-        limit: ASK_AGAIN_MAX.into(),
-    })
+    Err(ServiceError::Limit { what, value: ASK_AGAIN_MAX.into(), limit: ASK_AGAIN_MAX.into() })
 }
 
 /// Most rows that a query can return by what it says.
@@ -123,10 +106,7 @@ fn row_bytes(query: &Query) -> u64 {
 fn probe_caps(queries: &[Query]) -> Vec<u64> {
     let row_of_each: u64 = queries.iter().map(row_bytes).sum();
     let fair = (PROBE_BYTES_MAX / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
-    queries
-        .iter()
-        .map(|query| rows_max(query).min(fair))
-        .collect()
+    queries.iter().map(|query| rows_max(query).min(fair)).collect()
 }
 
 /// The queries with their rows capped.
@@ -134,10 +114,7 @@ fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
     let cap = |(query, &cap): (&Query, &u64)| {
         // 0 would cut the answer of a count; it returns no rows anyway.
         let limit = if cap == 0 { query.limit } else { Some(cap) };
-        Query {
-            limit,
-            ..query.clone()
-        }
+        Query { limit, ..query.clone() }
     };
     queries.iter().zip(caps).map(cap).collect()
 }
@@ -145,9 +122,7 @@ fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
 /// Rows that each query should return, now that its total is known.
 fn wanted_rows(queries: &[Query], answered: &Answered) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
-    wanted
-        .map(|(query, answer)| answer.total.min(rows_max(query)))
-        .collect()
+    wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
 }
 
 /// A little more than was wanted: the fleet goes on while room is waited for.
@@ -164,12 +139,7 @@ mod tests {
 
     fn range(projection: Projection, limit: Option<u64>) -> Query {
         let region = Region::rectangle(&Space::geographic(), -1.0, -1.0, 1.0, 1.0).unwrap();
-        Query {
-            kind: QueryKind::Range(region),
-            filter: Filter::default(),
-            projection,
-            limit,
-        }
+        Query { kind: QueryKind::Range(region), filter: Filter::default(), projection, limit }
     }
 
     #[test]
@@ -178,11 +148,8 @@ mod tests {
             for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
                 let queries = vec![range(projection, None); count];
                 let caps = probe_caps(&queries);
-                let bytes: u64 = queries
-                    .iter()
-                    .zip(&caps)
-                    .map(|(query, cap)| cap * row_bytes(query))
-                    .sum();
+                let bytes: u64 =
+                    queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
                 assert!(bytes <= PROBE_BYTES_MAX, "{count} {projection:?}: {bytes}");
                 assert_eq!(caps[0] == 0, projection == Projection::Count);
             }
@@ -197,10 +164,8 @@ mod tests {
             range(Projection::Ids, None),
         ];
         assert_eq!(probe_caps(&queries), [10, 0, PROBE_ROWS_MAX]);
-        let limits: Vec<_> = capped(&queries, &[10, 0, 7])
-            .iter()
-            .map(|query| query.limit)
-            .collect();
+        let limits: Vec<_> =
+            capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
         assert_eq!(limits, [Some(10), Some(3), Some(7)]);
         assert_eq!(with_margin(&queries, &[10, 0, 800]), [10, 0, 964]);
     }

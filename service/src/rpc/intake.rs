@@ -49,11 +49,7 @@ pub(super) struct UnderWay {
 
 impl Intake {
     pub(super) fn new(door: Arc<Door>) -> Self {
-        Self {
-            door,
-            fleet: None,
-            producer: None,
-        }
+        Self { door, fleet: None, producer: None }
     }
 
     /// Reads everything but plain rows.
@@ -68,17 +64,9 @@ impl Intake {
             Payload::Block(bytes) => Some(parse_block(bytes.clone(), &fleet)),
             _ => None,
         };
-        let block = block
-            .transpose()
-            .inspect_err(|_| fleet.metrics().count_failed())?;
+        let block = block.transpose().inspect_err(|_| fleet.metrics().count_failed())?;
         let batch = self.batch(&message);
-        Ok(Understood {
-            message,
-            block,
-            batch,
-            fleet,
-            arrived,
-        })
+        Ok(Understood { message, block, batch, fleet, arrived })
     }
 
     fn fleet(&mut self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
@@ -102,10 +90,7 @@ impl Intake {
         let known = self.producer.as_ref().filter(|known| &***known == name);
         let producer: Arc<str> = known.cloned().unwrap_or_else(|| name.into());
         self.producer = Some(producer.clone());
-        Some(BatchId {
-            producer,
-            batch_seq: message.batch_seq,
-        })
+        Some(BatchId { producer, batch_seq: message.batch_seq })
     }
 }
 
@@ -121,11 +106,7 @@ fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
         return Ok(block);
     }
     let fleet = fleet.name().as_str().to_owned();
-    Err(ServiceError::SpaceMismatch {
-        fleet,
-        found,
-        expected,
-    })
+    Err(ServiceError::SpaceMismatch { fleet, found, expected })
 }
 
 impl Understood {
@@ -150,11 +131,7 @@ impl Understood {
                 .inspect_err(|_| self.fleet.metrics().count_failed())?,
         };
         let pending = self.fleet.change(permit, request, self.batch);
-        Ok(UnderWay {
-            pending,
-            faults,
-            arrived: self.arrived,
-        })
+        Ok(UnderWay { pending, faults, arrived: self.arrived })
     }
 }
 
@@ -180,26 +157,14 @@ impl UnderWay {
     /// # Errors
     /// That the fleet is gone; the message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
-        let Self {
-            mut pending,
-            faults,
-            arrived,
-        } = self;
+        let Self { mut pending, faults, arrived } = self;
         let reply = (&mut pending).await?;
         let fleet = pending.fleet();
-        fleet
-            .metrics()
-            .ack_seconds
-            .observe(arrived.elapsed().as_secs_f64());
+        fleet.metrics().ack_seconds.observe(arrived.elapsed().as_secs_f64());
         let term = fleet.term();
         Ok(match reply {
             ChangeReply::Settled { epoch, mut outcome } => match outcome.block_error.take() {
-                None => Settled::Applied {
-                    term,
-                    epoch,
-                    outcome,
-                    faults,
-                },
+                None => Settled::Applied { term, epoch, outcome, faults },
                 Some(error) => Settled::Failed(error.into()),
             },
             ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch },

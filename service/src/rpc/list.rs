@@ -8,7 +8,5 @@ use super::fleet_message::message;
 pub(super) fn list(door: &Door) -> ListFleetsResponse {
     let engine = door.registry.engine_name();
     let fleets = door.registry.list();
-    ListFleetsResponse {
-        fleets: fleets.iter().map(|fleet| message(fleet, engine)).collect(),
-    }
+    ListFleetsResponse { fleets: fleets.iter().map(|fleet| message(fleet, engine)).collect() }
 }

@@ -37,10 +37,7 @@ impl MessageBudget {
     /// A budget of so many bytes; `gauge` shows what is taken.
     #[must_use]
     pub fn new(bytes_max: usize, gauge: Gauge) -> Self {
-        Self {
-            bytes: Arc::new(Semaphore::new(bytes_max)),
-            gauge,
-        }
+        Self { bytes: Arc::new(Semaphore::new(bytes_max)), gauge }
     }
 }
 
@@ -48,10 +45,7 @@ impl<S> Layer<S> for MessageBudget {
     type Service = Budgeted<S>;
 
     fn layer(&self, inner: S) -> Budgeted<S> {
-        Budgeted {
-            inner,
-            budget: self.clone(),
-        }
+        Budgeted { inner, budget: self.clone() }
     }
 }
 
@@ -73,8 +67,7 @@ impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Budgeted<
 
     fn call(&mut self, request: http::Request<Body>) -> S::Future {
         let budget = self.budget.clone();
-        self.inner
-            .call(request.map(|body| Body::new(BudgetedBody::new(body, budget))))
+        self.inner.call(request.map(|body| Body::new(BudgetedBody::new(body, budget))))
     }
 }
 
@@ -176,9 +169,7 @@ impl BudgetedBody {
             return false;
         }
         let permits = self.message_bytes as u32;
-        self.acquiring = Some(Box::pin(
-            self.budget.bytes.clone().acquire_many_owned(permits),
-        ));
+        self.acquiring = Some(Box::pin(self.budget.bytes.clone().acquire_many_owned(permits)));
         true
     }
 
@@ -202,9 +193,8 @@ impl BudgetedBody {
         }
         let left = Duration::from_millis(MESSAGE_READ_MS_MAX).saturating_sub(self.waited);
         let now = Instant::now();
-        let (_, timer) = self
-            .waiting
-            .get_or_insert_with(|| (now, Box::pin(sleep_until(now + left))));
+        let (_, timer) =
+            self.waiting.get_or_insert_with(|| (now, Box::pin(sleep_until(now + left))));
         ready!(timer.as_mut().poll(context));
         let (bytes, limit_ms) = (self.message_bytes, MESSAGE_READ_MS_MAX);
         self.share = None;
@@ -298,10 +288,7 @@ mod tests {
     }
 
     fn body(bytes: &[u8], frame_bytes: usize, budget: &MessageBudget) -> BudgetedBody {
-        let frames = bytes
-            .chunks(frame_bytes)
-            .map(Bytes::copy_from_slice)
-            .collect();
+        let frames = bytes.chunks(frame_bytes).map(Bytes::copy_from_slice).collect();
         BudgetedBody::new(Body::new(Frames(frames)), budget.clone())
     }
 

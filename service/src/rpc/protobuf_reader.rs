@@ -28,12 +28,7 @@ pub(super) struct ProtobufReader<'a> {
 impl<'a> ProtobufReader<'a> {
     /// A reader of `bytes`, which begin at `base` of the message that errors speak of.
     pub(super) fn new(what: &'static str, bytes: &'a [u8], base: usize) -> Self {
-        Self {
-            what,
-            bytes,
-            at: 0,
-            base,
-        }
+        Self { what, bytes, at: 0, base }
     }
 
     /// Offset of the next field in the outermost message.
@@ -106,10 +101,7 @@ impl<'a> ProtobufReader<'a> {
     fn length_delimited(&mut self) -> Result<&'a [u8], ServiceError> {
         let length = self.varint()?;
         let rest = &self.bytes[self.at..];
-        match usize::try_from(length)
-            .ok()
-            .and_then(|length| rest.get(..length))
-        {
+        match usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
             Some(bytes) => {
                 self.at += bytes.len();
                 Ok(bytes)
@@ -121,11 +113,7 @@ impl<'a> ProtobufReader<'a> {
     /// The error for what is wrong here.
     #[cold]
     pub(super) fn malformed(&self, problem: &'static str) -> ServiceError {
-        ServiceError::Malformed {
-            what: self.what,
-            problem,
-            offset: self.offset(),
-        }
+        ServiceError::Malformed { what: self.what, problem, offset: self.offset() }
     }
 }
 
@@ -144,9 +132,8 @@ mod tests {
 
     #[test]
     fn fields_of_every_wire_type_are_read() {
-        let bytes = [
-            0x08, 0x96, 0x01, 0x11, 1, 0, 0, 0, 0, 0, 0, 0, 0x1a, 2, 7, 8, 0x25, 9, 0, 0, 0,
-        ];
+        let bytes =
+            [0x08, 0x96, 0x01, 0x11, 1, 0, 0, 0, 0, 0, 0, 0, 0x1a, 2, 7, 8, 0x25, 9, 0, 0, 0];
         let fields = walk(&bytes).unwrap();
         let expected = [
             (1, Value::Varint(150)),
@@ -157,11 +144,7 @@ mod tests {
         assert_eq!(fields, expected);
         // Every cut but those between fields is noticed.
         for length in 1..bytes.len() {
-            assert_eq!(
-                walk(&bytes[..length]).is_ok(),
-                [3, 12, 16].contains(&length),
-                "{length}"
-            );
+            assert_eq!(walk(&bytes[..length]).is_ok(), [3, 12, 16].contains(&length), "{length}");
         }
     }
 
@@ -173,14 +156,9 @@ mod tests {
         assert_eq!(walk(&longest).unwrap(), [(1, Value::Varint(u64::MAX))]);
         longest[10] = 0x02;
         assert!(walk(&longest).is_err());
-        for bad in [
-            &[0x00][..],
-            &[0x0b],
-            &[0x0c],
-            &[0x0e],
-            &[0x0f],
-            &[0x0a, 0xff, 0xff, 0xff, 0xff],
-        ] {
+        for bad in
+            [&[0x00][..], &[0x0b], &[0x0c], &[0x0e], &[0x0f], &[0x0a, 0xff, 0xff, 0xff, 0xff]]
+        {
             assert!(walk(bad).is_err(), "{bad:?}");
         }
     }

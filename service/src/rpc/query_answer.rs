@@ -51,19 +51,8 @@ async fn send(
     loop {
         let to = rows.min(from + rows_at_once);
         let records = Records::of(asking.fleet.space(), &answered.get(0), from, to);
-        let Records {
-            objects,
-            fixes,
-            distance_m,
-        } = records;
-        sender
-            .send(QueryAnswer {
-                header: header.take(),
-                objects,
-                fixes,
-                distance_m,
-            })
-            .await?;
+        let Records { objects, fixes, distance_m } = records;
+        sender.send(QueryAnswer { header: header.take(), objects, fixes, distance_m }).await?;
         from = to;
         if from == rows {
             return Ok(());

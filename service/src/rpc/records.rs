@@ -35,16 +35,8 @@ impl Records {
 
 /// Encoded bytes of one row of an answer at most.
 pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
-    let fix = if answer.fixes.is_empty() {
-        0
-    } else {
-        RECORD_BYTES_MAX
-    };
-    let rank = if answer.ranks.is_empty() {
-        0
-    } else {
-        NUMBER_BYTES
-    };
+    let fix = if answer.fixes.is_empty() { 0 } else { RECORD_BYTES_MAX };
+    let rank = if answer.ranks.is_empty() { 0 } else { NUMBER_BYTES };
     NUMBER_BYTES + fix + rank
 }
 
@@ -55,18 +47,9 @@ fn record(space: &Space, row: &FixRow) -> FixRecord {
         time_ms: row.time_ms,
         x,
         y,
-        speed_m_s: known(
-            row.speed_mm_s != SPEED_UNKNOWN,
-            f64::from(row.speed_mm_s) / 1e3,
-        ),
-        heading_deg: known(
-            row.heading_cdeg != HEADING_UNKNOWN,
-            f64::from(row.heading_cdeg) / 1e2,
-        ),
-        altitude_m: known(
-            row.altitude_mm != ALTITUDE_UNKNOWN,
-            f64::from(row.altitude_mm) / 1e3,
-        ),
+        speed_m_s: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
+        heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
+        altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,
     }
 }
@@ -87,19 +70,9 @@ mod tests {
             ..FixRow::new(1, -1, -1, 1)
         };
         let record = record(&Space::geographic(), &row);
-        assert_eq!(
-            (record.speed_m_s, record.heading_deg),
-            (Some(0.001), Some(0.02))
-        );
+        assert_eq!((record.speed_m_s, record.heading_deg), (Some(0.001), Some(0.02)));
         assert_eq!((record.altitude_m, record.state), (Some(-0.003), 4));
-        let answer = shoal_proto::v1::QueryAnswer {
-            fixes: vec![record],
-            ..Default::default()
-        };
-        assert!(
-            answer.encoded_len() <= RECORD_BYTES_MAX,
-            "{} bytes",
-            answer.encoded_len()
-        );
+        let answer = shoal_proto::v1::QueryAnswer { fixes: vec![record], ..Default::default() };
+        assert!(answer.encoded_len() <= RECORD_BYTES_MAX, "{} bytes", answer.encoded_len());
     }
 }

@@ -18,12 +18,7 @@ pub(super) fn region(space: &Space, sent: Option<&v1::Region>) -> Result<Region,
     let unset = || ServiceError::field("region", "is not set");
     match sent.and_then(|sent| sent.kind.as_ref()).ok_or_else(unset)? {
         Kind::Rectangle(sides) => {
-            let v1::Rectangle {
-                west,
-                south,
-                east,
-                north,
-            } = *sides;
+            let v1::Rectangle { west, south, east, north } = *sides;
             Region::rectangle(space, west, south, east, north)
                 .map_err(|error| ServiceError::geometry("region.rectangle", &error))
         }
@@ -52,10 +47,7 @@ fn rings(sent: &[v1::Ring]) -> Result<Vec<Vec<(f64, f64)>>, ServiceError> {
         if ring.x.len() != ring.y.len() {
             let (x, y) = (ring.x.len(), ring.y.len());
             let problem = format!("has {x} x and {y} y, there must be as many");
-            return Err(ServiceError::field(
-                format!("region.polygon.rings[{index}]"),
-                problem,
-            ));
+            return Err(ServiceError::field(format!("region.polygon.rings[{index}]"), problem));
         }
         rings.push(ring.x.iter().copied().zip(ring.y.iter().copied()).collect());
     }

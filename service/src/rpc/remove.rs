@@ -25,19 +25,11 @@ pub(super) async fn remove(
 }
 
 async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, ServiceError> {
-    let RemoveRequest {
-        fleet,
-        objects,
-        producer,
-        batch_seq,
-    } = request;
+    let RemoveRequest { fleet, objects, producer, batch_seq } = request;
     let fleet = door.registry.find_requested(&fleet)?;
     at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
     at_most("producer", producer.len(), "bytes", PRODUCER_BYTES_MAX)?;
-    let batch = BatchId {
-        producer: producer.into(),
-        batch_seq,
-    };
+    let batch = BatchId { producer: producer.into(), batch_seq };
     let batch = Some(batch).filter(|batch| !batch.producer.is_empty());
     let permit = fleet.try_room(objects.len())?;
     let (epoch, outcome) = match fleet.change(permit, Change::Remove(objects), batch).await? {
@@ -48,13 +40,7 @@ async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, S
     let token = Token::new(fleet.term(), epoch).to_bytes();
     let duplicate = outcome.is_none();
     let (removed, missing) = outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
-    Ok(RemoveResponse {
-        removed,
-        missing,
-        epoch,
-        token,
-        duplicate,
-    })
+    Ok(RemoveResponse { removed, missing, epoch, token, duplicate })
 }
 
 /// Refuses a field that is too long.
@@ -67,8 +53,5 @@ pub(super) fn at_most(
     if length <= limit {
         return Ok(());
     }
-    Err(ServiceError::field(
-        field,
-        format!("has {length} {unit}, the limit is {limit}"),
-    ))
+    Err(ServiceError::field(field, format!("has {length} {unit}, the limit is {limit}")))
 }

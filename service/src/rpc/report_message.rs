@@ -60,14 +60,10 @@ impl ReportMessage {
                 (ROWS, Value::Bytes(rows)) => {
                     let more = count_fixes(rows, end - rows.len())?;
                     payload = match payload {
-                        Payload::Rows { count, from } => Payload::Rows {
-                            count: count + more,
-                            from,
-                        },
-                        _ => Payload::Rows {
-                            count: more,
-                            from: at,
-                        },
+                        Payload::Rows { count, from } => {
+                            Payload::Rows { count: count + more, from }
+                        }
+                        _ => Payload::Rows { count: more, from: at },
                     };
                 }
                 (BLOCK, Value::Bytes(block)) => {
@@ -79,13 +75,7 @@ impl ReportMessage {
                 _ => {}
             }
         }
-        let message = Self {
-            bytes,
-            fleet,
-            producer,
-            batch_seq,
-            payload,
-        };
+        let message = Self { bytes, fleet, producer, batch_seq, payload };
         message.check()?;
         Ok(message)
     }
@@ -97,10 +87,7 @@ impl ReportMessage {
             return Err(ServiceError::field("producer", problem));
         }
         match self.payload {
-            Payload::None => Err(ServiceError::field(
-                "payload",
-                "neither rows nor block is set",
-            )),
+            Payload::None => Err(ServiceError::field("payload", "neither rows nor block is set")),
             Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
                 what: "the number of rows in a message",
                 value: count as u64,
@@ -128,10 +115,7 @@ impl ReportMessage {
     /// The encoded fixes, given where the first field with rows begins.
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
-        Fixes {
-            outer,
-            inner: ProtobufReader::new(WHAT, &[], from),
-        }
+        Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
     }
 }
 
@@ -198,25 +182,12 @@ mod tests {
     use super::*;
 
     fn rows(count: usize) -> Sent {
-        Sent::Rows(Rows {
-            fixes: vec![
-                Fix {
-                    object: 5,
-                    ..Fix::default()
-                };
-                count
-            ],
-        })
+        Sent::Rows(Rows { fixes: vec![Fix { object: 5, ..Fix::default() }; count] })
     }
 
     fn request(payload: Option<Sent>) -> ReportRequest {
         let (fleet, producer) = ("f".into(), "näme".into());
-        ReportRequest {
-            fleet,
-            producer,
-            batch_seq: 300,
-            payload,
-        }
+        ReportRequest { fleet, producer, batch_seq: 300, payload }
     }
 
     #[test]
@@ -224,9 +195,7 @@ mod tests {
         let message = ReportMessage::parse(request(Some(rows(3))).encode_to_vec().into()).unwrap();
         assert_eq!((message.fleet(), message.producer()), ("f", "näme"));
         assert_eq!(message.batch_seq, 300);
-        let Payload::Rows { count, from } = message.payload else {
-            panic!("no rows")
-        };
+        let Payload::Rows { count, from } = message.payload else { panic!("no rows") };
         assert_eq!(count, 3);
         let mut fixes = message.fixes(from);
         for _ in 0..3 {
@@ -237,36 +206,26 @@ mod tests {
 
         let block = Some(Sent::Block(Bytes::from_static(b"block")));
         let message = ReportMessage::parse(request(block).encode_to_vec().into()).unwrap();
-        assert_eq!(
-            message.payload,
-            Payload::Block(Bytes::from_static(b"block"))
-        );
+        assert_eq!(message.payload, Payload::Block(Bytes::from_static(b"block")));
     }
 
     #[test]
     fn payloads_follow_the_rules_of_protobuf() {
         let joined = |payloads: &[Option<Sent>]| {
-            let parts = payloads
-                .iter()
-                .map(|payload| request(payload.clone()).encode_to_vec());
+            let parts = payloads.iter().map(|payload| request(payload.clone()).encode_to_vec());
             ReportMessage::parse(parts.flatten().collect::<Vec<u8>>().into())
         };
         let block = Some(Sent::Block(Bytes::from_static(b"b")));
         let message =
             joined(&[Some(rows(2)), block.clone(), Some(rows(3)), Some(rows(4))]).unwrap();
-        let Payload::Rows { count, from } = message.payload else {
-            panic!("no rows")
-        };
+        let Payload::Rows { count, from } = message.payload else { panic!("no rows") };
         assert_eq!(count, 7);
         let mut fixes = message.fixes(from);
         for _ in 0..7 {
             assert!(fixes.next_fix().unwrap().is_some());
         }
         assert!(fixes.next_fix().unwrap().is_none());
-        assert!(matches!(
-            joined(&[Some(rows(2)), block]).unwrap().payload,
-            Payload::Block(_)
-        ));
+        assert!(matches!(joined(&[Some(rows(2)), block]).unwrap().payload, Payload::Block(_)));
         assert!(joined(&[None]).is_err());
         assert!(ReportMessage::parse(Bytes::new()).is_err());
     }
@@ -276,10 +235,7 @@ mod tests {
         let bytes = Bytes::from(request(Some(rows(3))).encode_to_vec());
         for length in 0..bytes.len() {
             // Cuts between fields leave a message without payload.
-            assert!(
-                ReportMessage::parse(bytes.slice(..length)).is_err(),
-                "{length} bytes"
-            );
+            assert!(ReportMessage::parse(bytes.slice(..length)).is_err(), "{length} bytes");
         }
     }
 
@@ -288,10 +244,7 @@ mod tests {
         let mut long = request(Some(rows(1)));
         long.producer = "p".repeat(129);
         let error = ReportMessage::parse(long.encode_to_vec().into()).unwrap_err();
-        assert!(
-            error.to_string().contains("129 bytes, the limit is 128"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("129 bytes, the limit is 128"), "{error}");
 
         // Empty fixes, 2 bytes each.
         let mut rows = Vec::new();

@@ -21,10 +21,7 @@ pub(super) async fn report_once(
 ) -> Result<Response<ReportAck>, Status> {
     let deadline = Deadline::of(request.metadata());
     let bytes = request.into_inner();
-    let settled = deadline
-        .bound(settle(door, bytes))
-        .await
-        .map_err(|error| door.count(error))?;
+    let settled = deadline.bound(settle(door, bytes)).await.map_err(|error| door.count(error))?;
     let mut range = AckRange::default();
     range.add(1, settled);
     Ok(Response::new(range.into_ack()))

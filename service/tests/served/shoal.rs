@@ -68,31 +68,19 @@ impl Served {
     /// Starts `shoal serve` with `arguments` on a free port and waits until it listens.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = shoal();
-        command
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(arguments);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments);
         command.stderr(Stdio::null());
         Self::spawn(&mut command)
     }
 
     /// Starts a prepared command and waits until it listens.
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        let address = line
-            .strip_prefix("listening on ")
-            .map(|rest| rest.trim_end().to_owned());
-        let mut served = Self {
-            child,
-            out,
-            address: String::new(),
-        };
+        let address = line.strip_prefix("listening on ").map(|rest| rest.trim_end().to_owned());
+        let mut served = Self { child, out, address: String::new() };
         served.address = address.unwrap_or_else(|| panic!("the first line was {line:?}"));
         served
     }
@@ -114,9 +102,7 @@ impl Served {
     /// A client command for this server.
     pub(crate) fn client(&self, line: &str) -> Command {
         let mut command = shoal();
-        command
-            .args(line.split(' '))
-            .env("SHOAL_TARGET", format!("http://{}", self.address));
+        command.args(line.split(' ')).env("SHOAL_TARGET", format!("http://{}", self.address));
         command
     }
 
@@ -128,10 +114,7 @@ impl Served {
     /// Runs a client command with `input` on its standard input.
     pub(crate) fn run_with(&self, line: &str, input: &str) -> Ran {
         let mut command = self.client(line);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // A command that needs no input may be gone already.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
@@ -141,13 +124,7 @@ impl Served {
     /// Asks it to end as Ctrl-C does, and gives its exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         self.child.wait().unwrap().code()
     }
 }

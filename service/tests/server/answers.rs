@@ -15,29 +15,13 @@ fn full(object: u64) -> v1::Fix {
 }
 
 async fn ask(server: &Running, options: v1::QueryOptions) -> crate::running::Whole {
-    let request = v1::RangeRequest {
-        options: Some(options),
-        region: Some(world()),
-    };
-    whole(
-        server
-            .queries()
-            .await
-            .range(request)
-            .await
-            .unwrap()
-            .into_inner(),
-    )
-    .await
-    .unwrap()
+    let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
+    whole(server.queries().await.range(request).await.unwrap().into_inner()).await.unwrap()
 }
 
 fn fixes() -> v1::QueryOptions {
     let projection = v1::Projection::Fixes.into();
-    v1::QueryOptions {
-        projection,
-        ..Default::default()
-    }
+    v1::QueryOptions { projection, ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,12 +41,8 @@ async fn a_record_comes_back_as_it_was_sent() {
         state: 0b101,
     };
     assert_eq!(answer.fixes[0], expected);
-    let bare = v1::FixRecord {
-        time_ms: START_MS + 1,
-        x: -0.000_000_1,
-        y: 90.0,
-        ..Default::default()
-    };
+    let bare =
+        v1::FixRecord { time_ms: START_MS + 1, x: -0.000_000_1, y: 90.0, ..Default::default() };
     assert_eq!(answer.fixes[1], bare);
     // A fix replaces the whole record: what it does not bring becomes unknown.
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
@@ -78,41 +58,14 @@ async fn projections_and_limits_return_what_they_say() {
     let message = rows((1..=10).map(full).collect());
     server.positions().await.report_once(message).await.unwrap();
     let ids = ask(&server, v1::QueryOptions::default()).await;
-    assert_eq!(
-        (ids.objects.len(), ids.fixes.len(), ids.header.total),
-        (10, 0, 10)
-    );
+    assert_eq!((ids.objects.len(), ids.fixes.len(), ids.header.total), (10, 0, 10));
     let projection = v1::Projection::Count.into();
-    let count = ask(
-        &server,
-        v1::QueryOptions {
-            projection,
-            ..Default::default()
-        },
-    )
-    .await;
-    assert_eq!(
-        (count.objects.len(), count.fixes.len(), count.header.total),
-        (0, 0, 10)
-    );
-    let cut = ask(
-        &server,
-        v1::QueryOptions {
-            limit: 3,
-            ..fixes()
-        },
-    )
-    .await;
+    let count = ask(&server, v1::QueryOptions { projection, ..Default::default() }).await;
+    assert_eq!((count.objects.len(), count.fixes.len(), count.header.total), (0, 0, 10));
+    let cut = ask(&server, v1::QueryOptions { limit: 3, ..fixes() }).await;
     assert_eq!((cut.objects, cut.fixes.len()), (vec![1, 2, 3], 3));
     assert_eq!((cut.header.total, cut.header.truncated), (10, true));
-    let whole = ask(
-        &server,
-        v1::QueryOptions {
-            limit: 10,
-            ..fixes()
-        },
-    )
-    .await;
+    let whole = ask(&server, v1::QueryOptions { limit: 10, ..fixes() }).await;
     assert_eq!((whole.objects.len(), whole.header.truncated), (10, false));
     server.stop().await;
 }
@@ -120,90 +73,24 @@ async fn projections_and_limits_return_what_they_say() {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_let_records_pass_by_their_attributes() {
     let server = Running::start().await;
-    let slow = v1::Fix {
-        speed_m_s: Some(0.5),
-        state: Some(0b001),
-        ..full(2)
-    };
-    let north = v1::Fix {
-        heading_deg: Some(0.0),
-        time_ms: START_MS + 1000,
-        ..full(3)
-    };
+    let slow = v1::Fix { speed_m_s: Some(0.5), state: Some(0b001), ..full(2) };
+    let north = v1::Fix { heading_deg: Some(0.0), time_ms: START_MS + 1000, ..full(3) };
     let bare = fix(4, START_MS, 0.0, 0.0);
-    server
-        .positions()
-        .await
-        .report_once(rows(vec![full(1), slow, north, bare]))
-        .await
-        .unwrap();
+    server.positions().await.report_once(rows(vec![full(1), slow, north, bare])).await.unwrap();
     let interval = |min, max| Some(v1::Interval { min, max });
     let cases = [
         (v1::Filter::default(), vec![1, 2, 3, 4]),
-        (
-            v1::Filter {
-                speed_m_s: interval(0.0, 12.5),
-                ..Default::default()
-            },
-            vec![1, 2, 3],
-        ),
-        (
-            v1::Filter {
-                speed_m_s: interval(0.5, 0.5),
-                ..Default::default()
-            },
-            vec![2],
-        ),
-        (
-            v1::Filter {
-                heading_deg: interval(350.0, 10.0),
-                ..Default::default()
-            },
-            vec![3],
-        ),
-        (
-            v1::Filter {
-                heading_deg: interval(270.0, 360.0),
-                ..Default::default()
-            },
-            vec![1, 2, 3],
-        ),
-        (
-            v1::Filter {
-                altitude_m: interval(-4.0, 0.0),
-                ..Default::default()
-            },
-            vec![1, 2, 3],
-        ),
-        (
-            v1::Filter {
-                state_mask: 0b100,
-                state_value: 0b100,
-                ..Default::default()
-            },
-            vec![1, 3],
-        ),
-        (
-            v1::Filter {
-                state_mask: 0b100,
-                state_value: 0,
-                ..Default::default()
-            },
-            vec![2, 4],
-        ),
-        (
-            v1::Filter {
-                age_max_ms: Some(999),
-                ..Default::default()
-            },
-            vec![3],
-        ),
+        (v1::Filter { speed_m_s: interval(0.0, 12.5), ..Default::default() }, vec![1, 2, 3]),
+        (v1::Filter { speed_m_s: interval(0.5, 0.5), ..Default::default() }, vec![2]),
+        (v1::Filter { heading_deg: interval(350.0, 10.0), ..Default::default() }, vec![3]),
+        (v1::Filter { heading_deg: interval(270.0, 360.0), ..Default::default() }, vec![1, 2, 3]),
+        (v1::Filter { altitude_m: interval(-4.0, 0.0), ..Default::default() }, vec![1, 2, 3]),
+        (v1::Filter { state_mask: 0b100, state_value: 0b100, ..Default::default() }, vec![1, 3]),
+        (v1::Filter { state_mask: 0b100, state_value: 0, ..Default::default() }, vec![2, 4]),
+        (v1::Filter { age_max_ms: Some(999), ..Default::default() }, vec![3]),
     ];
     for (filter, expected) in cases {
-        let options = v1::QueryOptions {
-            filter: Some(filter),
-            ..Default::default()
-        };
+        let options = v1::QueryOptions { filter: Some(filter), ..Default::default() };
         assert_eq!(ask(&server, options).await.objects, expected, "{filter:?}");
     }
     server.stop().await;
@@ -212,23 +99,9 @@ async fn filters_let_records_pass_by_their_attributes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn get_returns_those_that_exist_once() {
     let server = Running::start().await;
-    server
-        .positions()
-        .await
-        .report_once(rows((1..=3).map(full).collect()))
-        .await
-        .unwrap();
-    let request = v1::GetRequest {
-        objects: vec![3, 9, 1, 3],
-        ..Default::default()
-    };
-    let answer = server
-        .queries()
-        .await
-        .get(request)
-        .await
-        .unwrap()
-        .into_inner();
+    server.positions().await.report_once(rows((1..=3).map(full).collect())).await.unwrap();
+    let request = v1::GetRequest { objects: vec![3, 9, 1, 3], ..Default::default() };
+    let answer = server.queries().await.get(request).await.unwrap().into_inner();
     let answer = whole(answer).await.unwrap();
     assert_eq!((answer.objects, answer.header.total), (vec![1, 3], 2));
     server.stop().await;

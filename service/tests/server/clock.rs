@@ -15,34 +15,19 @@ use crate::running::{Running, START_MS, fix, objects_in, rows, surroundings, unt
 fn at_time(now_ms: &Arc<AtomicI64>) -> Surroundings {
     let now_ms = now_ms.clone();
     let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
-    Surroundings {
-        wall,
-        ..surroundings()
-    }
+    Surroundings { wall, ..surroundings() }
 }
 
 async fn clock_ms(server: &Running) -> i64 {
-    let request = v1::RangeRequest {
-        region: Some(world()),
-        ..Default::default()
-    };
-    let answer = server
-        .queries()
-        .await
-        .range(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
+    let answer = server.queries().await.range(request).await.unwrap().into_inner();
     whole(answer).await.unwrap().header.clock_ms
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_system_clock_that_steps_back_is_not_followed() {
     let now_ms = Arc::new(AtomicI64::new(START_MS));
-    let options = ServerOptions {
-        default_clock: Clock::System,
-        ..ServerOptions::default()
-    };
+    let options = ServerOptions { default_clock: Clock::System, ..ServerOptions::default() };
     let server = Running::start_in(at_time(&now_ms), options).await;
     assert_eq!(clock_ms(&server).await, START_MS);
     now_ms.store(START_MS + 5000, Ordering::SeqCst);
@@ -81,30 +66,15 @@ async fn records_expire_in_an_idle_fleet() {
         ..ServerOptions::default()
     };
     let server = Running::start_in(at_time(&now_ms), options).await;
-    let message = rows(vec![
-        fix(1, START_MS, 0.0, 0.0),
-        fix(2, START_MS + 500, 0.0, 0.0),
-    ]);
-    let ack = server
-        .positions()
-        .await
-        .report_once(message)
-        .await
-        .unwrap()
-        .into_inner();
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS + 500, 0.0, 0.0)]);
+    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
     let mut queries = server.queries().await;
     assert_eq!(objects_in(&mut queries, world(), ack.token).await, [1, 2]);
     now_ms.store(START_MS + 1001, Ordering::SeqCst);
     // Nobody asks the engine: it finds out by itself.
     let objects = async |expected: u64| {
         let request = v1::DescribeFleetRequest::default();
-        let fleet = server
-            .fleets()
-            .await
-            .describe(request)
-            .await
-            .unwrap()
-            .into_inner();
+        let fleet = server.fleets().await.describe(request).await.unwrap().into_inner();
         fleet.objects == expected
     };
     until(async || objects(1).await).await;

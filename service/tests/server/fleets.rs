@@ -14,85 +14,50 @@ use crate::running::{
 
 fn named(name: &str) -> v1::CreateFleetRequest {
     let clock = v1::Clock::Event.into();
-    v1::CreateFleetRequest {
-        name: name.into(),
-        clock,
-        ..Default::default()
-    }
+    v1::CreateFleetRequest { name: name.into(), clock, ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_lives_and_goes() {
     let server = Running::start().await;
     let mut fleets = server.fleets().await;
-    let planar = v1::Planar {
-        width_m: 100.0,
-        height_m: 50.0,
-        quantum_m: 0.5,
-    };
-    let space = Some(v1::Space {
-        kind: Some(v1::space::Kind::Planar(planar)),
-    });
+    let planar = v1::Planar { width_m: 100.0, height_m: 50.0, quantum_m: 0.5 };
+    let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
     let limits = Some(v1::FleetLimits { objects_max: 7 });
-    let request = v1::CreateFleetRequest {
-        space,
-        ttl_ms: 5000,
-        limits,
-        ..named("plane")
-    };
+    let request = v1::CreateFleetRequest { space, ttl_ms: 5000, limits, ..named("plane") };
     let created = fleets.create(request.clone()).await.unwrap().into_inner();
     assert_eq!(created.space, space);
     assert_eq!((created.clock(), created.ttl_ms), (v1::Clock::Event, 5000));
     assert_eq!((created.limits, created.engine.as_str()), (limits, "cpu"));
     let status = fleets.create(request).await.unwrap_err();
     assert_refused(&status, Code::AlreadyExists, "FLEET_EXISTS");
-    let listed = fleets
-        .list(v1::ListFleetsRequest {})
-        .await
-        .unwrap()
-        .into_inner()
-        .fleets;
+    let listed = fleets.list(v1::ListFleetsRequest {}).await.unwrap().into_inner().fleets;
     let names: Vec<_> = listed.iter().map(|fleet| fleet.name.as_str()).collect();
     assert_eq!(names, ["default", "plane"]);
     assert_ne!(listed[0].term, listed[1].term);
 
-    let to_plane = |fixes| v1::ReportRequest {
-        fleet: "plane".into(),
-        ..rows(fixes)
-    };
-    let message = to_plane(vec![
-        fix(1, START_MS, 100.0, 50.0),
-        fix(2, START_MS, 101.0, 0.0),
-    ]);
+    let to_plane = |fixes| v1::ReportRequest { fleet: "plane".into(), ..rows(fixes) };
+    let message = to_plane(vec![fix(1, START_MS, 100.0, 50.0), fix(2, START_MS, 101.0, 0.0)]);
     let acks = report(&mut server.positions().await, vec![message]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
-    let request = v1::DescribeFleetRequest {
-        name: "plane".into(),
-    };
+    let request = v1::DescribeFleetRequest { name: "plane".into() };
     let plane = fleets.describe(request.clone()).await.unwrap().into_inner();
     let counts = plane.rows.unwrap();
     assert_eq!((plane.objects, counts.applied, counts.refused), (1, 1, 1));
     assert_eq!((plane.term, plane.clock_ms), (created.term, START_MS));
     assert!(plane.memory_bytes > 0 && plane.epoch >= 1);
 
-    let clear = v1::ClearFleetRequest {
-        name: "plane".into(),
-    };
+    let clear = v1::ClearFleetRequest { name: "plane".into() };
     let cleared = fleets.clear(clear).await.unwrap().into_inner();
     assert_eq!(cleared.removed, 1);
     assert!(cleared.epoch > plane.epoch && !cleared.token.is_empty());
 
-    let request = v1::DropFleetRequest {
-        name: "plane".into(),
-    };
+    let request = v1::DropFleetRequest { name: "plane".into() };
     fleets.drop(request.clone()).await.unwrap();
     let status = fleets.drop(request).await.unwrap_err();
     assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
     let (_, metrics) = server.http("/metrics").await;
-    assert!(
-        !metrics.contains("plane"),
-        "a dropped fleet left series behind"
-    );
+    assert!(!metrics.contains("plane"), "a dropped fleet left series behind");
     // The name is free again, for another fleet.
     let again = fleets.create(named("plane")).await.unwrap().into_inner();
     assert_ne!(again.term, created.term);
@@ -101,55 +66,28 @@ async fn a_fleet_lives_and_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_fleets_are_refused() {
-    let limits = ServerLimits {
-        fleets_max: 2,
-        ..ServerLimits::default()
-    };
-    let server = Running::start_with(ServerOptions {
-        limits,
-        ..options()
-    })
-    .await;
+    let limits = ServerLimits { fleets_max: 2, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut fleets = server.fleets().await;
     for name in ["", "Upper", "a b", &"x".repeat(65)] {
         let status = fleets.create(named(name)).await.unwrap_err();
         assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
     }
     let planar = |width_m, height_m, quantum_m| {
-        let planar = v1::Planar {
-            width_m,
-            height_m,
-            quantum_m,
-        };
-        let space = Some(v1::Space {
-            kind: Some(v1::space::Kind::Planar(planar)),
-        });
-        v1::CreateFleetRequest {
-            space,
-            ..named("f")
-        }
+        let planar = v1::Planar { width_m, height_m, quantum_m };
+        let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
+        v1::CreateFleetRequest { space, ..named("f") }
     };
-    let too_many = Some(v1::FleetLimits {
-        objects_max: u64::MAX,
-    });
+    let too_many = Some(v1::FleetLimits { objects_max: u64::MAX });
     for request in [
         planar(0.0, 1.0, 0.0),
         planar(-1.0, 1.0, 0.0),
         planar(f64::NAN, 1.0, 0.0),
         planar(1e12, 1.0, 0.01),
         planar(1.0, 1.0, -1.0),
-        v1::CreateFleetRequest {
-            clock: 9,
-            ..named("f")
-        },
-        v1::CreateFleetRequest {
-            ttl_ms: -1,
-            ..named("f")
-        },
-        v1::CreateFleetRequest {
-            limits: too_many,
-            ..named("f")
-        },
+        v1::CreateFleetRequest { clock: 9, ..named("f") },
+        v1::CreateFleetRequest { ttl_ms: -1, ..named("f") },
+        v1::CreateFleetRequest { limits: too_many, ..named("f") },
     ] {
         let status = fleets.create(request).await.unwrap_err();
         assert_refused(&status, Code::InvalidArgument, "FIELD");
@@ -157,10 +95,7 @@ async fn impossible_fleets_are_refused() {
     fleets.create(named("second")).await.unwrap();
     let status = fleets.create(named("third")).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "LIMIT");
-    let status = fleets
-        .drop(v1::DropFleetRequest::default())
-        .await
-        .unwrap_err();
+    let status = fleets.drop(v1::DropFleetRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
     server.stop().await;
 }
@@ -173,17 +108,10 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     fleets.create(named("doomed")).await.unwrap();
     let (sender, receiver) = mpsc::channel(10);
     let mut client = server.positions().await;
-    let mut acks = client
-        .report(ReceiverStream::new(receiver))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     let to_doomed = |object| {
         let fixes = vec![fix(object, START_MS, 0.0, 0.0)];
-        v1::ReportRequest {
-            fleet: "doomed".into(),
-            ..rows(fixes)
-        }
+        v1::ReportRequest { fleet: "doomed".into(), ..rows(fixes) }
     };
     sender.send(to_doomed(1)).await.unwrap();
     let first = within(acks.message()).await.unwrap().unwrap();
@@ -196,36 +124,19 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     until(async || server.metric(queued).await == 4.0).await;
     let mut queries = server.queries().await;
     let asking = tokio::spawn(async move {
-        let options = v1::QueryOptions {
-            fleet: "doomed".into(),
-            ..Default::default()
-        };
-        let request = v1::GetRequest {
-            options: Some(options),
-            objects: vec![1],
-        };
+        let options = v1::QueryOptions { fleet: "doomed".into(), ..Default::default() };
+        let request = v1::GetRequest { options: Some(options), objects: vec![1] };
         queries.get(request).await
     });
-    until(async || {
-        server
-            .metric(r#"shoal_queue_queries{fleet="doomed"}"#)
-            .await
-            == 1.0
-    })
-    .await;
-    let dropping = tokio::spawn(async move {
-        fleets
-            .drop(v1::DropFleetRequest {
-                name: "doomed".into(),
-            })
-            .await
-    });
+    until(async || server.metric(r#"shoal_queue_queries{fleet="doomed"}"#).await == 1.0).await;
+    let dropping =
+        tokio::spawn(
+            async move { fleets.drop(v1::DropFleetRequest { name: "doomed".into() }).await },
+        );
     until(async || server.http("/metrics").await.1.contains("doomed")).await;
     // Whatever the engine had begun may still be applied; what waited is told.
     until(async || {
-        let request = v1::DescribeFleetRequest {
-            name: "doomed".into(),
-        };
+        let request = v1::DescribeFleetRequest { name: "doomed".into() };
         server.fleets().await.describe(request).await.is_err()
     })
     .await;
@@ -242,17 +153,8 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     assert_refused(&status, Code::Aborted, "FLEET_DROPPED");
     // The other fleet never noticed.
     let message = rows(vec![fix(9, START_MS, 0.0, 0.0)]);
-    let ack = server
-        .positions()
-        .await
-        .report_once(message)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(
-        objects_in(&mut server.queries().await, world(), ack.token).await,
-        [9]
-    );
+    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
+    assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [9]);
     server.stop().await;
 }
 

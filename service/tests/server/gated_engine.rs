@@ -43,36 +43,19 @@ impl Gate {
 
     fn pass(&self) -> Result<(), EngineError> {
         let switches = self.0.0.lock().unwrap();
-        let switches = self
-            .0
-            .1
-            .wait_while(switches, |switches| switches.is_shut)
-            .unwrap();
-        if switches.fails {
-            Err(EngineError::Device("unplugged".into()))
-        } else {
-            Ok(())
-        }
+        let switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
+        if switches.fails { Err(EngineError::Device("unplugged".into())) } else { Ok(()) }
     }
 
     /// Surroundings whose engines stand behind this gate.
     pub(crate) fn surroundings(&self) -> Surroundings {
         let gate = self.clone();
         let start = move |options: EngineOptions| {
-            let engine = GatedEngine {
-                inner: CpuBackend::new(options),
-                gate: gate.clone(),
-            };
+            let engine = GatedEngine { inner: CpuBackend::new(options), gate: gate.clone() };
             Ok(Box::new(engine) as Box<dyn Backend>)
         };
-        let engines = EngineFactory {
-            name: "gated",
-            start: Arc::new(start),
-        };
-        Surroundings {
-            wall: WallClock::system(),
-            engines,
-        }
+        let engines = EngineFactory { name: "gated", start: Arc::new(start) };
+        Surroundings { wall: WallClock::system(), engines }
     }
 }
 

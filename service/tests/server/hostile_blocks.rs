@@ -16,9 +16,7 @@ fn encoded(space: &Space, count: u64) -> Vec<u8> {
         columns.push_row(FixRow::new(object, START_MS, object as i32, 5));
     }
     let mut bytes = Vec::new();
-    CpuCodec
-        .encode(&columns, &space.tag(), 1, &mut bytes)
-        .unwrap();
+    CpuCodec.encode(&columns, &space.tag(), 1, &mut bytes).unwrap();
     bytes
 }
 
@@ -47,16 +45,11 @@ async fn rows_of_a_block_are_judged_one_by_one() {
     columns.push_row(FixRow::new(2, START_MS, 2_000_000_000, 0));
     columns.push_row(FixRow::new(u64::MAX, START_MS, 0, 0));
     let mut bytes = Vec::new();
-    CpuCodec
-        .encode(&columns, &Space::geographic().tag(), 1, &mut bytes)
-        .unwrap();
+    CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
     let acks = report(&mut client, vec![block(bytes)]).await;
     assert_eq!(sums(&acks), (1, 2, 0));
-    let told: Vec<_> = acks[0]
-        .refused_rows
-        .iter()
-        .map(|row| (row.row, row.field.as_str()))
-        .collect();
+    let told: Vec<_> =
+        acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
     assert_eq!(told, [(1, "x,y"), (2, "object")]);
     server.stop().await;
 }
@@ -66,9 +59,8 @@ async fn blocks_cut_at_every_length_fail_alone() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let whole = encoded(&Space::geographic(), 3);
-    let mut messages: Vec<_> = (0..whole.len())
-        .map(|length| block(whole[..length].to_vec()))
-        .collect();
+    let mut messages: Vec<_> =
+        (0..whole.len()).map(|length| block(whole[..length].to_vec())).collect();
     let count = messages.len() as u64;
     messages.push(marker(77));
     let acks = report(&mut client, messages).await;
@@ -97,10 +89,7 @@ async fn flipped_bits_are_noticed() {
         .collect();
     let acks = report(&mut client, messages).await;
     assert_eq!(sums(&acks), (0, 0, 500));
-    let reasons = acks
-        .iter()
-        .flat_map(|ack| &ack.failed)
-        .all(|failed| failed.reason == "BLOCK");
+    let reasons = acks.iter().flat_map(|ack| &ack.failed).all(|failed| failed.reason == "BLOCK");
     assert!(reasons);
     server.stop().await;
 }
@@ -127,19 +116,9 @@ async fn a_block_of_another_space_is_refused() {
     let planar = Space::planar(1000.0, 1000.0, 0.01).unwrap();
     let acks = report(&mut client, vec![block(encoded(&planar, 3)), marker(1)]).await;
     assert_eq!(sums(&acks), (1, 0, 1));
-    let failed = &acks
-        .iter()
-        .find(|ack| ack.failed_messages > 0)
-        .unwrap()
-        .failed[0];
-    assert_eq!(
-        (failed.message, failed.reason.as_str()),
-        (1, "SPACE_MISMATCH")
-    );
-    let status = client
-        .report_once(block(encoded(&planar, 3)))
-        .await
-        .unwrap_err();
+    let failed = &acks.iter().find(|ack| ack.failed_messages > 0).unwrap().failed[0];
+    assert_eq!((failed.message, failed.reason.as_str()), (1, "SPACE_MISMATCH"));
+    let status = client.report_once(block(encoded(&planar, 3))).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "SPACE_MISMATCH");
     server.stop().await;
 }

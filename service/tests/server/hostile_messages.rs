@@ -50,13 +50,7 @@ async fn a_message_cut_anywhere_never_disturbs_others() {
         fleet: "default".into(),
         producer: "p".into(),
         batch_seq: 1,
-        ..rows(vec![
-            v1::Fix {
-                speed_m_s: Some(1.0),
-                ..fix(5, START_MS, 1.0, 1.0)
-            };
-            3
-        ])
+        ..rows(vec![v1::Fix { speed_m_s: Some(1.0), ..fix(5, START_MS, 1.0, 1.0) }; 3])
     };
     let bytes = Bytes::from(whole.encode_to_vec());
     let cuts = (0..bytes.len()).map(|length| bytes.slice(..length));
@@ -98,17 +92,10 @@ async fn empty_rows_are_a_message_like_any_other() {
     let mut client = server.positions().await;
     let acks = report(&mut client, vec![rows(Vec::new()), good(1)]).await;
     assert_eq!(sums(&acks), (1, 0, 0));
-    let ack = client
-        .report_once(rows(Vec::new()))
-        .await
-        .unwrap()
-        .into_inner();
+    let ack = client.report_once(rows(Vec::new())).await.unwrap().into_inner();
     assert_eq!((ack.first_message, ack.last_message), (1, 1));
     assert!(!ack.token.is_empty());
-    let status = client
-        .report_once(v1::ReportRequest::default())
-        .await
-        .unwrap_err();
+    let status = client.report_once(v1::ReportRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     server.stop().await;
 }
@@ -159,23 +146,14 @@ async fn long_lists_and_names_are_refused_with_their_limit() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let objects = vec![1; 65_537];
-    let request = v1::RemoveRequest {
-        objects,
-        ..Default::default()
-    };
+    let request = v1::RemoveRequest { objects, ..Default::default() };
     let status = client.remove(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     assert!(status.message().contains("65536"), "{status:?}");
-    let request = v1::ReportRequest {
-        producer: "p".repeat(129),
-        ..good(1)
-    };
+    let request = v1::ReportRequest { producer: "p".repeat(129), ..good(1) };
     let status = client.report_once(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
-    let request = v1::RemoveRequest {
-        producer: "p".repeat(129),
-        ..Default::default()
-    };
+    let request = v1::RemoveRequest { producer: "p".repeat(129), ..Default::default() };
     let status = client.remove(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     server.stop().await;

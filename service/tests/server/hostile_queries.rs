@@ -10,29 +10,18 @@ use crate::running::{
 };
 
 async fn refused(server: &Running, region: v1::Region) -> Status {
-    let request = v1::RangeRequest {
-        region: Some(region),
-        ..Default::default()
-    };
+    let request = v1::RangeRequest { region: Some(region), ..Default::default() };
     let status = server.queries().await.range(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     status
 }
 
 fn field(status: &Status) -> String {
-    status
-        .get_error_details()
-        .bad_request()
-        .unwrap()
-        .field_violations[0]
-        .field
-        .clone()
+    status.get_error_details().bad_request().unwrap().field_violations[0].field.clone()
 }
 
 fn circle(x: f64, y: f64, radius_m: f64) -> v1::Region {
-    v1::Region {
-        kind: Some(v1::region::Kind::Circle(v1::Circle { x, y, radius_m })),
-    }
+    v1::Region { kind: Some(v1::region::Kind::Circle(v1::Circle { x, y, radius_m })) }
 }
 
 fn polygon(rings: &[&[(f64, f64)]]) -> v1::Region {
@@ -41,9 +30,7 @@ fn polygon(rings: &[&[(f64, f64)]]) -> v1::Region {
         v1::Ring { x, y }
     };
     let rings = rings.iter().map(ring).collect();
-    v1::Region {
-        kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings })),
-    }
+    v1::Region { kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings })) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,11 +47,7 @@ async fn impossible_regions_are_refused_with_their_field() {
     ] {
         assert_eq!(field(&refused(&server, sides).await), "region.rectangle");
     }
-    for circle in [
-        circle(0.0, 0.0, -1.0),
-        circle(0.0, 0.0, f64::NAN),
-        circle(181.0, 0.0, 1.0),
-    ] {
+    for circle in [circle(0.0, 0.0, -1.0), circle(0.0, 0.0, f64::NAN), circle(181.0, 0.0, 1.0)] {
         assert_eq!(field(&refused(&server, circle).await), "region.circle");
     }
     server.stop().await;
@@ -73,9 +56,8 @@ async fn impossible_regions_are_refused_with_their_field() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
     let server = Running::start().await;
-    let many: Vec<(f64, f64)> = (0..4097)
-        .map(|vertex| (f64::from(vertex) / 100.0, f64::from(vertex % 7)))
-        .collect();
+    let many: Vec<(f64, f64)> =
+        (0..4097).map(|vertex| (f64::from(vertex) / 100.0, f64::from(vertex % 7))).collect();
     for rings in [
         polygon(&[]),
         polygon(&[&[]]),
@@ -87,27 +69,14 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
     ] {
         assert_eq!(field(&refused(&server, rings).await), "region.polygon");
     }
-    let uneven = v1::Ring {
-        x: vec![0.0, 1.0, 1.0],
-        y: vec![0.0, 1.0],
-    };
-    let kind = v1::region::Kind::Polygon(v1::Polygon {
-        rings: vec![uneven],
-    });
+    let uneven = v1::Ring { x: vec![0.0, 1.0, 1.0], y: vec![0.0, 1.0] };
+    let kind = v1::region::Kind::Polygon(v1::Polygon { rings: vec![uneven] });
     let status = refused(&server, v1::Region { kind: Some(kind) }).await;
     assert_eq!(field(&status), "region.polygon.rings[0]");
     // A bow tie: two triangles that meet where it crosses itself.
     let fixes = [(0.5, 1.0), (1.5, 1.0), (1.0, 0.2), (1.0, 1.0)];
-    let fixes = fixes
-        .iter()
-        .zip(1..)
-        .map(|(&(x, y), object)| fix(object, START_MS, x, y));
-    let ack = server
-        .positions()
-        .await
-        .report_once(rows(fixes.collect()))
-        .await
-        .unwrap();
+    let fixes = fixes.iter().zip(1..).map(|(&(x, y), object)| fix(object, START_MS, x, y));
+    let ack = server.positions().await.report_once(rows(fixes.collect())).await.unwrap();
     let bow_tie = polygon(&[&[(0.0, 0.0), (2.0, 2.0), (2.0, 0.0), (0.0, 2.0)]]);
     let token = ack.into_inner().token;
     let mut queries = server.queries().await;
@@ -119,47 +88,22 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nearest_takes_any_k_up_to_its_limit() {
     let server = Running::start().await;
-    let fixes = (1..=3)
-        .map(|object| fix(object, START_MS, object as f64, 0.0))
-        .collect();
-    server
-        .positions()
-        .await
-        .report_once(rows(fixes))
-        .await
-        .unwrap();
+    let fixes = (1..=3).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
+    server.positions().await.report_once(rows(fixes)).await.unwrap();
     let mut queries = server.queries().await;
-    for (k, expected) in [
-        (0, vec![]),
-        (1, vec![1]),
-        (3, vec![1, 2, 3]),
-        (4096, vec![1, 2, 3]),
-    ] {
-        let request = v1::NearestRequest {
-            k,
-            ..Default::default()
-        };
-        let answer = whole(queries.nearest(request).await.unwrap().into_inner())
-            .await
-            .unwrap();
+    for (k, expected) in [(0, vec![]), (1, vec![1]), (3, vec![1, 2, 3]), (4096, vec![1, 2, 3])] {
+        let request = v1::NearestRequest { k, ..Default::default() };
+        let answer = whole(queries.nearest(request).await.unwrap().into_inner()).await.unwrap();
         assert_eq!(answer.objects, expected, "k = {k}");
         assert_eq!(answer.distance_m.len(), expected.len());
         assert!(answer.distance_m.is_sorted());
     }
-    let request = v1::NearestRequest {
-        k: 4097,
-        ..Default::default()
-    };
+    let request = v1::NearestRequest { k: 4097, ..Default::default() };
     let status = queries.nearest(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     assert_eq!(field(&status), "k");
     for (x, y) in [(f64::NAN, 0.0), (0.0, 91.0)] {
-        let request = v1::NearestRequest {
-            x,
-            y,
-            k: 1,
-            ..Default::default()
-        };
+        let request = v1::NearestRequest { x, y, k: 1, ..Default::default() };
         let status = queries.nearest(request).await.unwrap_err();
         assert_eq!(field(&status), "x,y");
     }
@@ -170,45 +114,24 @@ async fn nearest_takes_any_k_up_to_its_limit() {
 async fn impossible_options_are_refused_with_their_field() {
     let server = Running::start().await;
     let interval = |min, max| Some(v1::Interval { min, max });
-    let filter = |filter| v1::QueryOptions {
-        filter: Some(filter),
-        ..Default::default()
-    };
+    let filter = |filter| v1::QueryOptions { filter: Some(filter), ..Default::default() };
     let cases = [
+        (v1::QueryOptions { projection: 17, ..Default::default() }, "options.projection"),
         (
-            v1::QueryOptions {
-                projection: 17,
-                ..Default::default()
-            },
-            "options.projection",
-        ),
-        (
-            filter(v1::Filter {
-                speed_m_s: interval(2.0, 1.0),
-                ..Default::default()
-            }),
+            filter(v1::Filter { speed_m_s: interval(2.0, 1.0), ..Default::default() }),
             "options.filter.speed_m_s",
         ),
         (
-            filter(v1::Filter {
-                heading_deg: interval(0.0, 361.0),
-                ..Default::default()
-            }),
+            filter(v1::Filter { heading_deg: interval(0.0, 361.0), ..Default::default() }),
             "options.filter.heading_deg",
         ),
         (
-            filter(v1::Filter {
-                altitude_m: interval(f64::NAN, 1.0),
-                ..Default::default()
-            }),
+            filter(v1::Filter { altitude_m: interval(f64::NAN, 1.0), ..Default::default() }),
             "options.filter.altitude_m",
         ),
     ];
     for (options, expected) in cases {
-        let request = v1::RangeRequest {
-            options: Some(options),
-            region: Some(world()),
-        };
+        let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
         let status = server.queries().await.range(request).await.unwrap_err();
         assert_refused(&status, Code::InvalidArgument, "FIELD");
         assert_eq!(field(&status), expected);
@@ -217,21 +140,12 @@ async fn impossible_options_are_refused_with_their_field() {
         ("nobody", Code::NotFound, "FLEET_UNKNOWN"),
         ("No Body", Code::InvalidArgument, "FLEET_NAME"),
     ] {
-        let options = Some(v1::QueryOptions {
-            fleet: fleet.into(),
-            ..Default::default()
-        });
-        let request = v1::GetRequest {
-            options,
-            objects: vec![1],
-        };
+        let options = Some(v1::QueryOptions { fleet: fleet.into(), ..Default::default() });
+        let request = v1::GetRequest { options, objects: vec![1] };
         let status = server.queries().await.get(request).await.unwrap_err();
         assert_refused(&status, code, reason);
     }
-    let request = v1::GetRequest {
-        objects: vec![1; 65_537],
-        ..Default::default()
-    };
+    let request = v1::GetRequest { objects: vec![1; 65_537], ..Default::default() };
     let status = server.queries().await.get(request).await.unwrap_err();
     assert_eq!(field(&status), "objects");
     server.stop().await;
@@ -240,49 +154,24 @@ async fn impossible_options_are_refused_with_their_field() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_of_a_batch_fails_alone_and_so_does_a_message() {
     let server = Running::start().await;
-    server
-        .positions()
-        .await
-        .report_once(rows(vec![fix(1, START_MS, 0.0, 0.0)]))
-        .await
-        .unwrap();
+    server.positions().await.report_once(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
     let query = |kind| v1::BatchQuery { kind: Some(kind) };
     let good = || query(Kind::Get(v1::Objects { objects: vec![1] }));
-    let message = |queries| v1::BatchRequest {
-        queries,
-        ..Default::default()
-    };
+    let message = |queries| v1::BatchRequest { queries, ..Default::default() };
     let bad_circle = query(Kind::Range(circle(0.0, 0.0, -1.0)));
     let none = v1::BatchQuery::default();
-    let options = Some(v1::QueryOptions {
-        fleet: "nobody".into(),
-        ..Default::default()
-    });
+    let options = Some(v1::QueryOptions { fleet: "nobody".into(), ..Default::default() });
     let messages = vec![
         message(vec![good(), bad_circle, none, good()]),
-        v1::BatchRequest {
-            options,
-            queries: vec![good()],
-        },
+        v1::BatchRequest { options, queries: vec![good()] },
         message(vec![good(); 4097]),
         message(Vec::new()),
         message(vec![good()]),
     ];
-    let stream = server
-        .queries()
-        .await
-        .batch(tokio_stream::iter(messages))
-        .await
-        .unwrap();
+    let stream = server.queries().await.batch(tokio_stream::iter(messages)).await.unwrap();
     let chunks = within(collect(stream.into_inner())).await.unwrap();
-    let numbers: Vec<_> = chunks
-        .iter()
-        .map(|chunk| (chunk.message, chunk.last))
-        .collect();
-    assert_eq!(
-        numbers,
-        [(1, true), (2, true), (3, true), (4, true), (5, true)]
-    );
+    let numbers: Vec<_> = chunks.iter().map(|chunk| (chunk.message, chunk.last)).collect();
+    assert_eq!(numbers, [(1, true), (2, true), (3, true), (4, true), (5, true)]);
     let results = &chunks[0].results;
     let reasons: Vec<_> = results
         .iter()

@@ -10,118 +10,25 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
     let good = fix(7, START_MS, 1.0, 2.0);
     let far = START_MS + 200 * 365 * 86_400_000;
     vec![
-        (
-            fix(u64::MAX, START_MS, 1.0, 2.0),
-            "object",
-            RefusalReason::Object,
-        ),
-        (
-            fix(7, START_MS, f64::NAN, 2.0),
-            "x",
-            RefusalReason::NotFinite,
-        ),
-        (
-            fix(7, START_MS, 1.0, f64::NAN),
-            "y",
-            RefusalReason::NotFinite,
-        ),
-        (
-            fix(7, START_MS, f64::INFINITY, 2.0),
-            "x",
-            RefusalReason::NotFinite,
-        ),
-        (
-            fix(7, START_MS, 1.0, f64::NEG_INFINITY),
-            "y",
-            RefusalReason::NotFinite,
-        ),
-        (
-            fix(7, START_MS, 180.1, 2.0),
-            "x",
-            RefusalReason::OutsideSpace,
-        ),
-        (
-            fix(7, START_MS, 1.0, -90.1),
-            "y",
-            RefusalReason::OutsideSpace,
-        ),
-        (
-            fix(7, START_MS, 1e300, 1e300),
-            "x",
-            RefusalReason::OutsideSpace,
-        ),
-        (
-            fix(7, 946_684_799_999, 1.0, 2.0),
-            "time_ms",
-            RefusalReason::TimeTooEarly,
-        ),
-        (
-            fix(7, i64::MIN, 1.0, 2.0),
-            "time_ms",
-            RefusalReason::TimeTooEarly,
-        ),
+        (fix(u64::MAX, START_MS, 1.0, 2.0), "object", RefusalReason::Object),
+        (fix(7, START_MS, f64::NAN, 2.0), "x", RefusalReason::NotFinite),
+        (fix(7, START_MS, 1.0, f64::NAN), "y", RefusalReason::NotFinite),
+        (fix(7, START_MS, f64::INFINITY, 2.0), "x", RefusalReason::NotFinite),
+        (fix(7, START_MS, 1.0, f64::NEG_INFINITY), "y", RefusalReason::NotFinite),
+        (fix(7, START_MS, 180.1, 2.0), "x", RefusalReason::OutsideSpace),
+        (fix(7, START_MS, 1.0, -90.1), "y", RefusalReason::OutsideSpace),
+        (fix(7, START_MS, 1e300, 1e300), "x", RefusalReason::OutsideSpace),
+        (fix(7, 946_684_799_999, 1.0, 2.0), "time_ms", RefusalReason::TimeTooEarly),
+        (fix(7, i64::MIN, 1.0, 2.0), "time_ms", RefusalReason::TimeTooEarly),
         (fix(7, far, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
-        (
-            fix(7, i64::MAX, 1.0, 2.0),
-            "time_ms",
-            RefusalReason::TimeTooLate,
-        ),
-        (
-            v1::Fix {
-                speed_m_s: Some(-1.0),
-                ..good
-            },
-            "speed_m_s",
-            RefusalReason::Speed,
-        ),
-        (
-            v1::Fix {
-                speed_m_s: Some(f32::NAN),
-                ..good
-            },
-            "speed_m_s",
-            RefusalReason::Speed,
-        ),
-        (
-            v1::Fix {
-                speed_m_s: Some(5e9),
-                ..good
-            },
-            "speed_m_s",
-            RefusalReason::Speed,
-        ),
-        (
-            v1::Fix {
-                heading_deg: Some(360.0),
-                ..good
-            },
-            "heading_deg",
-            RefusalReason::Heading,
-        ),
-        (
-            v1::Fix {
-                heading_deg: Some(-0.1),
-                ..good
-            },
-            "heading_deg",
-            RefusalReason::Heading,
-        ),
-        (
-            v1::Fix {
-                altitude_m: Some(3e6),
-                ..good
-            },
-            "altitude_m",
-            RefusalReason::Altitude,
-        ),
-        (
-            v1::Fix {
-                altitude_m: Some(f64::NAN),
-                ..good
-            },
-            "altitude_m",
-            RefusalReason::Altitude,
-        ),
+        (fix(7, i64::MAX, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
+        (v1::Fix { speed_m_s: Some(-1.0), ..good }, "speed_m_s", RefusalReason::Speed),
+        (v1::Fix { speed_m_s: Some(f32::NAN), ..good }, "speed_m_s", RefusalReason::Speed),
+        (v1::Fix { speed_m_s: Some(5e9), ..good }, "speed_m_s", RefusalReason::Speed),
+        (v1::Fix { heading_deg: Some(360.0), ..good }, "heading_deg", RefusalReason::Heading),
+        (v1::Fix { heading_deg: Some(-0.1), ..good }, "heading_deg", RefusalReason::Heading),
+        (v1::Fix { altitude_m: Some(3e6), ..good }, "altitude_m", RefusalReason::Altitude),
+        (v1::Fix { altitude_m: Some(f64::NAN), ..good }, "altitude_m", RefusalReason::Altitude),
     ]
 }
 
@@ -143,17 +50,10 @@ async fn every_reason_is_told_with_row_and_field() {
         let told = (row.message, row.row, row.field.as_str(), row.reason());
         assert_eq!(told, (1, 2 * index as u32 + 1, *field, *reason));
     }
-    let counted: u64 = acks[0]
-        .refused_by_reason
-        .iter()
-        .map(|reason| reason.rows)
-        .sum();
+    let counted: u64 = acks[0].refused_by_reason.iter().map(|reason| reason.rows).sum();
     assert_eq!(counted, bad.len() as u64);
     let objects = objects_in(&mut server.queries().await, world(), acks[0].token.clone()).await;
-    assert_eq!(
-        objects,
-        (1000..=1000 + bad.len() as u64).collect::<Vec<_>>()
-    );
+    assert_eq!(objects, (1000..=1000 + bad.len() as u64).collect::<Vec<_>>());
     server.stop().await;
 }
 
@@ -161,16 +61,8 @@ async fn every_reason_is_told_with_row_and_field() {
 async fn borders_of_the_space_belong_to_it() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    let corners = [
-        (-180.0, -90.0),
-        (180.0, 90.0),
-        (-180.0, 90.0),
-        (179.999_999_9, -90.0),
-    ];
-    let fixes = corners
-        .iter()
-        .zip(1..)
-        .map(|(&(x, y), object)| fix(object, START_MS, x, y));
+    let corners = [(-180.0, -90.0), (180.0, 90.0), (-180.0, 90.0), (179.999_999_9, -90.0)];
+    let fixes = corners.iter().zip(1..).map(|(&(x, y), object)| fix(object, START_MS, x, y));
     let acks = report(&mut client, vec![rows(fixes.collect())]).await;
     assert_eq!(sums(&acks), (4, 0, 0));
     let mut queries = server.queries().await;
@@ -196,24 +88,13 @@ async fn a_full_fleet_refuses_new_objects_and_moves_known_ones() {
     let server = Running::start().await;
     let limits = Some(v1::FleetLimits { objects_max: 2 });
     let (name, clock) = ("small".to_owned(), v1::Clock::Event.into());
-    let request = v1::CreateFleetRequest {
-        name,
-        clock,
-        limits,
-        ..Default::default()
-    };
+    let request = v1::CreateFleetRequest { name, clock, limits, ..Default::default() };
     server.fleets().await.create(request).await.unwrap();
     let mut client = server.positions().await;
-    let to_small = |fixes| v1::ReportRequest {
-        fleet: "small".into(),
-        ..rows(fixes)
-    };
+    let to_small = |fixes| v1::ReportRequest { fleet: "small".into(), ..rows(fixes) };
     let first = vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS, 0.0, 0.0)];
     report(&mut client, vec![to_small(first)]).await;
-    let second = vec![
-        fix(1, START_MS + 1, 1.0, 0.0),
-        fix(3, START_MS + 1, 0.0, 0.0),
-    ];
+    let second = vec![fix(1, START_MS + 1, 1.0, 0.0), fix(3, START_MS + 1, 0.0, 0.0)];
     let acks = report(&mut client, vec![to_small(second)]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
     let row = &acks[0].refused_rows[0];

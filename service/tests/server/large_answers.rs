@@ -22,9 +22,7 @@ async fn crowded(options: ServerOptions) -> Running {
             columns.push_row(FixRow::new(object, START_MS, (object * 100) as i32, 0));
         }
         let mut bytes = Vec::new();
-        CpuCodec
-            .encode(&columns, &Space::geographic().tag(), part, &mut bytes)
-            .unwrap();
+        CpuCodec.encode(&columns, &Space::geographic().tag(), part, &mut bytes).unwrap();
         block(bytes)
     });
     let acks = report(&mut server.positions().await, blocks.collect()).await;
@@ -33,59 +31,29 @@ async fn crowded(options: ServerOptions) -> Running {
 }
 
 fn request(projection: v1::Projection) -> v1::RangeRequest {
-    let options = v1::QueryOptions {
-        projection: projection.into(),
-        ..Default::default()
-    };
-    v1::RangeRequest {
-        options: Some(options),
-        region: Some(world()),
-    }
+    let options = v1::QueryOptions { projection: projection.into(), ..Default::default() };
+    v1::RangeRequest { options: Some(options), region: Some(world()) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_records_reach_a_client_with_default_limits() {
     let server = crowded(options()).await;
     for projection in [v1::Projection::Ids, v1::Projection::Fixes] {
-        let answer = server
-            .queries()
-            .await
-            .range(request(projection))
-            .await
-            .unwrap();
+        let answer = server.queries().await.range(request(projection)).await.unwrap();
         let chunks = within(collect(answer.into_inner())).await.unwrap();
         assert_eq!(chunks[0].header.as_ref().unwrap().total, OBJECTS);
         assert!(chunks.iter().all(|chunk| chunk.encoded_len() <= 1 << 20));
-        let objects = chunks
-            .iter()
-            .flat_map(|chunk| chunk.objects.iter().copied());
+        let objects = chunks.iter().flat_map(|chunk| chunk.objects.iter().copied());
         assert!(objects.eq(0..OBJECTS));
         let fixes: usize = chunks.iter().map(|chunk| chunk.fixes.len()).sum();
-        assert_eq!(
-            fixes as u64,
-            if projection == v1::Projection::Ids {
-                0
-            } else {
-                OBJECTS
-            }
-        );
+        assert_eq!(fixes as u64, if projection == v1::Projection::Ids { 0 } else { OBJECTS });
     }
     // A batch brings the same in its own chunks, between small answers.
     let get = v1::batch_query::Kind::Get(v1::Objects { objects: vec![5] });
     let kinds = [get.clone(), v1::batch_query::Kind::Range(world()), get];
-    let queries = kinds
-        .map(|kind| v1::BatchQuery { kind: Some(kind) })
-        .to_vec();
-    let message = v1::BatchRequest {
-        queries,
-        ..Default::default()
-    };
-    let stream = server
-        .queries()
-        .await
-        .batch(tokio_stream::iter([message]))
-        .await
-        .unwrap();
+    let queries = kinds.map(|kind| v1::BatchQuery { kind: Some(kind) }).to_vec();
+    let message = v1::BatchRequest { queries, ..Default::default() };
+    let stream = server.queries().await.batch(tokio_stream::iter([message])).await.unwrap();
     let chunks = within(collect(stream.into_inner())).await.unwrap();
     assert!(chunks.iter().all(|chunk| chunk.encoded_len() <= 1 << 20));
     let last: Vec<_> = chunks.iter().filter(|chunk| chunk.last).collect();
@@ -94,18 +62,10 @@ async fn a_million_records_reach_a_client_with_default_limits() {
         let results = chunks.iter().flat_map(|chunk| &chunk.results);
         results.filter(move |result| result.query == query)
     };
-    assert!(
-        of_query(1)
-            .flat_map(|result| result.objects.iter().copied())
-            .eq(0..OBJECTS)
-    );
+    assert!(of_query(1).flat_map(|result| result.objects.iter().copied()).eq(0..OBJECTS));
     assert_eq!(of_query(1).map(|result| result.total).sum::<u64>(), OBJECTS);
     for query in [0, 2] {
-        assert!(
-            of_query(query)
-                .flat_map(|result| result.objects.iter().copied())
-                .eq([5])
-        );
+        assert!(of_query(query).flat_map(|result| result.objects.iter().copied()).eq([5]));
     }
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
     server.stop().await;
@@ -113,46 +73,18 @@ async fn a_million_records_reach_a_client_with_default_limits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_beyond_the_budget_is_refused_with_its_size() {
-    let limits = ServerLimits {
-        answer_bytes_max: 32 << 20,
-        ..ServerLimits::default()
-    };
-    let server = crowded(ServerOptions {
-        limits,
-        ..options()
-    })
-    .await;
-    let status = server
-        .queries()
-        .await
-        .range(request(v1::Projection::Fixes))
-        .await
-        .unwrap_err();
+    let limits = ServerLimits { answer_bytes_max: 32 << 20, ..ServerLimits::default() };
+    let server = crowded(ServerOptions { limits, ..options() }).await;
+    let status = server.queries().await.range(request(v1::Projection::Fixes)).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "LIMIT");
-    assert!(
-        status.message().contains(&(32 << 20).to_string()),
-        "{status:?}"
-    );
+    assert!(status.message().contains(&(32 << 20).to_string()), "{status:?}");
     // What fits is answered, and so is what asks for less.
-    let answer = server
-        .queries()
-        .await
-        .range(request(v1::Projection::Ids))
-        .await
-        .unwrap();
+    let answer = server.queries().await.range(request(v1::Projection::Ids)).await.unwrap();
     let chunks = within(collect(answer.into_inner())).await.unwrap();
     assert_eq!(chunks[0].header.as_ref().unwrap().total, OBJECTS);
-    let answer = server
-        .queries()
-        .await
-        .range(request(v1::Projection::Count))
-        .await
-        .unwrap();
+    let answer = server.queries().await.range(request(v1::Projection::Count)).await.unwrap();
     let chunks = within(collect(answer.into_inner())).await.unwrap();
-    assert_eq!(
-        (chunks.len(), chunks[0].header.as_ref().unwrap().total),
-        (1, OBJECTS)
-    );
+    assert_eq!((chunks.len(), chunks[0].header.as_ref().unwrap().total), (1, OBJECTS));
     server.stop().await;
 }
 
@@ -161,12 +93,7 @@ async fn clients_that_leave_give_the_memory_back() {
     let server = crowded(options()).await;
     let mut readers = Vec::new();
     for _ in 0..8 {
-        let answer = server
-            .queries()
-            .await
-            .range(request(v1::Projection::Fixes))
-            .await
-            .unwrap();
+        let answer = server.queries().await.range(request(v1::Projection::Fixes)).await.unwrap();
         readers.push(answer.into_inner());
     }
     assert!(server.metric("shoal_answer_bytes").await > 0.0);

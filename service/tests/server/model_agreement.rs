@@ -20,21 +20,10 @@ fn space() -> Space {
 }
 
 async fn planar(server: &Running) {
-    let planar = v1::Planar {
-        width_m: SIDE_M,
-        height_m: SIDE_M,
-        quantum_m: 0.0,
-    };
-    let space = Some(v1::Space {
-        kind: Some(v1::space::Kind::Planar(planar)),
-    });
+    let planar = v1::Planar { width_m: SIDE_M, height_m: SIDE_M, quantum_m: 0.0 };
+    let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
     let (name, clock) = ("plane".to_owned(), v1::Clock::Event.into());
-    let request = v1::CreateFleetRequest {
-        name,
-        space,
-        clock,
-        ..Default::default()
-    };
+    let request = v1::CreateFleetRequest { name, space, clock, ..Default::default() };
     server.fleets().await.create(request).await.unwrap();
 }
 
@@ -43,23 +32,13 @@ fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
     let (space, mut fixes, mut columns) = (space(), Vec::new(), FixColumns::new());
     for _ in 0..random.below(200) {
         let (x, y) = (random.between(0.0, SIDE_M), random.between(0.0, SIDE_M));
-        let sent = fix(
-            random.below(OBJECTS),
-            START_MS + round * 10 + random.below(40) as i64,
-            x,
-            y,
-        );
+        let sent =
+            fix(random.below(OBJECTS), START_MS + round * 10 + random.below(40) as i64, x, y);
         let (x, y) = space.quantise(x, y).unwrap();
         columns.push_row(FixRow::new(sent.object, sent.time_ms, x, y));
         fixes.push(sent);
     }
-    (
-        v1::ReportRequest {
-            fleet: "plane".into(),
-            ..rows(fixes)
-        },
-        columns,
-    )
+    (v1::ReportRequest { fleet: "plane".into(), ..rows(fixes) }, columns)
 }
 
 /// A question for the wire and the same for the model.
@@ -68,34 +47,18 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
     let extent = random.between(0.0, 300.0);
     match random.below(4) {
         0 => {
-            let objects: Vec<u64> = (0..random.below(20))
-                .map(|_| random.below(2 * OBJECTS))
-                .collect();
-            (
-                Kind::Get(v1::Objects {
-                    objects: objects.clone(),
-                }),
-                QueryKind::Get(objects),
-            )
+            let objects: Vec<u64> =
+                (0..random.below(20)).map(|_| random.below(2 * OBJECTS)).collect();
+            (Kind::Get(v1::Objects { objects: objects.clone() }), QueryKind::Get(objects))
         }
         1 => {
             let region = Region::rectangle(&space(), x, y, x + extent, y + extent).unwrap();
-            (
-                Kind::Range(rectangle(x, y, x + extent, y + extent)),
-                QueryKind::Range(region),
-            )
+            (Kind::Range(rectangle(x, y, x + extent, y + extent)), QueryKind::Range(region))
         }
         2 => {
             let region = Region::circle(&space(), x, y, extent).unwrap();
-            let circle = v1::region::Kind::Circle(v1::Circle {
-                x,
-                y,
-                radius_m: extent,
-            });
-            (
-                Kind::Range(v1::Region { kind: Some(circle) }),
-                QueryKind::Range(region),
-            )
+            let circle = v1::region::Kind::Circle(v1::Circle { x, y, radius_m: extent });
+            (Kind::Range(v1::Region { kind: Some(circle) }), QueryKind::Range(region))
         }
         _ => {
             let k = random.below(30) as u32;
@@ -107,18 +70,9 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
 }
 
 fn run_model(model: &mut Model, requests: Vec<Request>, queries: Vec<Query>) -> Vec<Vec<u64>> {
-    let input = CycleInput {
-        system_ms: 0,
-        time_max_ms: i64::MAX,
-        requests,
-        queries,
-    };
+    let input = CycleInput { system_ms: 0, time_max_ms: i64::MAX, requests, queries };
     let output = model.run(input).unwrap();
-    output
-        .answers
-        .iter()
-        .map(|answer| answer.objects.to_vec())
-        .collect()
+    output.answers.iter().map(|answer| answer.objects.to_vec()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,24 +100,10 @@ async fn answers_over_the_wire_equal_the_model() {
             let asked = asked.into_iter().map(ask).collect();
             let expected = run_model(&mut model, vec![Request::Fixes(columns)], asked);
             let (fleet, min_token) = ("plane".to_owned(), acks[0].token.clone());
-            let options = Some(v1::QueryOptions {
-                fleet,
-                min_token,
-                ..Default::default()
-            });
-            let sent = sent
-                .into_iter()
-                .map(|kind| v1::BatchQuery { kind: Some(kind) })
-                .collect();
-            let batch = v1::BatchRequest {
-                options,
-                queries: sent,
-            };
-            let stream = queries
-                .batch(tokio_stream::iter([batch]))
-                .await
-                .unwrap()
-                .into_inner();
+            let options = Some(v1::QueryOptions { fleet, min_token, ..Default::default() });
+            let sent = sent.into_iter().map(|kind| v1::BatchQuery { kind: Some(kind) }).collect();
+            let batch = v1::BatchRequest { options, queries: sent };
+            let stream = queries.batch(tokio_stream::iter([batch])).await.unwrap().into_inner();
             let chunks = within(collect(stream)).await.unwrap();
             let results: Vec<_> = chunks.into_iter().flat_map(|chunk| chunk.results).collect();
             assert_eq!(results.len(), expected.len());

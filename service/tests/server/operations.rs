@@ -13,11 +13,8 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::running::{Running, START_MS, fix, objects_in, report, rows, until, within, world};
 
-const SERVICES: [&str; 3] = [
-    "shoal.v1.FleetService",
-    "shoal.v1.PositionService",
-    "shoal.v1.QueryService",
-];
+const SERVICES: [&str; 3] =
+    ["shoal.v1.FleetService", "shoal.v1.PositionService", "shoal.v1.QueryService"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_told_for_the_server_and_each_service() {
@@ -25,9 +22,7 @@ async fn health_is_told_for_the_server_and_each_service() {
     let mut client = HealthClient::new(server.channel().await);
     for service in SERVICES.into_iter().chain([""]) {
         let mut is_serving = async || {
-            let request = HealthCheckRequest {
-                service: service.into(),
-            };
+            let request = HealthCheckRequest { service: service.into() };
             let status = client.check(request).await.unwrap().into_inner().status;
             status == ServingStatus::Serving as i32
         };
@@ -38,13 +33,8 @@ async fn health_is_told_for_the_server_and_each_service() {
         };
         within(serving).await;
     }
-    let request = HealthCheckRequest {
-        service: "shoal.v1.None".into(),
-    };
-    assert_eq!(
-        client.check(request).await.unwrap_err().code(),
-        Code::NotFound
-    );
+    let request = HealthCheckRequest { service: "shoal.v1.None".into() };
+    assert_eq!(client.check(request).await.unwrap_err().code(), Code::NotFound);
     assert_eq!(server.http("/healthz").await.1, "serving\n");
     server.stop().await;
 }
@@ -54,23 +44,13 @@ async fn reflection_lists_the_services() {
     let server = Running::start().await;
     let mut client = ServerReflectionClient::new(server.channel().await);
     let message_request = Some(MessageRequest::ListServices(String::new()));
-    let request = ServerReflectionRequest {
-        host: String::new(),
-        message_request,
-    };
-    let stream = client
-        .server_reflection_info(tokio_stream::iter([request]))
-        .await
-        .unwrap();
+    let request = ServerReflectionRequest { host: String::new(), message_request };
+    let stream = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap();
     let response = stream.into_inner().message().await.unwrap().unwrap();
     let Some(MessageResponse::ListServicesResponse(list)) = response.message_response else {
         panic!("{response:?}");
     };
-    let names: Vec<_> = list
-        .service
-        .iter()
-        .map(|service| service.name.as_str())
-        .collect();
+    let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
     for service in SERVICES.into_iter().chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&service), "{service} is not in {names:?}");
     }
@@ -81,11 +61,7 @@ async fn reflection_lists_the_services() {
 async fn metrics_count_what_happened() {
     let server = Running::start().await;
     let bad = fix(3, START_MS, f64::NAN, 0.0);
-    let message = rows(vec![
-        fix(1, START_MS, 0.0, 0.0),
-        fix(2, START_MS, 0.0, 0.0),
-        bad,
-    ]);
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS, 0.0, 0.0), bad]);
     let acks = report(&mut server.positions().await, vec![message]).await;
     let mut queries = server.queries().await;
     objects_in(&mut queries, world(), acks[0].token.clone()).await;
@@ -103,16 +79,9 @@ async fn metrics_count_what_happened() {
         r#"shoal_ack_seconds_count{fleet="default"} 1"#,
         r#"shoal_query_seconds_count{fleet="default"} 1"#,
     ] {
-        assert!(
-            text.lines().any(|found| found == line),
-            "no {line} in\n{text}"
-        );
+        assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
     }
-    for series in [
-        "shoal_cycle_seconds_bucket",
-        "shoal_memory_bytes",
-        "shoal_connections ",
-    ] {
+    for series in ["shoal_cycle_seconds_bucket", "shoal_memory_bytes", "shoal_connections "] {
         assert!(text.contains(series), "no {series} in\n{text}");
     }
     until(async || server.metric("shoal_streams").await == 0.0).await;
@@ -121,19 +90,11 @@ async fn metrics_count_what_happened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listening_beyond_loopback_needs_consent() {
-    let options = ServerOptions {
-        listen: ([0, 0, 0, 0], 0).into(),
-        ..ServerOptions::default()
-    };
+    let options = ServerOptions { listen: ([0, 0, 0, 0], 0).into(), ..ServerOptions::default() };
     let error = options.check().unwrap_err();
     assert!(matches!(error, ServiceError::Insecure { .. }));
     assert!(error.to_string().contains("--insecure"), "{error}");
-    ServerOptions {
-        insecure: true,
-        ..options
-    }
-    .check()
-    .unwrap();
+    ServerOptions { insecure: true, ..options }.check().unwrap();
     // What the listener is bound to decides, whatever the options say.
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let run = shoal_service::run(listener, None, ServerOptions::default(), async {}).await;
@@ -143,17 +104,6 @@ async fn listening_beyond_loopback_needs_consent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_is_not_there_is_named() {
     let engine = shoal_service::EngineChoice::Cuda;
-    let error = ServerOptions {
-        engine,
-        ..ServerOptions::default()
-    }
-    .check()
-    .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            ServiceError::EngineUnavailable { engine: "cuda", .. }
-        ),
-        "{error}"
-    );
+    let error = ServerOptions { engine, ..ServerOptions::default() }.check().unwrap_err();
+    assert!(matches!(error, ServiceError::EngineUnavailable { engine: "cuda", .. }), "{error}");
 }

@@ -23,10 +23,7 @@ async fn duplicate_ids_in_a_message_leave_the_newest() {
     assert_eq!((counts.applied, counts.superseded, counts.late), (1, 3, 0));
     let at_last = rectangle(3.0, 3.0, 3.0, 3.0);
     let mut queries = server.queries().await;
-    assert_eq!(
-        objects_in(&mut queries, at_last, acks[0].token.clone()).await,
-        [1]
-    );
+    assert_eq!(objects_in(&mut queries, at_last, acks[0].token.clone()).await, [1]);
     server.stop().await;
 }
 
@@ -55,10 +52,7 @@ async fn one_object_on_two_streams_keeps_its_newest_fix() {
     }
     assert_eq!(settled, 1000);
     let newest = rectangle(0.0, 9.99, 0.0, 9.99);
-    assert_eq!(
-        objects_in(&mut server.queries().await, newest, token).await,
-        [1]
-    );
+    assert_eq!(objects_in(&mut server.queries().await, newest, token).await, [1]);
     server.stop().await;
 }
 
@@ -68,10 +62,7 @@ async fn late_and_identical_fixes_are_counted() {
     let mut client = server.positions().await;
     let newest = || rows(vec![fix(1, START_MS + 9, 1.0, 1.0)]);
     client.report_once(newest()).await.unwrap();
-    let ack = client
-        .report_once(rows(vec![fix(1, START_MS, 2.0, 2.0)]))
-        .await
-        .unwrap();
+    let ack = client.report_once(rows(vec![fix(1, START_MS, 2.0, 2.0)])).await.unwrap();
     assert_eq!(ack.into_inner().rows.unwrap().late, 1);
     let ack = client.report_once(newest()).await.unwrap();
     assert_eq!(ack.into_inner().rows.unwrap().duplicate, 1);
@@ -82,34 +73,15 @@ async fn late_and_identical_fixes_are_counted() {
 async fn removal_acts_at_its_arrival_and_leaves_no_trace() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    client
-        .report_once(rows(vec![fix(1, START_MS + 9, 1.0, 1.0)]))
-        .await
-        .unwrap();
-    let request = v1::RemoveRequest {
-        objects: vec![1, 2],
-        ..Default::default()
-    };
+    client.report_once(rows(vec![fix(1, START_MS + 9, 1.0, 1.0)])).await.unwrap();
+    let request = v1::RemoveRequest { objects: vec![1, 2], ..Default::default() };
     let removed = client.remove(request).await.unwrap().into_inner();
-    assert_eq!(
-        (removed.removed, removed.missing, removed.duplicate),
-        (1, 1, false)
-    );
+    assert_eq!((removed.removed, removed.missing, removed.duplicate), (1, 1, false));
     let mut queries = server.queries().await;
-    assert!(
-        objects_in(&mut queries, world(), removed.token)
-            .await
-            .is_empty()
-    );
+    assert!(objects_in(&mut queries, world(), removed.token).await.is_empty());
     // An older fix brings the object back.
-    let ack = client
-        .report_once(rows(vec![fix(1, START_MS, 1.0, 1.0)]))
-        .await
-        .unwrap();
-    assert_eq!(
-        objects_in(&mut queries, world(), ack.into_inner().token).await,
-        [1]
-    );
+    let ack = client.report_once(rows(vec![fix(1, START_MS, 1.0, 1.0)])).await.unwrap();
+    assert_eq!(objects_in(&mut queries, world(), ack.into_inner().token).await, [1]);
     server.stop().await;
 }
 
@@ -121,10 +93,7 @@ async fn acknowledgements_follow_the_messages_while_the_stream_is_open() {
     let stream = client.report(ReceiverStream::new(receiver)).await.unwrap();
     let mut acks = stream.into_inner();
     for message in 1..=20_u64 {
-        sender
-            .send(rows(vec![fix(message, START_MS, 0.0, 0.0)]))
-            .await
-            .unwrap();
+        sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0)])).await.unwrap();
         let ack = within(acks.message()).await.unwrap().unwrap();
         assert_eq!((ack.first_message, ack.last_message), (message, message));
         assert_eq!(sums(&[ack]), (1, 0, 0));
@@ -138,19 +107,12 @@ async fn acknowledgements_follow_the_messages_while_the_stream_is_open() {
 async fn one_stream_may_feed_several_fleets() {
     let server = Running::start().await;
     let clock = v1::Clock::Event.into();
-    let request = v1::CreateFleetRequest {
-        name: "other".into(),
-        clock,
-        ..Default::default()
-    };
+    let request = v1::CreateFleetRequest { name: "other".into(), clock, ..Default::default() };
     server.fleets().await.create(request).await.unwrap();
     let messages = (0..100).map(|message| {
         let fleet = if message % 2 == 0 { "" } else { "other" };
         let fixes = vec![fix(message, START_MS, 0.0, 0.0)];
-        v1::ReportRequest {
-            fleet: fleet.into(),
-            ..rows(fixes)
-        }
+        v1::ReportRequest { fleet: fleet.into(), ..rows(fixes) }
     });
     let acks = report(&mut server.positions().await, messages.collect()).await;
     assert_eq!(sums(&acks), (100, 0, 0));
@@ -159,19 +121,9 @@ async fn one_stream_may_feed_several_fleets() {
     let even: Vec<u64> = (0..100).filter(|object| object % 2 == 0).collect();
     // The last message went to the other fleet; its token may speak of that one alone.
     assert_eq!(objects_in(&mut queries, world(), Vec::new()).await, even);
-    let options = v1::QueryOptions {
-        fleet: "other".into(),
-        min_token,
-        ..Default::default()
-    };
-    let request = v1::RangeRequest {
-        options: Some(options),
-        region: Some(world()),
-    };
+    let options = v1::QueryOptions { fleet: "other".into(), min_token, ..Default::default() };
+    let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
     let answer = queries.range(request).await.unwrap().into_inner();
-    assert_eq!(
-        crate::running::whole(answer).await.unwrap().header.total,
-        50
-    );
+    assert_eq!(crate::running::whole(answer).await.unwrap().header.total, 50);
     server.stop().await;
 }

@@ -24,16 +24,11 @@ fn small_queues() -> ServerOptions {
         cycle_rows_max: 400,
         ..ServerLimits::default()
     };
-    ServerOptions {
-        limits,
-        ..options()
-    }
+    ServerOptions { limits, ..options() }
 }
 
 async fn depth(server: &Running, what: &str) -> f64 {
-    server
-        .metric(&format!("shoal_queue_{what}{{fleet=\"default\"}}"))
-        .await
+    server.metric(&format!("shoal_queue_{what}{{fleet=\"default\"}}")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,11 +43,7 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
         tasks.push(tokio::spawn(async move {
             let message = |message: u64| {
                 let first = (stream * 200 + message) * 10;
-                rows(
-                    (first..first + 10)
-                        .map(|object| fix(object, START_MS, 0.0, 0.0))
-                        .collect(),
-                )
+                rows((first..first + 10).map(|object| fix(object, START_MS, 0.0, 0.0)).collect())
             };
             report(&mut client, (0..200).map(message).collect()).await
         }));
@@ -84,49 +75,23 @@ async fn single_calls_are_told_to_come_back() {
     let server = Running::start_in(gate.surroundings(), small_queues()).await;
     gate.shut();
     let mut client = server.positions().await;
-    let large = rows(
-        (0..950)
-            .map(|object| fix(object, START_MS, 0.0, 0.0))
-            .collect(),
-    );
+    let large = rows((0..950).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
     let first = tokio::spawn({
         let mut client = client.clone();
         async move { client.report_once(large).await }
     });
     until(async || depth(&server, "rows").await == 950.0).await;
-    let message = rows(
-        (0..100)
-            .map(|object| fix(object, START_MS, 0.0, 0.0))
-            .collect(),
-    );
+    let message = rows((0..100).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
     let status = client.report_once(message.clone()).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
-    let retry = status
-        .get_error_details()
-        .retry_info()
-        .unwrap()
-        .retry_delay
-        .unwrap();
+    let retry = status.get_error_details().retry_info().unwrap().retry_delay.unwrap();
     assert!(retry > Duration::ZERO && retry < Duration::from_secs(10));
-    let request = v1::RemoveRequest {
-        objects: vec![1; 100],
-        ..Default::default()
-    };
+    let request = v1::RemoveRequest { objects: vec![1; 100], ..Default::default() };
     let status = client.remove(request).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
     assert_eq!(server.metric("shoal_busy_total").await, 2.0);
     gate.open();
-    assert_eq!(
-        within(first)
-            .await
-            .unwrap()
-            .unwrap()
-            .into_inner()
-            .rows
-            .unwrap()
-            .applied,
-        950
-    );
+    assert_eq!(within(first).await.unwrap().unwrap().into_inner().rows.unwrap().applied, 950);
     until(async || client.report_once(message.clone()).await.is_ok()).await;
     server.stop().await;
 }
@@ -138,19 +103,13 @@ async fn queries_have_a_queue_of_their_own() {
     gate.shut();
     let get = v1::batch_query::Kind::Get(v1::Objects { objects: vec![1] });
     let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
-    let batch = v1::BatchRequest {
-        queries,
-        ..Default::default()
-    };
+    let batch = v1::BatchRequest { queries, ..Default::default() };
     // The first fills the queue, the second waits in its stream.
     let mut client = server.queries().await;
     let messages = tokio_stream::iter(vec![batch.clone(), batch]);
     let stream = client.batch(messages).await.unwrap().into_inner();
     until(async || depth(&server, "queries").await == 4096.0).await;
-    let request = v1::GetRequest {
-        objects: vec![1],
-        ..Default::default()
-    };
+    let request = v1::GetRequest { objects: vec![1], ..Default::default() };
     let status = client.get(request.clone()).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
     // Reports are not in its way.
@@ -173,10 +132,7 @@ async fn queries_whose_clients_left_are_not_asked() {
     gate.shut();
     // The engine takes this one, and stands.
     let mut client = server.queries().await;
-    let request = v1::GetRequest {
-        objects: vec![1],
-        ..Default::default()
-    };
+    let request = v1::GetRequest { objects: vec![1], ..Default::default() };
     let standing = tokio::spawn({
         let (mut client, request) = (client.clone(), request.clone());
         async move { client.get(request).await }
@@ -190,12 +146,7 @@ async fn queries_whose_clients_left_are_not_asked() {
     gate.open();
     within(standing).await.unwrap().unwrap();
     until(async || depth(&server, "queries").await == 0.0).await;
-    let answered = server
-        .metric(r#"shoal_queries_total{fleet="default",kind="get"}"#)
-        .await;
-    assert!(
-        answered <= 2.0,
-        "{answered} were answered, though their clients had left"
-    );
+    let answered = server.metric(r#"shoal_queries_total{fleet="default",kind="get"}"#).await;
+    assert!(answered <= 2.0, "{answered} were answered, though their clients had left");
     server.stop().await;
 }

@@ -57,10 +57,7 @@ pub(crate) async fn open(
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.unwrap();
     let path = PathAndQuery::from_static("/shoal.v1.PositionService/Report");
-    Ok(grpc
-        .streaming(Request::new(messages), path, BytesCodec)
-        .await?
-        .into_inner())
+    Ok(grpc.streaming(Request::new(messages), path, BytesCodec).await?.into_inner())
 }
 
 /// Sends raw messages on one stream, ends it, and takes all acknowledgements.

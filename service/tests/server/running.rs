@@ -35,18 +35,12 @@ pub(crate) struct Running {
 
 /// Options that most tests want: an event clock, so that times are the tests' own.
 pub(crate) fn options() -> ServerOptions {
-    ServerOptions {
-        default_clock: Clock::Event,
-        ..ServerOptions::default()
-    }
+    ServerOptions { default_clock: Clock::Event, ..ServerOptions::default() }
 }
 
 /// The real world.
 pub(crate) fn surroundings() -> Surroundings {
-    Surroundings {
-        wall: WallClock::system(),
-        engines: EngineChoice::Cpu.factory(),
-    }
+    Surroundings { wall: WallClock::system(), engines: EngineChoice::Cpu.factory() }
 }
 
 impl Running {
@@ -70,29 +64,15 @@ impl Running {
             let run = shoal_service::server::run_in;
             run(surroundings, listener, metrics_listener, options, shutdown).await
         });
-        let running = Self {
-            address,
-            metrics_address,
-            stop: Some(stop),
-            task,
-        };
+        let running = Self { address, metrics_address, stop: Some(stop), task };
         // The listeners are bound already; this waits for the first answer.
-        running
-            .fleets()
-            .await
-            .list(v1::ListFleetsRequest {})
-            .await
-            .unwrap();
+        running.fleets().await.list(v1::ListFleetsRequest {}).await.unwrap();
         running
     }
 
     /// A connection of its own.
     pub(crate) async fn channel(&self) -> Channel {
-        Endpoint::from_shared(format!("http://{}", self.address))
-            .unwrap()
-            .connect()
-            .await
-            .unwrap()
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
 
     pub(crate) async fn positions(&self) -> PositionServiceClient<Channel> {
@@ -138,13 +118,8 @@ impl Running {
     /// One value of `/metrics`, by name and labels as printed.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let (_, text) = self.http("/metrics").await;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {series} in\n{text}"))
-            .trim()
-            .parse()
-            .unwrap()
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in\n{text}")).trim().parse().unwrap()
     }
 }
 
@@ -164,29 +139,17 @@ pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
 }
 
 pub(crate) fn fix(object: u64, time_ms: i64, x: f64, y: f64) -> v1::Fix {
-    v1::Fix {
-        object,
-        time_ms,
-        x,
-        y,
-        ..v1::Fix::default()
-    }
+    v1::Fix { object, time_ms, x, y, ..v1::Fix::default() }
 }
 
 pub(crate) fn rows(fixes: Vec<v1::Fix>) -> v1::ReportRequest {
     let payload = Some(v1::report_request::Payload::Rows(v1::Rows { fixes }));
-    v1::ReportRequest {
-        payload,
-        ..v1::ReportRequest::default()
-    }
+    v1::ReportRequest { payload, ..v1::ReportRequest::default() }
 }
 
 pub(crate) fn block(bytes: Vec<u8>) -> v1::ReportRequest {
     let payload = Some(v1::report_request::Payload::Block(bytes.into()));
-    v1::ReportRequest {
-        payload,
-        ..v1::ReportRequest::default()
-    }
+    v1::ReportRequest { payload, ..v1::ReportRequest::default() }
 }
 
 /// Sends messages on one stream, ends it, and takes all acknowledgements.
@@ -194,11 +157,7 @@ pub(crate) async fn report(
     client: &mut PositionServiceClient<Channel>,
     messages: Vec<v1::ReportRequest>,
 ) -> Vec<v1::ReportAck> {
-    let stream = client
-        .report(tokio_stream::iter(messages))
-        .await
-        .unwrap()
-        .into_inner();
+    let stream = client.report(tokio_stream::iter(messages)).await.unwrap().into_inner();
     within(collect(stream)).await.unwrap()
 }
 
@@ -221,11 +180,7 @@ pub(crate) fn sums(acks: &[v1::ReportAck]) -> (u64, u64, u64) {
         assert!(ack.last_message >= ack.first_message);
         next = ack.last_message + 1;
         let rows = ack.rows.unwrap_or_default();
-        sums = (
-            sums.0 + rows.applied,
-            sums.1 + rows.refused,
-            sums.2 + ack.failed_messages,
-        );
+        sums = (sums.0 + rows.applied, sums.1 + rows.refused, sums.2 + ack.failed_messages);
     }
     sums
 }
@@ -247,11 +202,7 @@ pub(crate) async fn whole(stream: Streaming<v1::QueryAnswer>) -> Result<Whole, S
         distance_m: Vec::new(),
     };
     for (index, chunk) in chunks.into_iter().enumerate() {
-        assert_eq!(
-            chunk.header.is_some(),
-            index == 0,
-            "the header is in the first chunk"
-        );
+        assert_eq!(chunk.header.is_some(), index == 0, "the header is in the first chunk");
         whole.objects.extend(chunk.objects);
         whole.fixes.extend(chunk.fixes);
         whole.distance_m.extend(chunk.distance_m);
@@ -261,15 +212,8 @@ pub(crate) async fn whole(stream: Streaming<v1::QueryAnswer>) -> Result<Whole, S
 
 /// A rectangle.
 pub(crate) fn rectangle(west: f64, south: f64, east: f64, north: f64) -> v1::Region {
-    let sides = v1::Rectangle {
-        west,
-        south,
-        east,
-        north,
-    };
-    v1::Region {
-        kind: Some(v1::region::Kind::Rectangle(sides)),
-    }
+    let sides = v1::Rectangle { west, south, east, north };
+    v1::Region { kind: Some(v1::region::Kind::Rectangle(sides)) }
 }
 
 /// The whole world.
@@ -283,18 +227,9 @@ pub(crate) async fn objects_in(
     region: v1::Region,
     min_token: Vec<u8>,
 ) -> Vec<u64> {
-    let options = v1::QueryOptions {
-        min_token,
-        ..v1::QueryOptions::default()
-    };
-    let request = v1::RangeRequest {
-        options: Some(options),
-        region: Some(region),
-    };
-    whole(client.range(request).await.unwrap().into_inner())
-        .await
-        .unwrap()
-        .objects
+    let options = v1::QueryOptions { min_token, ..v1::QueryOptions::default() };
+    let request = v1::RangeRequest { options: Some(options), region: Some(region) };
+    whole(client.range(request).await.unwrap().into_inner()).await.unwrap().objects
 }
 
 /// Confirms code and reason of a status.
@@ -302,11 +237,7 @@ pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
     assert_eq!(status.code(), code, "{status:?}");
     let info = status.get_error_details().error_info().cloned();
     let info = info.unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
-    assert_eq!(
-        (info.reason.as_str(), info.domain.as_str()),
-        (reason, "shoal"),
-        "{status:?}"
-    );
+    assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, "shoal"), "{status:?}");
 }
 
 /// Numbers that look random, from a seed that failing tests print.

@@ -19,24 +19,11 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
     gate.shut();
     let (sender, receiver) = mpsc::channel(100);
     let mut client = server.positions().await;
-    let mut acks = client
-        .report(ReceiverStream::new(receiver))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     for object in 0..50 {
-        sender
-            .send(rows(vec![fix(object, START_MS, 0.0, 0.0)]))
-            .await
-            .unwrap();
+        sender.send(rows(vec![fix(object, START_MS, 0.0, 0.0)])).await.unwrap();
     }
-    until(async || {
-        server
-            .metric(r#"shoal_queue_messages{fleet="default"}"#)
-            .await
-            == 50.0
-    })
-    .await;
+    until(async || server.metric(r#"shoal_queue_messages{fleet="default"}"#).await == 50.0).await;
     server.begin_stop();
     until(async || server.http("/healthz").await.0.contains("503")).await;
     gate.open();
@@ -57,24 +44,11 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn peers_that_never_read_are_cut() {
     let mut server = Running::start().await;
-    let fixes = (0..200_000)
-        .map(|object| fix(object, START_MS, 0.0, 0.0))
-        .collect();
-    server
-        .positions()
-        .await
-        .report_once(rows(fixes))
-        .await
-        .unwrap();
+    let fixes = (0..200_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
+    server.positions().await.report_once(rows(fixes)).await.unwrap();
     let projection = v1::Projection::Fixes.into();
-    let options = Some(v1::QueryOptions {
-        projection,
-        ..Default::default()
-    });
-    let request = v1::RangeRequest {
-        options,
-        region: Some(world()),
-    };
+    let options = Some(v1::QueryOptions { projection, ..Default::default() });
+    let request = v1::RangeRequest { options, region: Some(world()) };
     let mut client = server.queries().await;
     let unread = client.range(request).await.unwrap().into_inner();
     server.begin_stop();
@@ -88,25 +62,15 @@ async fn idle_streams_and_connections_end_at_once() {
     let mut server = Running::start().await;
     let (sender, receiver) = mpsc::channel::<v1::ReportRequest>(1);
     let mut client = server.positions().await;
-    let mut acks = client
-        .report(ReceiverStream::new(receiver))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     let (batches, receiver) = mpsc::channel::<v1::BatchRequest>(1);
     let mut queries = server.queries().await;
-    let mut answers = queries
-        .batch(ReceiverStream::new(receiver))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut answers = queries.batch(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     server.begin_stop();
     let status = within(acks.message()).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "SHUTTING_DOWN");
     let status = within(answers.message()).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "SHUTTING_DOWN");
     drop((sender, batches));
-    tokio::time::timeout(Duration::from_secs(60), server.stopped())
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(60), server.stopped()).await.unwrap();
 }

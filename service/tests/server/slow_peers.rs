@@ -19,17 +19,11 @@ async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
     const MESSAGES: u64 = 20_000;
     let (sender, receiver) = mpsc::channel(16);
     let mut client = server.positions().await;
-    let acks = client
-        .report(ReceiverStream::new(receiver))
-        .await
-        .unwrap()
-        .into_inner();
+    let acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     // Nothing is read until the last message went out: acknowledgements must not block.
     for message in 0..MESSAGES {
         let bad = fix(message, START_MS, f64::NAN, 0.0);
-        within(sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0), bad])))
-            .await
-            .unwrap();
+        within(sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0), bad]))).await.unwrap();
     }
     drop(sender);
     let acks = within(collect(acks)).await.unwrap();
@@ -41,20 +35,10 @@ async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_reader_of_a_large_answer_blocks_nobody() {
     let server = Running::start().await;
-    let fixes = (0..200_000)
-        .map(|object| fix(object, START_MS, 0.0, 0.0))
-        .collect();
-    server
-        .positions()
-        .await
-        .report_once(rows(fixes))
-        .await
-        .unwrap();
+    let fixes = (0..200_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
+    server.positions().await.report_once(rows(fixes)).await.unwrap();
     let projection = v1::Projection::Fixes.into();
-    let options = Some(v1::QueryOptions {
-        projection,
-        ..Default::default()
-    });
+    let options = Some(v1::QueryOptions { projection, ..Default::default() });
     let region = Some(crate::running::world());
     let request = v1::RangeRequest { options, region };
     // They ask and never read.
@@ -67,13 +51,8 @@ async fn a_stopped_reader_of_a_large_answer_blocks_nobody() {
     assert!(held > 0.0 && held < f64::from(1 << 30));
     for object in 0..50 {
         let message = rows(vec![fix(object, START_MS + 1, 0.0, 0.0)]);
-        within(server.positions().await.report_once(message))
-            .await
-            .unwrap();
-        let get = v1::GetRequest {
-            objects: vec![object],
-            ..Default::default()
-        };
+        within(server.positions().await.report_once(message)).await.unwrap();
+        let get = v1::GetRequest { objects: vec![object], ..Default::default() };
         within(server.queries().await.get(get)).await.unwrap();
     }
     drop(stopped);
@@ -85,9 +64,7 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
     let server = Running::start().await;
     for round in 0..20_u64 {
         let (sender, receiver) = mpsc::channel(1);
-        let stream = open(server.channel().await, ReceiverStream::new(receiver))
-            .await
-            .unwrap();
+        let stream = open(server.channel().await, ReceiverStream::new(receiver)).await.unwrap();
         let message = rows(vec![fix(round, START_MS, 0.0, 0.0)]).encode_to_vec();
         sender.send(Bytes::from(message)).await.unwrap();
         // One more is on its way when the stream is dropped.
@@ -100,12 +77,7 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
     let queued = r#"shoal_queue_rows{fleet="default"}"#;
     until(async || server.metric(queued).await == 0.0).await;
     let message = rows(vec![fix(7, START_MS, 0.0, 0.0)]);
-    assert_eq!(
-        report(&mut server.positions().await, vec![message])
-            .await
-            .len(),
-        1
-    );
+    assert_eq!(report(&mut server.positions().await, vec![message]).await.len(), 1);
     server.stop().await;
 }
 
@@ -113,11 +85,9 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
 async fn a_connection_cut_inside_a_frame_is_forgotten() {
     let server = Running::start().await;
     let before = server.metric("shoal_connections").await;
-    for garbage in [
-        &b"GET / HTTP/1.1\r\n\r\n"[..],
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0",
-        b"\xff",
-    ] {
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", b"\xff"]
+    {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(garbage).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -146,14 +116,8 @@ async fn a_thousand_idle_connections_do_not_slow_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_beyond_the_limit_are_closed() {
-    let limits = shoal_service::ServerLimits {
-        connections_max: 3,
-        ..Default::default()
-    };
-    let options = shoal_service::ServerOptions {
-        limits,
-        ..crate::running::options()
-    };
+    let limits = shoal_service::ServerLimits { connections_max: 3, ..Default::default() };
+    let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
     let server = Running::start_with(options).await;
     // The first client of `start` may still be leaving.
     until(async || server.metric("shoal_connections").await == 0.0).await;

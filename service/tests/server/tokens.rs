@@ -11,14 +11,8 @@ use crate::running::{
 };
 
 fn range(min_token: Vec<u8>) -> v1::RangeRequest {
-    let options = v1::QueryOptions {
-        min_token,
-        ..v1::QueryOptions::default()
-    };
-    v1::RangeRequest {
-        options: Some(options),
-        region: Some(world()),
-    }
+    let options = v1::QueryOptions { min_token, ..v1::QueryOptions::default() };
+    v1::RangeRequest { options: Some(options), region: Some(world()) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,20 +34,10 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let token = positions
-        .report_once(message)
-        .await
-        .unwrap()
-        .into_inner()
-        .token;
+    let token = positions.report_once(message).await.unwrap().into_inner().token;
     server.stop().await;
     let server = Running::start().await;
-    let status = server
-        .queries()
-        .await
-        .range(range(token))
-        .await
-        .unwrap_err();
+    let status = server.queries().await.range(range(token)).await.unwrap_err();
     assert_refused(&status, Code::FailedPrecondition, "TOKEN_TERM");
     server.stop().await;
 }
@@ -61,17 +45,8 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
     let server = Running::start().await;
-    let request = v1::CreateFleetRequest {
-        name: "other".into(),
-        ..Default::default()
-    };
-    let fleet = server
-        .fleets()
-        .await
-        .create(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let request = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
+    let fleet = server.fleets().await.create(request).await.unwrap().into_inner();
     let mut queries = server.queries().await;
     let foreign = shoal_service::fleet::Token::new(fleet.term, 0).to_bytes();
     let status = queries.range(range(foreign)).await.unwrap_err();
@@ -82,13 +57,7 @@ async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
     }
     // An epoch that nobody was told must not be waited for.
     let request = v1::DescribeFleetRequest::default();
-    let own = server
-        .fleets()
-        .await
-        .describe(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let own = server.fleets().await.describe(request).await.unwrap().into_inner();
     let early = shoal_service::fleet::Token::new(own.term, u64::MAX).to_bytes();
     let status = queries.range(range(early)).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "TOKEN");
@@ -100,28 +69,11 @@ async fn every_answer_names_its_state() {
     let server = Running::start().await;
     let message = rows(vec![fix(1, START_MS + 77, 0.0, 0.0)]);
     let acks = report(&mut server.positions().await, vec![message]).await;
-    let answer = server
-        .queries()
-        .await
-        .range(range(acks[0].token.clone()))
-        .await
-        .unwrap();
-    let header = crate::running::whole(answer.into_inner())
-        .await
-        .unwrap()
-        .header;
+    let answer = server.queries().await.range(range(acks[0].token.clone())).await.unwrap();
+    let header = crate::running::whole(answer.into_inner()).await.unwrap().header;
     let request = v1::DescribeFleetRequest::default();
-    let fleet = server
-        .fleets()
-        .await
-        .describe(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(
-        (header.fleet.as_str(), header.term),
-        ("default", fleet.term)
-    );
+    let fleet = server.fleets().await.describe(request).await.unwrap().into_inner();
+    assert_eq!((header.fleet.as_str(), header.term), ("default", fleet.term));
     assert!(header.epoch > acks[0].epoch && header.epoch <= fleet.epoch);
     assert_eq!((header.clock_ms, header.total), (START_MS + 77, 1));
     assert_eq!(fleet.clock_ms, START_MS + 77);
@@ -136,20 +88,13 @@ async fn a_deadline_is_kept_while_the_engine_is_busy() {
     let mut queries = server.queries().await;
     let mut request = Request::new(range(Vec::new()));
     // As a client in another language would send it: ours would cut the call by itself.
-    request
-        .metadata_mut()
-        .insert("grpc-timeout", "200m".parse().unwrap());
+    request.metadata_mut().insert("grpc-timeout", "200m".parse().unwrap());
     let status = within(queries.range(request)).await.unwrap_err();
     assert_refused(&status, Code::DeadlineExceeded, "DEADLINE");
     let mut request = Request::new(rows(vec![fix(1, START_MS, 0.0, 0.0)]));
     request.set_timeout(Duration::from_millis(100));
-    let status = within(server.positions().await.report_once(request))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled),
-        "{status:?}"
-    );
+    let status = within(server.positions().await.report_once(request)).await.unwrap_err();
+    assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
     gate.open();
     server.stop().await;
 }

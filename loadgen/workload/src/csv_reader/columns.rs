@@ -23,15 +23,8 @@ pub(super) enum Column {
 }
 
 /// Header names, in the order of [`Column`]; the first [`REQUIRED`] must be there.
-pub(super) const COLUMNS: [&str; 7] = [
-    "object_id",
-    "t_ms",
-    "lon",
-    "lat",
-    "speed",
-    "heading",
-    "recv_ms",
-];
+pub(super) const COLUMNS: [&str; 7] =
+    ["object_id", "t_ms", "lon", "lat", "speed", "heading", "recv_ms"];
 const REQUIRED: usize = 4;
 
 /// For each position in a row the place in [`COLUMNS`], or none for a column that is ignored.
@@ -52,12 +45,7 @@ impl Columns {
         let mut places = Vec::new();
         for name in header.split(',') {
             if places.len() == CSV_COLUMNS_MAX {
-                return Err((
-                    "header",
-                    CsvFault::FieldCount {
-                        expected: CSV_COLUMNS_MAX,
-                    },
-                ));
+                return Err(("header", CsvFault::FieldCount { expected: CSV_COLUMNS_MAX }));
             }
             let place = COLUMNS.iter().position(|column| *column == name.trim());
             if let Some(place) = place
@@ -95,11 +83,6 @@ impl Columns {
     }
 
     fn wrong_count(&self) -> FieldFault {
-        (
-            "line",
-            CsvFault::FieldCount {
-                expected: self.places.len(),
-            },
-        )
+        ("line", CsvFault::FieldCount { expected: self.places.len() })
     }
 }

@@ -83,9 +83,6 @@ pub enum CsvFault {
 impl CsvFault {
     /// The fault of a text that is not what was expected.
     pub(crate) fn not_a(text: &str, expected: &'static str) -> Self {
-        Self::NotA {
-            text: text.chars().take(TEXT_SHOWN_MAX).collect(),
-            expected,
-        }
+        Self::NotA { text: text.chars().take(TEXT_SHOWN_MAX).collect(), expected }
     }
 }

@@ -25,14 +25,7 @@ pub(crate) struct Lines<R> {
 impl<R: Read> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
         let buffer = vec![0; CSV_BUFFER_BYTES];
-        Self {
-            input,
-            buffer,
-            unread: 0..0,
-            line: 0..0,
-            number: 0,
-            ended: false,
-        }
+        Self { input, buffer, unread: 0..0, line: 0..0, number: 0, ended: false }
     }
 
     /// Number of the line found last.
@@ -69,11 +62,7 @@ impl<R: Read> Lines<R> {
                 return self.pass_over();
             }
             if self.ended {
-                return if searched_bytes == 0 {
-                    Ok(false)
-                } else {
-                    self.take(searched_bytes, 0)
-                };
+                return if searched_bytes == 0 { Ok(false) } else { self.take(searched_bytes, 0) };
             }
             self.refill()?;
         }
@@ -124,9 +113,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-const TOO_LONG: CsvFault = CsvFault::TooLong {
-    limit_bytes: CSV_LINE_BYTES_MAX,
-};
+const TOO_LONG: CsvFault = CsvFault::TooLong { limit_bytes: CSV_LINE_BYTES_MAX };
 
 /// Position of the first line feed, eight bytes at a time ("determine if a word has a byte equal to
 /// n", S. Anderson, Bit Twiddling Hacks).
@@ -142,9 +129,7 @@ fn end_of_line(bytes: &[u8]) -> Option<usize> {
         }
     }
     let rest_start = words.len() * 8;
-    rest.iter()
-        .position(|&byte| byte == b'\n')
-        .map(|found| rest_start + found)
+    rest.iter().position(|&byte| byte == b'\n').map(|found| rest_start + found)
 }
 
 #[cfg(test)]

@@ -27,16 +27,9 @@ impl Hotspots {
     pub(super) fn new(params: &Params, space_m: f64) -> Self {
         let mut random = stream(params.seed, Domain::Hotspots, 0);
         let mut coordinate = || unit(&mut random) * space_m;
-        let centres = (0..params.hotspots)
-            .map(|_| (coordinate(), coordinate()))
-            .collect();
+        let centres = (0..params.hotspots).map(|_| (coordinate(), coordinate())).collect();
         let radius_m = space_m / (f64::from(params.hotspots) * std::f64::consts::PI).sqrt();
-        Self {
-            seed: params.seed,
-            centres,
-            space_m,
-            deviation_m: radius_m / 2.0,
-        }
+        Self { seed: params.seed, centres, space_m, deviation_m: radius_m / 2.0 }
     }
 
     /// The hot-spot of an object.
@@ -74,11 +67,7 @@ mod tests {
     #[test]
     fn distances_are_half_normal_and_angles_uniform() {
         let seed = 11;
-        let params = Params {
-            hotspots: 1_000,
-            seed,
-            ..Params::default()
-        };
+        let params = Params { hotspots: 1_000, seed, ..Params::default() };
         let hotspots = Hotspots::new(&params, 1e6);
         let mut random = object_stream(seed, 0);
         let mut deciles = [0_u32; 10];
@@ -87,42 +76,22 @@ mod tests {
             let (x, y) = hotspots.place((5e5, 5e5), &mut random);
             let (east, north) = (x - 5e5, y - 5e5);
             let distance = length(east, north) / hotspots.deviation_m;
-            deciles[(0..10)
-                .rfind(|k| half_normal(f64::from(*k) / 10.0) <= distance)
-                .unwrap() as usize] += 1;
+            deciles[(0..10).rfind(|k| half_normal(f64::from(*k) / 10.0) <= distance).unwrap()
+                as usize] += 1;
             quadrants[usize::from(east > 0.0) * 2 + usize::from(north > 0.0)] += 1;
         }
-        assert!(
-            deciles.iter().all(|count| count.abs_diff(10_000) < 400),
-            "{seed}: {deciles:?}"
-        );
-        assert!(
-            quadrants.iter().all(|count| count.abs_diff(25_000) < 600),
-            "{quadrants:?}"
-        );
+        assert!(deciles.iter().all(|count| count.abs_diff(10_000) < 400), "{seed}: {deciles:?}");
+        assert!(quadrants.iter().all(|count| count.abs_diff(25_000) < 600), "{quadrants:?}");
     }
 
     #[test]
     fn objects_are_shared_evenly_and_for_life() {
-        let hotspots = Hotspots::new(
-            &Params {
-                seed: 12,
-                ..Params::default()
-            },
-            1e5,
-        );
+        let hotspots = Hotspots::new(&Params { seed: 12, ..Params::default() }, 1e5);
         let mut members = vec![0_u32; 10];
         for object in 0..100_000 {
             let centre = hotspots.of(object);
-            members[hotspots
-                .centres
-                .iter()
-                .position(|other| *other == centre)
-                .unwrap()] += 1;
+            members[hotspots.centres.iter().position(|other| *other == centre).unwrap()] += 1;
         }
-        assert!(
-            members.iter().all(|count| count.abs_diff(10_000) < 400),
-            "seed 12: {members:?}"
-        );
+        assert!(members.iter().all(|count| count.abs_diff(10_000) < 400), "seed 12: {members:?}");
     }
 }

@@ -49,11 +49,8 @@ impl Reach {
         let distance_m = length(from_x, from_y);
         // Unit vector from the hot-spot to the object; at the hot-spot itself any direction will
         // do.
-        let (along_x, along_y) = if distance_m > 0.0 {
-            (from_x / distance_m, from_y / distance_m)
-        } else {
-            (1.0, 0.0)
-        };
+        let (along_x, along_y) =
+            if distance_m > 0.0 { (from_x / distance_m, from_y / distance_m) } else { (1.0, 0.0) };
         let polar = self.polar_box(distance_m);
         for _ in 0..REDRAWS_MAX {
             let Some(radius_m) = self.radius(&polar, random) else {
@@ -79,20 +76,12 @@ impl Reach {
     fn polar_box(&self, distance_m: f64) -> PolarBox {
         let far_m = distance_m + self.reach_m;
         if distance_m <= self.reach_m {
-            return PolarBox {
-                near_m: 0.0,
-                far_m,
-                half_turns: 0.5,
-            };
+            return PolarBox { near_m: 0.0, far_m, half_turns: 0.5 };
         }
         // asin x <= x + (pi / 2 - 1) x^3 on [0, 1]: a slightly wide box, at a tenth of the cost.
         let sine = self.reach_m / distance_m;
         let half_turns = sine * (1.0 + (FRAC_PI_2 - 1.0) * sine * sine) / TAU;
-        PolarBox {
-            near_m: distance_m - self.reach_m,
-            far_m,
-            half_turns,
-        }
+        PolarBox { near_m: distance_m - self.reach_m, far_m, half_turns }
     }
 
     /// A distance with density exp(-r^2 / 2 s^2) in the box, or a try that failed.
@@ -123,10 +112,7 @@ mod tests {
         loop {
             let radius_m = reach.deviation_m * half_normal(unit(random));
             let (east, north) = east_north(unit(random));
-            let (x, y) = (
-                reach.centre.0 + radius_m * east,
-                reach.centre.1 + radius_m * north,
-            );
+            let (x, y) = (reach.centre.0 + radius_m * east, reach.centre.1 + radius_m * north);
             let inside = (0.0..=SPACE_M).contains(&x) && (0.0..=SPACE_M).contains(&y);
             if inside && length(x - reach.from.0, y - reach.from.1) <= reach.reach_m {
                 return (x, y);
@@ -147,12 +133,7 @@ mod tests {
             ((500.0, 700.0), 900.0, (300.0, 300.0), 1_200.0),
         ];
         for (number, (centre, deviation_m, from, reach_m)) in cases.into_iter().enumerate() {
-            let reach = Reach {
-                centre,
-                deviation_m,
-                from,
-                reach_m,
-            };
+            let reach = Reach { centre, deviation_m, from, reach_m };
             let mut random = object_stream(77, number as u64);
             let mut sums = [[0.0; 4]; 2];
             const DRAWS: u32 = 40_000;
@@ -167,22 +148,15 @@ mod tests {
                 }
             }
             for (ours, theirs) in sums[0].iter().zip(sums[1]) {
-                assert!(
-                    (ours - theirs).abs() < 0.015,
-                    "case {number}, seed 77: {sums:?}"
-                );
+                assert!((ours - theirs).abs() < 0.015, "case {number}, seed 77: {sums:?}");
             }
         }
     }
 
     #[test]
     fn without_room_an_object_stays() {
-        let reach = Reach {
-            centre: (0.0, 0.0),
-            deviation_m: 1.0,
-            from: (-5.0, -5.0),
-            reach_m: 1.0,
-        };
+        let reach =
+            Reach { centre: (0.0, 0.0), deviation_m: 1.0, from: (-5.0, -5.0), reach_m: 1.0 };
         assert_eq!(reach.draw(SPACE_M, &mut object_stream(1, 1)), (-5.0, -5.0));
     }
 }

@@ -37,16 +37,12 @@ impl Rings {
                 interval_steps: f64::from(params.silence_max_steps) * (count - index) / count,
             }
         };
-        Self {
-            rings: (0..params.speeds).map(ring).collect(),
-        }
+        Self { rings: (0..params.speeds).map(ring).collect() }
     }
 
     /// The ring at a distance.
     pub(super) fn at(&self, distance_m: f64) -> Ring {
-        let beyond = self
-            .rings
-            .partition_point(|ring| ring.inner_radius_m <= distance_m);
+        let beyond = self.rings.partition_point(|ring| ring.inner_radius_m <= distance_m);
         self.rings[beyond.max(1) - 1]
     }
 
@@ -64,16 +60,12 @@ mod tests {
     #[test]
     fn radii_are_those_of_the_benchmark() {
         // In units of R, that is at deviation 0.5.
-        let published = [
-            0.0, 0.0628, 0.1267, 0.1927, 0.2622, 0.3372, 0.4208, 0.5182, 0.6408, 0.8224,
-        ];
+        let published =
+            [0.0, 0.0628, 0.1267, 0.1927, 0.2622, 0.3372, 0.4208, 0.5182, 0.6408, 0.8224];
         let rings = Rings::new(&Params::default(), 0.5);
         assert_eq!(rings.rings.len(), published.len());
         for (ring, radius) in rings.rings.iter().zip(published) {
-            assert!(
-                (ring.inner_radius_m - radius).abs() < 5.1e-5,
-                "{ring:?}, not {radius}"
-            );
+            assert!((ring.inner_radius_m - radius).abs() < 5.1e-5, "{ring:?}, not {radius}");
         }
     }
 
@@ -81,20 +73,11 @@ mod tests {
     fn speeds_rise_and_intervals_fall_from_ring_to_ring() {
         let rings = Rings::new(&Params::default(), 0.5);
         let inner = rings.at(0.0);
-        assert_eq!(
-            (inner.speed_m_per_step, inner.interval_steps),
-            (10.0, 120.0)
-        );
+        assert_eq!((inner.speed_m_per_step, inner.interval_steps), (10.0, 120.0));
         let outer = rings.at(1e9);
-        assert_eq!(
-            (outer.speed_m_per_step, outer.interval_steps),
-            (100.0, 12.0)
-        );
+        assert_eq!((outer.speed_m_per_step, outer.interval_steps), (100.0, 12.0));
         let middle = rings.at(0.34);
-        assert_eq!(
-            (middle.speed_m_per_step, middle.interval_steps),
-            (60.0, 60.0)
-        );
+        assert_eq!((middle.speed_m_per_step, middle.interval_steps), (60.0, 60.0));
         assert!((rings.interval_steps_mean() - 66.0).abs() < 1e-12);
     }
 }

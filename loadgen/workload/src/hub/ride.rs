@@ -23,10 +23,7 @@ pub(super) struct Place {
 impl Ride {
     /// A ride over a length at a maximum speed.
     pub(super) fn new(length_m: f64, speed_max_m_s: f64) -> Self {
-        Self {
-            length_m,
-            speed_max_m_s,
-        }
+        Self { length_m, speed_max_m_s }
     }
 
     /// How long it takes.
@@ -37,16 +34,9 @@ impl Ride {
     /// Where the vehicle is `elapsed_ms` after departure.
     pub(super) fn at(&self, elapsed_ms: f64) -> Place {
         // Destinations may coincide; the ride is over at once.
-        let time = if elapsed_ms > 0.0 {
-            (elapsed_ms / self.duration_ms()).min(1.0)
-        } else {
-            0.0
-        };
+        let time = if elapsed_ms > 0.0 { (elapsed_ms / self.duration_ms()).min(1.0) } else { 0.0 };
         let ramp = (4.0 * time).min(4.0 * (1.0 - time)).min(1.0);
-        Place {
-            share: Self::share_at_time(time),
-            speed_m_s: self.speed_max_m_s * ramp,
-        }
+        Place { share: Self::share_at_time(time), speed_m_s: self.speed_max_m_s * ramp }
     }
 
     /// Share of the route behind at a share of the duration.
@@ -63,11 +53,7 @@ impl Ride {
     /// When report `index` of `reports` is due, after departure: evenly over both ramps, from 0 on.
     pub(super) fn report_ms(&self, index: u32, reports: u32) -> f64 {
         let on_ramps = 0.5 * f64::from(index) / f64::from(reports);
-        let time = if on_ramps < 0.25 {
-            on_ramps
-        } else {
-            on_ramps + 0.5
-        };
+        let time = if on_ramps < 0.25 { on_ramps } else { on_ramps + 0.5 };
         time * self.duration_ms()
     }
 }
@@ -105,25 +91,17 @@ mod tests {
             let way_m =
                 (ride.at(elapsed_ms + 1.0).share - ride.at(elapsed_ms - 1.0).share) * ride.length_m;
             let speed_m_s = ride.at(elapsed_ms).speed_m_s;
-            assert!(
-                (way_m / 0.002 - speed_m_s).abs() < 0.01,
-                "{elapsed_ms}: {speed_m_s}"
-            );
+            assert!((way_m / 0.002 - speed_m_s).abs() < 0.01, "{elapsed_ms}: {speed_m_s}");
         }
     }
 
     #[test]
     fn reports_lie_on_the_ramps_in_order() {
         let ride = Ride::new(300_000.0, 50.0);
-        let times: Vec<f64> = (0..7)
-            .map(|index| ride.report_ms(index, 7) / ride.duration_ms())
-            .collect();
+        let times: Vec<f64> =
+            (0..7).map(|index| ride.report_ms(index, 7) / ride.duration_ms()).collect();
         assert!(times.is_sorted() && times[0] == 0.0);
-        assert!(
-            times
-                .iter()
-                .all(|time| (0.0..0.25).contains(time) || (0.75..1.0).contains(time))
-        );
+        assert!(times.iter().all(|time| (0.0..0.25).contains(time) || (0.75..1.0).contains(time)));
         assert_eq!(times.iter().filter(|time| **time < 0.25).count(), 4);
     }
 

@@ -22,10 +22,7 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
         let id: i64 = fields.take("id", "an integer in range")?;
         let (x, y) = (fields.number("x")?, fields.number("y")?);
         if places.insert(id, nodes.len() as u32).is_some() {
-            return Err((
-                "id",
-                CsvFault::not_a(&id.to_string(), "a new node: it stands twice"),
-            ));
+            return Err(("id", CsvFault::not_a(&id.to_string(), "a new node: it stands twice")));
         }
         nodes.push((x, y));
         Ok(())
@@ -36,12 +33,7 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
         let mut end = |field| {
             let id: i64 = fields.take(field, "an integer in range")?;
             let place = places.get(&id).copied();
-            place.ok_or_else(|| {
-                (
-                    field,
-                    CsvFault::not_a(&id.to_string(), "a node of the network"),
-                )
-            })
+            place.ok_or_else(|| (field, CsvFault::not_a(&id.to_string(), "a node of the network")))
         };
         let (from, to) = (end("from")?, end("to")?);
         if from != to {
@@ -50,9 +42,7 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
         Ok(())
     })?;
     if roads.is_empty() {
-        return Err(WorkloadError::NoRoads {
-            file: edges_file(nodes_file),
-        });
+        return Err(WorkloadError::NoRoads { file: edges_file(nodes_file) });
     }
     let sides_m = to_origin(&mut nodes);
     Ok(Graph::new(nodes, &roads, sides_m))
@@ -60,11 +50,7 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
 
 /// The file of edges that belongs to a file of nodes.
 fn edges_file(nodes_file: &Path) -> PathBuf {
-    let name = nodes_file
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = nodes_file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let edges = match name.rfind("node") {
         Some(place) => format!("{}edge{}", &name[..place], &name[place + 4..]),
         None => format!("{name}.edge"),
@@ -91,20 +77,13 @@ fn each_line(
     rows_max: usize,
     mut row: impl FnMut(&mut Fields<'_>) -> Result<(), (&'static str, CsvFault)>,
 ) -> Result<(), WorkloadError> {
-    let bytes = File::open(file).map_err(|source| WorkloadError::Io {
-        file: file.to_owned(),
-        source,
-    })?;
+    let bytes =
+        File::open(file).map_err(|source| WorkloadError::Io { file: file.to_owned(), source })?;
     let name: Arc<Path> = file.into();
     let mut lines = Lines::new(bytes);
     let mut rows = 0;
     let refuse = |line: u64, (field, fault): (&'static str, CsvFault)| {
-        WorkloadError::from(CsvError {
-            file: name.clone(),
-            line,
-            field,
-            fault,
-        })
+        WorkloadError::from(CsvError { file: name.clone(), line, field, fault })
     };
     loop {
         match lines.find_filled() {
@@ -119,9 +98,7 @@ fn each_line(
         }
         rows += 1;
         if rows > rows_max {
-            let fault = CsvFault::TooMany {
-                limit_rows: rows_max,
-            };
+            let fault = CsvFault::TooMany { limit_rows: rows_max };
             return Err(refuse(lines.number(), ("line", fault)));
         }
         row(&mut Fields { rest: text }).map_err(|fault| refuse(lines.number(), fault))?;
@@ -143,17 +120,13 @@ impl Fields<'_> {
         let rest = self.rest.trim_start_matches(between);
         let (text, rest) = rest.split_once(between).unwrap_or((rest, ""));
         self.rest = rest;
-        text.parse()
-            .map_err(|_| (field, CsvFault::not_a(text, expected)))
+        text.parse().map_err(|_| (field, CsvFault::not_a(text, expected)))
     }
 
     fn number(&mut self, field: &'static str) -> Result<f64, (&'static str, CsvFault)> {
         let value: f64 = self.take(field, "a number")?;
         if !value.is_finite() {
-            return Err((
-                field,
-                CsvFault::not_a(&value.to_string(), "a finite number"),
-            ));
+            return Err((field, CsvFault::not_a(&value.to_string(), "a finite number")));
         }
         Ok(value)
     }

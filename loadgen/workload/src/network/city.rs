@@ -30,16 +30,10 @@ pub(super) fn city(seed: u64) -> Graph {
     let mut streets = Vec::new();
     for node in 0..LINES * LINES {
         if node % LINES + 1 < LINES {
-            streets.push(Road {
-                from: node,
-                to: node + 1,
-            });
+            streets.push(Road { from: node, to: node + 1 });
         }
         if node / LINES + 1 < LINES {
-            streets.push(Road {
-                from: node,
-                to: node + LINES,
-            });
+            streets.push(Road { from: node, to: node + LINES });
         }
     }
     // Fisher-Yates, so that the tree is not the rows and columns themselves.
@@ -79,15 +73,10 @@ mod tests {
         let graph = city(3);
         let nodes = (LINES * LINES) as usize;
         // 19,800 streets of the grid, 9,999 of them in the tree, a fifth of the rest missing.
-        assert!(
-            (17_500..18_200).contains(&(graph.roads() / 2)),
-            "{} roads",
-            graph.roads()
-        );
+        assert!((17_500..18_200).contains(&(graph.roads() / 2)), "{} roads", graph.roads());
         let mut districts: Vec<u32> = (0..LINES * LINES).collect();
-        let joined = (0..graph.roads())
-            .filter(|number| join(&mut districts, &graph.road(*number)))
-            .count();
+        let joined =
+            (0..graph.roads()).filter(|number| join(&mut districts, &graph.road(*number))).count();
         assert_eq!(joined, nodes - 1);
         assert!((0..nodes as u32).all(|node| {
             let (x, y) = graph.node(node);

@@ -45,12 +45,7 @@ impl Graph {
                 *place += 1;
             }
         }
-        Self {
-            nodes,
-            starts,
-            neighbours,
-            sides_m,
-        }
+        Self { nodes, starts, neighbours, sides_m }
     }
 
     /// Width and height of the space.
@@ -70,14 +65,8 @@ impl Graph {
 
     /// A road by its number below [`roads`](Self::roads).
     pub(super) fn road(&self, number: usize) -> Road {
-        let from = self
-            .starts
-            .partition_point(|start| *start as usize <= number)
-            - 1;
-        Road {
-            from: from as u32,
-            to: self.neighbours[number],
-        }
+        let from = self.starts.partition_point(|start| *start as usize <= number) - 1;
+        Road { from: from as u32, to: self.neighbours[number] }
     }
 
     /// A random road on from the end of one, back only if there is no other.
@@ -122,10 +111,7 @@ mod tests {
             assert_eq!(graph.next(road(1, 0), &mut random), road(0, 1));
             met[graph.next(road(0, 1), &mut random).to as usize] += 1;
         }
-        assert!(
-            met[0] == 0 && met[1] == 0 && met[2] > 400 && met[3] > 400,
-            "{met:?}"
-        );
+        assert!(met[0] == 0 && met[1] == 0 && met[2] > 400 && met[3] > 400, "{met:?}");
         assert_eq!(graph.roads(), 6);
         let all: Vec<Road> = (0..6).map(|number| graph.road(number)).collect();
         assert_eq!(all[0], road(0, 1));

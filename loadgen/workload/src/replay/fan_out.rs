@@ -89,17 +89,8 @@ impl FanOut {
         for copy in (start..copies).step_by(self.shards as usize) {
             let (x, y) = self.shifted(copy as usize, (fix.x, fix.y));
             let time_ms = fix.time_ms + self.shifts[copy as usize].later_ms;
-            let fix = Fix {
-                object: first + copy,
-                time_ms,
-                x,
-                y,
-                ..*fix
-            };
-            self.waiting.push(Reverse(Waiting {
-                fix,
-                arrival: self.pushed,
-            }));
+            let fix = Fix { object: first + copy, time_ms, x, y, ..*fix };
+            self.waiting.push(Reverse(Waiting { fix, arrival: self.pushed }));
             self.pushed += 1;
         }
         true
@@ -136,14 +127,7 @@ impl FanOut {
             lon -= 360.0 * (lon / 360.0).round();
         }
         let lat = lat + shift.north_deg;
-        (
-            lon,
-            if lat.abs() > 90.0 {
-                180.0_f64.copysign(lat) - lat
-            } else {
-                lat
-            },
-        )
+        (lon, if lat.abs() > 90.0 { 180.0_f64.copysign(lat) - lat } else { lat })
     }
 }
 

@@ -38,22 +38,11 @@ impl Sample {
             }
         }
         if positions.is_empty() {
-            return Err(WorkloadError::NoRows {
-                file: file.to_owned(),
-                rows: REPLAY_PREFIX_ROWS,
-            });
+            return Err(WorkloadError::NoRows { file: file.to_owned(), rows: REPLAY_PREFIX_ROWS });
         }
         let (west, east) = inner(positions.iter().map(|position| position.0).collect());
         let (south, north) = inner(positions.iter().map(|position| position.1).collect());
-        Ok(Self {
-            positions,
-            data_box: Window {
-                west,
-                south,
-                east,
-                north,
-            },
-        })
+        Ok(Self { positions, data_box: Window { west, south, east, north } })
     }
 }
 

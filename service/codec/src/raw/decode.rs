@@ -48,10 +48,7 @@ pub(crate) fn decode_within<W: Copy + Ord, T, const N: usize>(
         if least < min || greatest > max {
             let mut judged = tile.iter().map(|value| read(*value)).enumerate();
             if let Some((index, value)) = judged.find(|(_, value)| *value < min || *value > max) {
-                return Err(Outside {
-                    index: number * TILE_VALUES + index,
-                    value,
-                });
+                return Err(Outside { index: number * TILE_VALUES + index, value });
             }
         }
         out.extend(tile.iter().map(|value| convert(read(*value))));

@@ -11,11 +11,7 @@ fn every_flipped_bit_is_noticed() {
             let mut bytes = whole.clone();
             for bit in 0..bytes.len() * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(
-                    read(&bytes).is_err(),
-                    "bit {bit} of {} flipped unseen",
-                    bytes.len() * 8
-                );
+                assert!(read(&bytes).is_err(), "bit {bit} of {} flipped unseen", bytes.len() * 8);
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             assert_eq!(bytes, whole);
@@ -31,11 +27,7 @@ fn every_overwritten_byte_is_noticed() {
         for value in [0x00, 0x01, 0x7f, 0x80, 0xff] {
             bytes[index] = value;
             let expected = value == whole[index];
-            assert_eq!(
-                read(&bytes).is_ok(),
-                expected,
-                "byte {index} set to {value:#04x}"
-            );
+            assert_eq!(read(&bytes).is_ok(), expected, "byte {index} set to {value:#04x}");
         }
         bytes[index] = whole[index];
     }
@@ -48,8 +40,5 @@ fn the_error_names_chunk_and_offset_of_a_damaged_payload() {
     bytes[last] ^= 1;
     let message = read(&bytes).unwrap_err().to_string();
     let offset = (last / 64 * 64).to_string();
-    assert!(
-        message.contains("chunk 7") && message.contains(&offset),
-        "{message}"
-    );
+    assert!(message.contains("chunk 7") && message.contains(&offset), "{message}");
 }

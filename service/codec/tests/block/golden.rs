@@ -12,9 +12,7 @@ use shoal_codec::{FixColumns, SpaceTag};
 use crate::sample::{EARTH, PLANE, encode, full, parse, plain};
 
 fn compare(name: &str, columns: &FixColumns, space: &SpaceTag, sequence: u64) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let encoded = encode(columns, space, sequence);
     if !path.exists() && std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
         fs::write(&path, &encoded).expect("the golden folder can be written");
@@ -34,12 +32,7 @@ fn mandatory_columns_version_1_0() {
 
 #[test]
 fn all_columns_version_1_0() {
-    compare(
-        "all_columns_v1.0.block",
-        &full(),
-        &PLANE,
-        0x0123_4567_89ab_cdef,
-    );
+    compare("all_columns_v1.0.block", &full(), &PLANE, 0x0123_4567_89ab_cdef);
 }
 
 #[test]

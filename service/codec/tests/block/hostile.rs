@@ -25,11 +25,7 @@ fn entry_lie<const N: usize>(chunk: usize, offset: usize, field: [u8; N], proble
     let at = HEADER + chunk * ENTRY + offset;
     let error = lie(at, field);
     match &error {
-        BlockError::Chunk {
-            chunk: named,
-            offset,
-            problem: said,
-        } => {
+        BlockError::Chunk { chunk: named, offset, problem: said } => {
             assert_eq!((*named, *offset), (chunk, at), "{error}");
             assert!(said.contains(problem), "{error}");
         }
@@ -58,26 +54,13 @@ fn identity_is_checked_first() {
     assert!(matches!(lie(0, *b"SHOALBLK"), BlockError::Magic { .. }));
     for major in [0_u16, 2, u16::MAX] {
         let error = lie(8, major.to_le_bytes());
-        assert_eq!(
-            error,
-            BlockError::Version {
-                major,
-                minor: 0,
-                known: 1
-            }
-        );
+        assert_eq!(error, BlockError::Version { major, minor: 0, known: 1 });
         assert!(error.to_string().contains(&major.to_string()));
     }
     for flag in 0..32 {
         let required = 1_u32 << flag;
         let error = lie(12, required.to_le_bytes());
-        assert_eq!(
-            error,
-            BlockError::RequiredFlags {
-                required,
-                unknown: required
-            }
-        );
+        assert_eq!(error, BlockError::RequiredFlags { required, unknown: required });
     }
 }
 
@@ -95,11 +78,7 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
     let error = lie(ROWS, 1_000_000_000_u32.to_le_bytes());
     assert_eq!(
         error,
-        BlockError::Budget {
-            unit: "rows",
-            value: 1_000_000_000,
-            limit: (1 << 22) - 1
-        }
+        BlockError::Budget { unit: "rows", value: 1_000_000_000, limit: (1 << 22) - 1 }
     );
     // A reader with a generous budget: rows claimed everywhere in agreement are still not there.
     let mut bytes = encode(&plain(), &EARTH, 3);
@@ -113,16 +92,9 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
         set(&mut bytes, entry + 48, length.to_le_bytes());
     }
     seal(&mut bytes);
-    let budget = Budget {
-        rows_max: u32::MAX,
-        bytes_max: usize::MAX,
-        scratch_bytes_max: 0,
-    };
+    let budget = Budget { rows_max: u32::MAX, bytes_max: usize::MAX, scratch_bytes_max: 0 };
     let error = Block::parse(Bytes::from(bytes), &budget).unwrap_err();
-    assert!(
-        matches!(error, BlockError::Chunk { chunk: 0, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, BlockError::Chunk { chunk: 0, .. }), "{error}");
     assert!(error.to_string().contains("8000000000"), "{error}");
 }
 
@@ -130,42 +102,14 @@ fn a_billion_rows_in_a_tiny_block_are_refused_by_budget_and_by_bytes() {
 fn budgets_hold_at_limit_and_one_below() {
     let bytes = Bytes::from(encode(&full(), &EARTH, 3));
     let (rows_max, bytes_max) = (5, bytes.len());
-    let budget = Budget {
-        rows_max,
-        bytes_max,
-        scratch_bytes_max: 0,
-    };
+    let budget = Budget { rows_max, bytes_max, scratch_bytes_max: 0 };
     Block::parse(bytes.clone(), &budget).unwrap();
-    let error = Block::parse(
-        bytes.clone(),
-        &Budget {
-            rows_max: 4,
-            ..budget
-        },
-    )
-    .unwrap_err();
-    assert_eq!(
-        error,
-        BlockError::Budget {
-            unit: "rows",
-            value: 5,
-            limit: 4
-        }
-    );
-    let less = Budget {
-        bytes_max: bytes_max - 1,
-        ..budget
-    };
+    let error = Block::parse(bytes.clone(), &Budget { rows_max: 4, ..budget }).unwrap_err();
+    assert_eq!(error, BlockError::Budget { unit: "rows", value: 5, limit: 4 });
+    let less = Budget { bytes_max: bytes_max - 1, ..budget };
     let error = Block::parse(bytes, &less).unwrap_err();
     let (value, limit) = (bytes_max as u64, bytes_max as u64 - 1);
-    assert_eq!(
-        error,
-        BlockError::Budget {
-            unit: "bytes",
-            value,
-            limit
-        }
-    );
+    assert_eq!(error, BlockError::Budget { unit: "bytes", value, limit });
 }
 
 #[test]
@@ -186,38 +130,19 @@ fn header_fields_are_checked() {
             assert!(matches!(error, BlockError::Space { field: named, .. } if named == field));
         }
     }
-    assert!(matches!(
-        lie(104, (-1.0_f64).to_le_bytes()),
-        BlockError::Space { .. }
-    ));
+    assert!(matches!(lie(104, (-1.0_f64).to_le_bytes()), BlockError::Space { .. }));
     for bytes in [0_u64, 1, 64, 128, 1024 + 1] {
-        assert!(matches!(
-            lie(BLOCK_BYTES, bytes.to_le_bytes()),
-            BlockError::Header { .. }
-        ));
+        assert!(matches!(lie(BLOCK_BYTES, bytes.to_le_bytes()), BlockError::Header { .. }));
     }
     let error = lie(BLOCK_BYTES, u64::MAX.to_le_bytes());
-    assert!(matches!(
-        error,
-        BlockError::Truncated {
-            part: "block",
-            needed: u64::MAX,
-            ..
-        }
-    ));
+    assert!(matches!(error, BlockError::Truncated { part: "block", needed: u64::MAX, .. }));
 }
 
 #[test]
 fn time_beyond_the_range_of_i64_is_refused() {
     for base_time_ms in [i64::MAX, i64::MAX - i64::from(u32::MAX) + 1] {
         let error = lie(48, base_time_ms.to_le_bytes());
-        assert_eq!(
-            error,
-            BlockError::TimeOverflow {
-                base_time_ms,
-                offset_ms: u32::MAX
-            }
-        );
+        assert_eq!(error, BlockError::TimeOverflow { base_time_ms, offset_ms: u32::MAX });
     }
 }
 
@@ -235,17 +160,11 @@ fn ranges_stand_least_first() {
     set(&mut bytes, 56, 2_u32.to_le_bytes());
     set(&mut bytes, 60, 1_u32.to_le_bytes());
     seal(&mut bytes);
-    assert!(matches!(
-        read(&bytes).unwrap_err(),
-        BlockError::Header { offset: 56, .. }
-    ));
+    assert!(matches!(read(&bytes).unwrap_err(), BlockError::Header { offset: 56, .. }));
     let mut bytes = encode(&shoal_codec::FixColumns::new(), &EARTH, 3);
     set(&mut bytes, 68, 1_i32.to_le_bytes());
     seal(&mut bytes);
-    assert!(matches!(
-        read(&bytes).unwrap_err(),
-        BlockError::Header { offset: 64, .. }
-    ));
+    assert!(matches!(read(&bytes).unwrap_err(), BlockError::Header { offset: 64, .. }));
 }
 
 #[test]
@@ -275,10 +194,7 @@ fn rows_outside_the_stated_range_and_box_are_named() {
         let mut out = full();
         block.decode_rows(0..1, &mut out).unwrap();
         let again = block.decode_rows(row..5, &mut out).unwrap_err();
-        assert!(
-            matches!(again, BlockError::RowOutside { row: r, .. } if r == row),
-            "{again}"
-        );
+        assert!(matches!(again, BlockError::RowOutside { row: r, .. } if r == row), "{again}");
         assert!(out.is_empty());
     }
 }
@@ -358,10 +274,7 @@ fn column_counts_agree_with_the_directory() {
     }
     for columns in [4_u16, 7, 9, u16::MAX] {
         let error = lie(COLUMNS, columns.to_le_bytes());
-        let refused = matches!(
-            error,
-            BlockError::Chunk { .. } | BlockError::Truncated { .. }
-        );
+        let refused = matches!(error, BlockError::Chunk { .. } | BlockError::Truncated { .. });
         assert!(refused, "{columns}: {error}");
     }
 }

@@ -12,11 +12,7 @@ use crate::seal::{COLUMNS, DIRECTORY_BYTES, HEADER, ROWS, seal, set};
 
 const SEED: u64 = 31;
 const EXECUTIONS: usize = 50_000;
-const BUDGET: Budget = Budget {
-    rows_max: 400,
-    bytes_max: 1 << 16,
-    scratch_bytes_max: 0,
-};
+const BUDGET: Budget = Budget { rows_max: 400, bytes_max: 1 << 16, scratch_bytes_max: 0 };
 
 #[test]
 fn no_mutant_panics_or_lies() {
@@ -46,14 +42,8 @@ fn no_mutant_panics_or_lies() {
         accepted += usize::from(judge(&mut chance, bytes, execution));
     }
     // Changed values inside the box and changed headers are legal; all others are refused.
-    assert!(
-        accepted > EXECUTIONS / 100,
-        "only {accepted} accepted: sealing does not work"
-    );
-    assert!(
-        accepted < EXECUTIONS * 9 / 10,
-        "{accepted} accepted: checks do not work"
-    );
+    assert!(accepted > EXECUTIONS / 100, "only {accepted} accepted: sealing does not work");
+    assert!(accepted < EXECUTIONS * 9 / 10, "{accepted} accepted: checks do not work");
 }
 
 /// Reads a mutant; true if it was accepted, and then it keeps what its header promises.
@@ -70,10 +60,7 @@ fn judge(chance: &mut Random, bytes: Vec<u8>, execution: usize) -> bool {
     let Ok(columns) = block.decode() else {
         return false;
     };
-    assert!(
-        partly.is_ok() && part.len() == end - start,
-        "execution {execution}"
-    );
+    assert!(partly.is_ok() && part.len() == end - start, "execution {execution}");
     assert_eq!(columns.len(), rows, "execution {execution}");
     columns.check().expect("decoded columns are equally long");
     let header = block.header();
@@ -116,9 +103,7 @@ fn mutate(chance: &mut Random, bytes: &mut Vec<u8>) {
         }
         _ => {
             let field = [ROWS, COLUMNS, DIRECTORY_BYTES, 32][chance.below(4)];
-            bytes[field] = bytes[field]
-                .wrapping_add(chance.below(3) as u8)
-                .wrapping_sub(1);
+            bytes[field] = bytes[field].wrapping_add(chance.below(3) as u8).wrapping_sub(1);
         }
     }
 }

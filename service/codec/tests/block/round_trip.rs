@@ -29,19 +29,13 @@ fn hand_made_rows_come_back_with_their_header() {
 fn row_counts_around_every_boundary_come_back() {
     let seed = 11;
     let mut chance = Random::new(seed);
-    let counts = [
-        0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 70_000,
-    ];
+    let counts = [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 70_000];
     for rows in counts {
         for space in [EARTH, PLANE] {
             let columns = random(&mut chance, rows);
             let sequence = chance.edgy();
             let block = parse(&encode(&columns, &space, sequence)).unwrap();
-            assert_eq!(
-                block.header().sequence,
-                sequence,
-                "seed {seed}, {rows} rows"
-            );
+            assert_eq!(block.header().sequence, sequence, "seed {seed}, {rows} rows");
             assert_eq!(block.rows(), rows, "seed {seed}");
             assert_eq!(block.decode().unwrap(), columns, "seed {seed}, {rows} rows");
         }
@@ -64,11 +58,7 @@ fn random_columns_and_ranges_come_back_in_reused_buffers() {
         CpuCodec.decode_rows(&block, start..end, &mut out).unwrap();
         assert_eq!(out.len(), end - start, "seed {seed}, case {case}");
         out.check().unwrap();
-        assert_eq!(
-            out.column_set(),
-            columns.column_set(),
-            "seed {seed}, case {case}"
-        );
+        assert_eq!(out.column_set(), columns.column_set(), "seed {seed}, case {case}");
         for index in start..end {
             let (found, expected) = (out.row(index - start), columns.row(index));
             assert_eq!(found, expected, "seed {seed}, case {case}, row {index}");
@@ -104,54 +94,23 @@ fn a_batch_that_cannot_be_a_block_is_refused_with_its_limit() {
     let mut columns = plain();
     columns.push_row(FixRow::new(1, columns.time_ms[1] + (1 << 32), 0, 0));
     let error = CpuCodec.encode(&columns, &EARTH, 0, &mut out).unwrap_err();
-    assert_eq!(
-        error,
-        BlockError::TimeSpan {
-            span_ms: 1 << 32,
-            limit_ms: u32::MAX
-        }
-    );
+    assert_eq!(error, BlockError::TimeSpan { span_ms: 1 << 32, limit_ms: u32::MAX });
     let message = error.to_string();
-    assert!(
-        message.contains("4294967296") && message.contains("4294967295"),
-        "{message}"
-    );
+    assert!(message.contains("4294967296") && message.contains("4294967295"), "{message}");
     assert!(out.is_empty());
 
     columns.time_ms[0] = i64::MIN;
     columns.time_ms[1] = i64::MAX;
     let error = CpuCodec.encode(&columns, &EARTH, 0, &mut out).unwrap_err();
-    assert!(matches!(
-        error,
-        BlockError::TimeSpan {
-            span_ms: u64::MAX,
-            ..
-        }
-    ));
+    assert!(matches!(error, BlockError::TimeSpan { span_ms: u64::MAX, .. }));
 
     columns.x.pop();
     let error = CpuCodec.encode(&columns, &EARTH, 0, &mut out).unwrap_err();
-    assert!(matches!(
-        error,
-        BlockError::ColumnLength {
-            column: "x",
-            length: 3,
-            rows: 4
-        }
-    ));
+    assert!(matches!(error, BlockError::ColumnLength { column: "x", length: 3, rows: 4 }));
 
-    let flat = shoal_codec::SpaceTag {
-        quantum: 0.0,
-        ..EARTH
-    };
+    let flat = shoal_codec::SpaceTag { quantum: 0.0, ..EARTH };
     let error = CpuCodec.encode(&plain(), &flat, 0, &mut out).unwrap_err();
-    assert!(matches!(
-        error,
-        BlockError::Space {
-            field: "quantum",
-            ..
-        }
-    ));
+    assert!(matches!(error, BlockError::Space { field: "quantum", .. }));
 }
 
 #[test]
@@ -161,11 +120,7 @@ fn rows_that_the_block_lacks_are_refused() {
     let backwards = std::ops::Range { start: 2, end: 1 };
     for rows in [0..4, 4..4, backwards, 0..usize::MAX] {
         let error = block.decode_rows(rows.clone(), &mut out).unwrap_err();
-        let expected = BlockError::RowRange {
-            start: rows.start,
-            end: rows.end,
-            rows: 3,
-        };
+        let expected = BlockError::RowRange { start: rows.start, end: rows.end, rows: 3 };
         assert_eq!(error, expected);
         assert!(out.is_empty());
     }

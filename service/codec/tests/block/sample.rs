@@ -9,18 +9,10 @@ use shoal_codec::{
 
 use crate::random::Random;
 
-pub(crate) const EARTH: SpaceTag = SpaceTag {
-    kind: SpaceKind::Geographic,
-    origin_x: 0.0,
-    origin_y: 0.0,
-    quantum: 1e-7,
-};
-pub(crate) const PLANE: SpaceTag = SpaceTag {
-    kind: SpaceKind::Planar,
-    origin_x: -250.5,
-    origin_y: 1e6,
-    quantum: 0.01,
-};
+pub(crate) const EARTH: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+pub(crate) const PLANE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Planar, origin_x: -250.5, origin_y: 1e6, quantum: 0.01 };
 
 /// 2024-05-01T00:00:00Z.
 pub(crate) const TIME_MS: i64 = 1_714_521_600_000;
@@ -28,19 +20,9 @@ pub(crate) const TIME_MS: i64 = 1_714_521_600_000;
 /// Mandatory columns, three buses of Austin.
 pub(crate) fn plain() -> FixColumns {
     let mut columns = FixColumns::new();
-    columns.push_row(FixRow::new(
-        2_601,
-        TIME_MS + 30_000,
-        -977_430_000,
-        302_672_000,
-    ));
+    columns.push_row(FixRow::new(2_601, TIME_MS + 30_000, -977_430_000, 302_672_000));
     columns.push_row(FixRow::new(17, TIME_MS, -977_429_999, 302_671_999));
-    columns.push_row(FixRow::new(
-        u64::MAX - 1,
-        TIME_MS + 30_000,
-        -1_800_000_000,
-        900_000_000,
-    ));
+    columns.push_row(FixRow::new(u64::MAX - 1, TIME_MS + 30_000, -1_800_000_000, 900_000_000));
     columns
 }
 
@@ -86,9 +68,7 @@ pub(crate) fn random(random: &mut Random, rows: usize) -> FixColumns {
 
 pub(crate) fn encode(columns: &FixColumns, space: &SpaceTag, sequence: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    CpuCodec
-        .encode(columns, space, sequence, &mut bytes)
-        .expect("the sample is legal");
+    CpuCodec.encode(columns, space, sequence, &mut bytes).expect("the sample is legal");
     bytes
 }
 

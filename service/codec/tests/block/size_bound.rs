@@ -11,44 +11,26 @@ fn no_block_exceeds_the_bound() {
     let seed = 21;
     let mut chance = Random::new(seed);
     for case in 0..3_000 {
-        let rows = if case % 100 == 0 {
-            chance.below(20_000)
-        } else {
-            chance.below(300)
-        };
+        let rows = if case % 100 == 0 { chance.below(20_000) } else { chance.below(300) };
         let columns = random(&mut chance, rows);
         let bytes = encode(&columns, &EARTH, 0);
         let set = columns.column_set();
         let bound = CpuCodec.encoded_size_max(rows, set);
-        assert!(
-            bytes.len() <= bound,
-            "seed {seed}, case {case}: {} > {bound}",
-            bytes.len()
-        );
+        assert!(bytes.len() <= bound, "seed {seed}, case {case}: {} > {bound}", bytes.len());
         // FORMAT.md, section 8: raw row bytes plus 191 + 119 for each column.
         let stated = rows * set.row_bytes() + 191 + 119 * set.len();
-        assert!(
-            bound <= stated,
-            "seed {seed}, case {case}: {bound} > {stated}"
-        );
+        assert!(bound <= stated, "seed {seed}, case {case}: {bound} > {stated}");
     }
 }
 
 #[test]
 fn the_bound_grows_with_rows_and_saturates() {
-    let sizes: Vec<usize> = (0..500)
-        .map(|rows| CpuCodec.encoded_size_max(rows, ColumnSet::ALL))
-        .collect();
+    let sizes: Vec<usize> =
+        (0..500).map(|rows| CpuCodec.encoded_size_max(rows, ColumnSet::ALL)).collect();
     assert!(sizes.is_sorted());
     assert_eq!(sizes[0], 128 + 448);
-    assert_eq!(
-        CpuCodec.encoded_size_max(0, ColumnSet::MANDATORY),
-        128 + 256
-    );
-    assert_eq!(
-        CpuCodec.encoded_size_max(usize::MAX, ColumnSet::ALL),
-        usize::MAX
-    );
+    assert_eq!(CpuCodec.encoded_size_max(0, ColumnSet::MANDATORY), 128 + 256);
+    assert_eq!(CpuCodec.encoded_size_max(usize::MAX, ColumnSet::ALL), usize::MAX);
 }
 
 #[test]
@@ -64,21 +46,11 @@ fn batches_over_the_limits_are_refused() {
     };
     let error = CpuCodec.encode(&columns, &EARTH, 0, &mut out).unwrap_err();
     let (value, limit) = (rows as u64, u64::from(BLOCK_ROWS_MAX));
-    assert_eq!(
-        error,
-        BlockError::Budget {
-            unit: "rows",
-            value,
-            limit
-        }
-    );
+    assert_eq!(error, BlockError::Budget { unit: "rows", value, limit });
 
     columns.truncate(rows - 1);
     let error = CpuCodec.encode(&columns, &EARTH, 0, &mut out).unwrap_err();
-    assert!(
-        matches!(error, BlockError::Budget { unit: "bytes", .. }),
-        "{error}"
-    );
+    assert!(matches!(error, BlockError::Budget { unit: "bytes", .. }), "{error}");
     assert!(out.is_empty());
 
     columns.truncate((BLOCK_BYTES_MAX - 1024) / 20);

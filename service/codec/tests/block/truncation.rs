@@ -8,11 +8,7 @@ fn every_shorter_length_is_refused() {
     for columns in [plain(), full()] {
         let whole = encode(&columns, &EARTH, 1);
         for length in 0..whole.len() {
-            assert!(
-                read(&whole[..length]).is_err(),
-                "{length} of {} bytes",
-                whole.len()
-            );
+            assert!(read(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
         }
         read(&whole).unwrap();
     }

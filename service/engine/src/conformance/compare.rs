@@ -22,11 +22,7 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
             })
         })
         .or_else(|| {
-            let pairs = expected
-                .answers
-                .iter()
-                .zip(actual.answers.iter())
-                .enumerate();
+            let pairs = expected.answers.iter().zip(actual.answers.iter()).enumerate();
             pairs.into_iter().find_map(|(query, (expected, actual))| {
                 let difference = answer_difference(&expected, &actual)?;
                 Some(format!("query {query}: {difference}"))
@@ -39,17 +35,10 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
 pub(super) fn snapshot_difference(expected: &Snapshot, actual: &Snapshot) -> Option<String> {
     let rows = |snapshot: &Snapshot| -> Vec<FixRow> {
         let batches = snapshot.batches.iter();
-        batches
-            .flat_map(|batch| (0..batch.len()).map(|row| batch.row(row)))
-            .collect()
+        batches.flat_map(|batch| (0..batch.len()).map(|row| batch.row(row))).collect()
     };
-    let lengths = |snapshot: &Snapshot| {
-        snapshot
-            .batches
-            .iter()
-            .map(|batch| batch.len())
-            .collect::<Vec<_>>()
-    };
+    let lengths =
+        |snapshot: &Snapshot| snapshot.batches.iter().map(|batch| batch.len()).collect::<Vec<_>>();
     values("epoch", &expected.epoch, &actual.epoch)
         .or_else(|| values("clock_ms", &expected.clock_ms, &actual.clock_ms))
         .or_else(|| values("rows of the batches", &lengths(expected), &lengths(actual)))
@@ -62,23 +51,15 @@ fn cycle_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<Stri
         .or_else(|| values("expired", &expected.expired, &actual.expired))
         .or_else(|| values("objects", &expected.objects, &actual.objects))
         .or_else(|| values("answer_epoch", &expected.answer_epoch, &actual.answer_epoch))
-        .or_else(|| {
-            values(
-                "answer_clock_ms",
-                &expected.answer_clock_ms,
-                &actual.answer_clock_ms,
-            )
-        })
+        .or_else(|| values("answer_clock_ms", &expected.answer_clock_ms, &actual.answer_clock_ms))
         .or_else(|| values("outcomes", &expected.requests.len(), &actual.requests.len()))
         .or_else(|| values("answers", &expected.answers.len(), &actual.answers.len()))
 }
 
 fn outcome_difference(expected: &RequestOutcome, actual: &RequestOutcome) -> Option<String> {
     lists("refused row", &expected.refused, &actual.refused).or_else(|| {
-        let rest = |outcome: &RequestOutcome| RequestOutcome {
-            refused: Vec::new(),
-            ..outcome.clone()
-        };
+        let rest =
+            |outcome: &RequestOutcome| RequestOutcome { refused: Vec::new(), ..outcome.clone() };
         values("outcome", &rest(expected), &rest(actual))
     })
 }
@@ -96,19 +77,14 @@ fn values<T: PartialEq + Debug>(what: &str, expected: &T, actual: &T) -> Option<
 }
 
 fn lists<T: PartialEq + Debug>(what: &str, expected: &[T], actual: &[T]) -> Option<String> {
-    let at = expected
-        .iter()
-        .zip(actual)
-        .position(|(expected, actual)| expected != actual);
+    let at = expected.iter().zip(actual).position(|(expected, actual)| expected != actual);
     match at {
         Some(at) => values(&format!("{what} {at}"), &expected[at], &actual[at]),
         None if expected.len() == actual.len() => None,
         None => {
             let at = expected.len().min(actual.len());
             let (expected, actual) = (expected.get(at), actual.get(at));
-            Some(format!(
-                "{what} {at} is {actual:?}, the model has {expected:?}"
-            ))
+            Some(format!("{what} {at} is {actual:?}, the model has {expected:?}"))
         }
     }
 }
@@ -119,20 +95,10 @@ mod tests {
     use crate::query::{AnswerHead, AnswerPage, AnswerSet};
 
     fn output(objects: Vec<u64>, refused: Vec<(u32, crate::Refusal)>) -> CycleOutput {
-        let heads = vec![AnswerHead {
-            objects: (0, objects.len()),
-            ..AnswerHead::default()
-        }];
-        let page = AnswerPage {
-            heads,
-            objects,
-            ..AnswerPage::default()
-        };
+        let heads = vec![AnswerHead { objects: (0, objects.len()), ..AnswerHead::default() }];
+        let page = AnswerPage { heads, objects, ..AnswerPage::default() };
         CycleOutput {
-            requests: vec![RequestOutcome {
-                refused,
-                ..RequestOutcome::default()
-            }],
+            requests: vec![RequestOutcome { refused, ..RequestOutcome::default() }],
             answers: AnswerSet::new(vec![page], vec![(0, 0)]),
             ..CycleOutput::default()
         }
@@ -147,16 +113,10 @@ mod tests {
         let told = difference(&output(vec![1, 2, 5], refused.clone()));
         assert!(told.contains("query 0: object 2 is Some(5)"), "{told}");
         let told = difference(&output(vec![1, 4], refused));
-        assert!(
-            told.contains("query 0: object 1 is 4, the model has 2"),
-            "{told}"
-        );
+        assert!(told.contains("query 0: object 1 is 4, the model has 2"), "{told}");
         let told = difference(&output(vec![1, 2], Vec::new()));
         assert!(told.contains("request 0: refused row 0 is None"), "{told}");
-        let told = difference(&CycleOutput {
-            epoch: 9,
-            ..expected.clone()
-        });
+        let told = difference(&CycleOutput { epoch: 9, ..expected.clone() });
         assert!(told.contains("epoch is 9"), "{told}");
     }
 }

@@ -50,14 +50,8 @@ pub(super) struct Generator {
 impl Generator {
     pub(super) fn new(seed: u64, space: Space, ids: u64, now_ms: i64) -> Self {
         let random = Random::new(seed ^ 0x5ca1_ab1e);
-        let mut generator = Self {
-            random,
-            space,
-            ids,
-            crowd: Crowd::Uniform,
-            middle: (0, 0),
-            now_ms,
-        };
+        let mut generator =
+            Self { random, space, ids, crowd: Crowd::Uniform, middle: (0, 0), now_ms };
         generator.next_phase();
         generator
     }
@@ -130,11 +124,7 @@ impl Generator {
     /// Mostly small ids; some spread over the whole range by a multiplication.
     fn id(&mut self) -> u64 {
         let id = self.random.below(self.ids);
-        if id.is_multiple_of(5) {
-            id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1
-        } else {
-            id
-        }
+        if id.is_multiple_of(5) { id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1 } else { id }
     }
 
     fn row(&mut self, model: &Model) -> FixRow {
@@ -152,19 +142,13 @@ impl Generator {
             row.state = self.random.below(16) as u32;
         }
         if self.random.once_in(3) {
-            row.speed_mm_s = *self
-                .random
-                .pick(&[0, 1, 500, 13_900, Refusal::POISON_SPEED - 1]);
+            row.speed_mm_s = *self.random.pick(&[0, 1, 500, 13_900, Refusal::POISON_SPEED - 1]);
             row.heading_cdeg = self.random.below(36_000) as u16;
         }
         if self.random.once_in(4) {
             row.altitude_mm = self.random.quanta(-9_000, 9_000);
         }
-        if self.random.once_in(60) {
-            self.spoil(row)
-        } else {
-            row
-        }
+        if self.random.once_in(60) { self.spoil(row) } else { row }
     }
 
     /// A record again, whole or changed in one field.
@@ -243,21 +227,10 @@ impl Generator {
             _ => QueryKind::Range(self.region(model)),
         };
         let projection =
-            *self
-                .random
-                .pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
+            *self.random.pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
         let limit = self.random.once_in(4).then(|| self.random.below(40));
-        let filter = if self.random.once_in(3) {
-            self.filter()
-        } else {
-            Filter::default()
-        };
-        Query {
-            kind,
-            filter,
-            projection,
-            limit,
-        }
+        let filter = if self.random.once_in(3) { self.filter() } else { Filter::default() };
+        Query { kind, filter, projection, limit }
     }
 
     /// Where an object is, or may be.

@@ -13,8 +13,7 @@ use crate::space::Space;
 #[must_use]
 pub fn operations_per_seed() -> u64 {
     let set = std::env::var("SHOAL_CONFORMANCE_OPERATIONS").ok();
-    set.and_then(|text| text.replace('_', "").parse().ok())
-        .unwrap_or(200_000)
+    set.and_then(|text| text.replace('_', "").parse().ok()).unwrap_or(200_000)
 }
 
 /// Runs so many random operations on a thousand ids and compares every output with the model.
@@ -32,11 +31,7 @@ pub fn random_operations(make: Make, seed: u64, operations: u64) {
         _ => Space::geographic(),
     };
     let options = EngineOptions {
-        clock: if seed % 3 == 2 {
-            Clock::System
-        } else {
-            Clock::Event
-        },
+        clock: if seed % 3 == 2 { Clock::System } else { Clock::Event },
         ttl_ms: (seed % 5 > 1).then_some(40_000),
         objects_max: if seed % 5 == 4 { 500 } else { 1 << 20 },
         term: seed,
@@ -71,11 +66,7 @@ pub fn many_objects(make: Make, seed: u64, operations: u64) {
         Space::planar(200_000.0, 200_000.0, 0.01).expect("the plane exists")
     };
     let ttl_ms = (seed % 3 == 2).then_some(60_000);
-    let options = EngineOptions {
-        ttl_ms,
-        term: seed,
-        ..EngineOptions::new(space)
-    };
+    let options = EngineOptions { ttl_ms, term: seed, ..EngineOptions::new(space) };
     let mut trial = Trial::new(make, options.clone(), &format!("many objects, seed {seed}"));
     let mut generator = Generator::new(seed, space, 250_000, START_MS);
     let mut done = 0;
@@ -105,9 +96,7 @@ fn submit(
         operations += count;
         changes.push(request);
     }
-    let asked = (0..queries)
-        .map(|_| generator.query(trial.model()))
-        .collect();
+    let asked = (0..queries).map(|_| generator.query(trial.model())).collect();
     trial.submit(changes, asked);
     operations
 }

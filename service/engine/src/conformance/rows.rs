@@ -48,9 +48,7 @@ pub(super) fn lying_block(space: &Space, rows: &[FixRow]) -> Request {
 
 fn encode(space: &Space, rows: &[FixRow]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    CpuCodec
-        .encode(&columns(rows), &space.tag(), 0, &mut bytes)
-        .expect("rows fit a block");
+    CpuCodec.encode(&columns(rows), &space.tag(), 0, &mut bytes).expect("rows fit a block");
     bytes
 }
 
@@ -61,23 +59,12 @@ fn parse(bytes: Vec<u8>) -> Block {
 /// CRC-32C (Castagnoli, reflected 0x82F63B78) bit by bit: a header is short.
 fn crc32c(bytes: &[u8]) -> u32 {
     let bit = |crc: u32| {
-        if crc & 1 == 1 {
-            (crc >> 1) ^ 0x82f6_3b78
-        } else {
-            crc >> 1
-        }
+        if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 }
     };
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| bit(crc))
-    })
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| bit(crc)))
 }
 
 /// A query for whole records without filter or limit.
 pub(super) fn query(kind: QueryKind) -> Query {
-    Query {
-        kind,
-        filter: Filter::default(),
-        projection: Projection::Fixes,
-        limit: None,
-    }
+    Query { kind, filter: Filter::default(), projection: Projection::Fixes, limit: None }
 }

@@ -116,13 +116,8 @@ mod tests {
             include_str!("cases/refusals.rs"),
             include_str!("cases/snapshots.rs"),
         ] {
-            let names = cases
-                .lines()
-                .filter_map(|line| line.strip_prefix("pub fn "));
-            for name in names
-                .filter_map(|line| line.split_once('('))
-                .map(|(name, _)| name)
-            {
+            let names = cases.lines().filter_map(|line| line.strip_prefix("pub fn "));
+            for name in names.filter_map(|line| line.split_once('(')).map(|(name, _)| name) {
                 assert!(suite.contains(name), "{name} is not listed");
             }
         }

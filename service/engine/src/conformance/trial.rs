@@ -73,17 +73,9 @@ impl Trial {
     /// Submits a cycle to both.
     pub fn submit(&mut self, requests: Vec<Request>, queries: Vec<Query>) {
         let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
-        let input = CycleInput {
-            system_ms,
-            time_max_ms,
-            requests,
-            queries,
-        };
+        let input = CycleInput { system_ms, time_max_ms, requests, queries };
         let earlier = (self.backend.answer_lag() == 1).then(|| self.earlier_answers(&input));
-        let mut expected = self
-            .model
-            .run(input.clone())
-            .expect("the model takes the cycle");
+        let mut expected = self.model.run(input.clone()).expect("the model takes the cycle");
         if let Some((epoch, clock_ms, answers)) = earlier {
             expected.answer_epoch = epoch;
             expected.answer_clock_ms = clock_ms;
@@ -99,19 +91,10 @@ impl Trial {
     /// What the model says before a cycle.
     fn earlier_answers(&self, input: &CycleInput) -> (u64, i64, AnswerSet) {
         let clock_ms = self.model.clock_ms();
-        let answers = input
-            .queries
-            .iter()
-            .map(|query| self.model.answer(query, clock_ms));
+        let answers = input.queries.iter().map(|query| self.model.answer(query, clock_ms));
         let (mut pages, mut places) = (Vec::new(), Vec::new());
         for (page, answer) in answers.enumerate() {
-            let ModelAnswer {
-                total,
-                truncated,
-                objects,
-                fixes,
-                ranks,
-            } = answer;
+            let ModelAnswer { total, truncated, objects, fixes, ranks } = answer;
             let head = AnswerHead {
                 total,
                 truncated,
@@ -119,12 +102,7 @@ impl Trial {
                 fixes: (0, fixes.len()),
                 ranks: (0, ranks.len()),
             };
-            pages.push(AnswerPage {
-                heads: vec![head],
-                objects,
-                fixes,
-                ranks,
-            });
+            pages.push(AnswerPage { heads: vec![head], objects, fixes, ranks });
             places.push((page as u32, 0));
         }
         (self.model.epoch(), clock_ms, AnswerSet::new(pages, places))
@@ -146,11 +124,7 @@ impl Trial {
             panic!("{label}: {difference}");
         }
         let again = self.backend.wait(ticket).map(|_| ());
-        assert_eq!(
-            again,
-            Err(EngineError::UnknownTicket(ticket.0)),
-            "{label}: waited twice"
-        );
+        assert_eq!(again, Err(EngineError::UnknownTicket(ticket.0)), "{label}: waited twice");
         output
     }
 
@@ -191,18 +165,11 @@ impl Trial {
     /// Compares the number of objects and the due time, which may be early but not late.
     fn check_state(&self) {
         let label = &self.label;
-        assert_eq!(
-            self.backend.objects(),
-            self.model.objects(),
-            "{label}: objects"
-        );
+        assert_eq!(self.backend.objects(), self.model.objects(), "{label}: objects");
         match (self.backend.due_ms(), self.model.due_ms()) {
             (None, Some(due_ms)) => panic!("{label}: nothing is due, the model has {due_ms}"),
             (Some(early_ms), Some(due_ms)) => {
-                assert!(
-                    early_ms <= due_ms,
-                    "{label}: due {early_ms}, the model has {due_ms}"
-                );
+                assert!(early_ms <= due_ms, "{label}: due {early_ms}, the model has {due_ms}");
             }
             (Some(due_ms), None) => {
                 let ttl_ms = self.backend.options().ttl_ms;
@@ -217,12 +184,7 @@ impl Trial {
         let expected = self.model.export().expect("the model exports");
         let snapshot = self.backend.export();
         let snapshot = snapshot.unwrap_or_else(|error| panic!("{}: {error}", self.label));
-        assert_eq!(
-            snapshot.term,
-            self.backend.options().term,
-            "{}: term",
-            self.label
-        );
+        assert_eq!(snapshot.term, self.backend.options().term, "{}: term", self.label);
         if let Some(difference) = snapshot_difference(&expected, &snapshot) {
             panic!("{} snapshot: {difference}", self.label);
         }
@@ -231,17 +193,11 @@ impl Trial {
 
     /// Goes on in a fresh engine that has imported this one's state, under these options.
     pub fn migrate(&mut self, options: EngineOptions) {
-        assert!(
-            self.owed.is_empty(),
-            "{}: outputs would be lost",
-            self.label
-        );
+        assert!(self.owed.is_empty(), "{}: outputs would be lost", self.label);
         let snapshot = self.export();
         self.backend = (self.make)(options.clone());
         self.model = Model::new(options);
-        self.model
-            .import(snapshot.clone())
-            .expect("the model imports");
+        self.model.import(snapshot.clone()).expect("the model imports");
         let imported = self.backend.import(snapshot);
         imported.unwrap_or_else(|error| panic!("{}: import: {error}", self.label));
         self.check_state();
@@ -251,12 +207,7 @@ impl Trial {
     /// The error with which the backend refuses a cycle, which must leave everything as it was.
     pub fn refused(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> EngineError {
         let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
-        let input = CycleInput {
-            system_ms,
-            time_max_ms,
-            requests,
-            queries,
-        };
+        let input = CycleInput { system_ms, time_max_ms, requests, queries };
         let Err(error) = self.backend.submit(input) else {
             panic!("{}: the cycle was taken, it must be refused", self.label);
         };

@@ -64,10 +64,8 @@ impl CpuBackend {
     }
 
     fn cycle(&mut self, input: &CycleInput) -> CycleOutput {
-        let router = Router {
-            judge: Judge::new(&self.options.space, input.time_max_ms),
-            hash: self.hash,
-        };
+        let router =
+            Router { judge: Judge::new(&self.options.space, input.time_max_ms), hash: self.hash };
         self.dispatch.route(&router, &input.requests);
         self.settle_clock(input.system_ms);
         let cleared = self.settle_shards(input.requests.len());
@@ -77,10 +75,7 @@ impl CpuBackend {
             space: &self.options.space,
             hash: self.hash,
             shards: &self.shards,
-            cells: Cells {
-                grid: &self.grid,
-                bands: &self.bands,
-            },
+            cells: Cells { grid: &self.grid, bands: &self.bands },
             clock_ms: self.clock_ms,
         };
         let answers = view.answer(&input.queries);
@@ -119,11 +114,7 @@ impl CpuBackend {
                 .options
                 .ttl_ms
                 .map_or(i64::MIN, |ttl_ms| self.clock_ms.saturating_sub(ttl_ms)),
-            attributes: if dispatch.has_attributes() {
-                Some(&attributes)
-            } else {
-                None
-            },
+            attributes: if dispatch.has_attributes() { Some(&attributes) } else { None },
         };
         let lanes = dispatch.lanes();
         let clears = lanes.iter().filter_map(|lane| lane.clear);
@@ -153,11 +144,7 @@ impl CpuBackend {
 
     fn update(&mut self) {
         let (grid, shards) = (&self.grid, &self.shards);
-        let size = shards
-            .iter()
-            .flat_map(|shard| &shard.operations)
-            .map(Vec::len)
-            .sum();
+        let size = shards.iter().flat_map(|shard| &shard.operations).map(Vec::len).sum();
         if size > 0 {
             parallel::for_each_mut(&mut self.bands, size, |number, band| {
                 band.update(grid, shards, number);
@@ -184,9 +171,7 @@ impl CpuBackend {
         let mut outcomes = vec![RequestOutcome::default(); requests.len()];
         for (arrival, reason) in self.dispatch.lanes().iter().flat_map(|lane| &lane.refused) {
             let request = owner(*arrival);
-            outcomes[request]
-                .refused
-                .push((arrival - starts[request], *reason));
+            outcomes[request].refused.push((arrival - starts[request], *reason));
         }
         let mut over_limit = false;
         for note in self.shards.iter().flat_map(|shard| &shard.notes) {
@@ -200,9 +185,7 @@ impl CpuBackend {
                 Fate::Missing => outcome.missing += 1,
                 Fate::OverObjectLimit => {
                     let row = note.arrival - starts[request];
-                    outcome
-                        .refused
-                        .push((row, crate::cycle::Refusal::ObjectLimit));
+                    outcome.refused.push((row, crate::cycle::Refusal::ObjectLimit));
                     over_limit = true;
                 }
             }
@@ -221,21 +204,15 @@ impl CpuBackend {
             outcomes[*request].removed = *removed;
         }
         for (request, error) in &self.dispatch.failed {
-            outcomes[*request] = RequestOutcome {
-                block_error: Some(error.clone()),
-                ..RequestOutcome::default()
-            };
+            outcomes[*request] =
+                RequestOutcome { block_error: Some(error.clone()), ..RequestOutcome::default() };
         }
         outcomes
     }
 }
 
 fn rows_in(lanes: &[Lane]) -> usize {
-    lanes
-        .iter()
-        .flat_map(|lane| &lane.routed)
-        .map(Vec::len)
-        .sum()
+    lanes.iter().flat_map(|lane| &lane.routed).map(Vec::len).sum()
 }
 
 impl Backend for CpuBackend {
@@ -262,9 +239,7 @@ impl Backend for CpuBackend {
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
         let at = self.outputs.iter().position(|(held, _)| *held == ticket);
         let output = at.and_then(|at| self.outputs.remove(at));
-        output
-            .map(|(_, output)| output)
-            .ok_or(EngineError::UnknownTicket(ticket.0))
+        output.map(|(_, output)| output).ok_or(EngineError::UnknownTicket(ticket.0))
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {
@@ -286,10 +261,7 @@ impl Backend for CpuBackend {
             term: self.options.term,
             epoch: self.epoch,
             clock_ms: self.clock_ms,
-            batches: rows
-                .chunks(limits::SNAPSHOT_BATCH_ROWS)
-                .map(columns)
-                .collect(),
+            batches: rows.chunks(limits::SNAPSHOT_BATCH_ROWS).map(columns).collect(),
         })
     }
 
@@ -297,11 +269,7 @@ impl Backend for CpuBackend {
         snapshot.check(&self.options, self.epoch)?;
         // A snapshot is taken as it is: nothing expires, and its fleet may have passed its limit.
         let options = self.options.clone();
-        self.options = EngineOptions {
-            ttl_ms: None,
-            objects_max: u64::MAX,
-            ..options
-        };
+        self.options = EngineOptions { ttl_ms: None, objects_max: u64::MAX, ..options };
         for batch in snapshot.batches {
             self.cycle(&CycleInput {
                 system_ms: i64::MIN,
@@ -318,11 +286,7 @@ impl Backend for CpuBackend {
 
     fn due_ms(&self) -> Option<i64> {
         let ttl_ms = self.options.ttl_ms?;
-        let oldest = self
-            .shards
-            .iter()
-            .filter_map(Shard::oldest_bound_ms)
-            .min()?;
+        let oldest = self.shards.iter().filter_map(Shard::oldest_bound_ms).min()?;
         Some(oldest.saturating_add(ttl_ms).saturating_add(1))
     }
 

@@ -64,12 +64,7 @@ pub(super) fn split(fraction: u32) -> (u32, u32) {
 
 impl Band {
     pub(super) fn new(cells: usize) -> Self {
-        Self {
-            buckets: vec![Bucket::EMPTY; cells],
-            cells,
-            free: Vec::new(),
-            spilled: Index::new(),
-        }
+        Self { buckets: vec![Bucket::EMPTY; cells], cells, free: Vec::new(), spilled: Index::new() }
     }
 
     /// Buckets in use beside the heads of the grid's own cells.
@@ -87,27 +82,15 @@ impl Band {
     #[inline(always)]
     pub(super) fn leaf(&self, grid: &Grid, cell: usize, x: i32, y: i32) -> Leaf {
         match self.buckets[cell].block() {
-            None => Leaf {
-                head: cell,
-                depth: 0,
-            },
-            Some(_) => self.leaf_below(
-                Leaf {
-                    head: cell,
-                    depth: 0,
-                },
-                grid.inside(x, y),
-            ),
+            None => Leaf { head: cell, depth: 0 },
+            Some(_) => self.leaf_below(Leaf { head: cell, depth: 0 }, grid.inside(x, y)),
         }
     }
 
     fn leaf_below(&self, mut leaf: Leaf, mut inside: Inside) -> Leaf {
         while let Some(block) = self.buckets[leaf.head].block() {
             let (part, deeper) = inside.descend();
-            leaf = Leaf {
-                head: (block + part) as usize,
-                depth: leaf.depth + 1,
-            };
+            leaf = Leaf { head: (block + part) as usize, depth: leaf.depth + 1 };
             inside = deeper;
         }
         leaf
@@ -185,11 +168,7 @@ impl Band {
             }
         }
         let overflow = (full.overflow + 1).min(OVERFLOW_MAX);
-        self.buckets[leaf.head] = Bucket {
-            next: spilled,
-            overflow,
-            ..Bucket::EMPTY
-        };
+        self.buckets[leaf.head] = Bucket { next: spilled, overflow, ..Bucket::EMPTY };
     }
 
     /// Moves the first overflow bucket into an empty head.
@@ -225,10 +204,7 @@ impl Band {
                 }
                 let head = block + inside.descend().0 as usize;
                 if self.buckets[head].is_full() {
-                    self.spill(Leaf {
-                        head,
-                        depth: leaf.depth + 1,
-                    });
+                    self.spill(Leaf { head, depth: leaf.depth + 1 });
                 }
                 self.buckets[head].push(slot, x, y);
             }

@@ -39,11 +39,7 @@ impl Bucket {
 
     /// The head of a refined cell.
     pub(super) fn refined(block: u32) -> Self {
-        Self {
-            overflow: REFINED,
-            next: block,
-            ..Self::EMPTY
-        }
+        Self { overflow: REFINED, next: block, ..Self::EMPTY }
     }
 
     /// The first of the smaller cells, when this cell is refined.

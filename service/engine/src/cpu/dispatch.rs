@@ -90,10 +90,7 @@ impl Dispatch {
 
     /// The greatest event time that was not refused.
     pub(super) fn time_max_ms(&self) -> Option<i64> {
-        self.lanes()
-            .iter()
-            .filter_map(|lane| lane.time_max_ms)
-            .max()
+        self.lanes().iter().filter_map(|lane| lane.time_max_ms).max()
     }
 
     pub(super) fn has_attributes(&self) -> bool {
@@ -105,10 +102,7 @@ impl Dispatch {
         let lanes = self.lanes();
         let lane = &lanes[lanes.partition_point(|lane| lane.first_arrival <= arrival) - 1];
         let at = (arrival - lane.first_arrival) as usize;
-        lane.attributes
-            .get(at)
-            .copied()
-            .unwrap_or(Attributes::UNKNOWN)
+        lane.attributes.get(at).copied().unwrap_or(Attributes::UNKNOWN)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -143,11 +137,7 @@ impl Dispatch {
                 row = rows.end;
                 let count = rows.len() as u32;
                 if !skip {
-                    self.lanes[self.used - 1].parts.push(Part {
-                        request,
-                        rows,
-                        arrival,
-                    });
+                    self.lanes[self.used - 1].parts.push(Part { request, rows, arrival });
                 }
                 arrival += count;
             }
@@ -242,10 +232,7 @@ impl Lane {
                 time_ms: time_ms[at],
                 x: x[at],
                 y: y[at],
-                state: columns
-                    .state
-                    .as_ref()
-                    .map_or(0, |state| state[rows.start + at]),
+                state: columns.state.as_ref().map_or(0, |state| state[rows.start + at]),
                 arrival: arrival + at as u32,
             };
             let mut refusal = router.judge.judge(row.object, row.time_ms, row.x, row.y);
@@ -274,17 +261,8 @@ impl Lane {
 fn attributes_of(columns: &FixColumns, row: usize) -> Attributes {
     let unknown = Attributes::UNKNOWN;
     Attributes {
-        speed_mm_s: columns
-            .speed_mm_s
-            .as_ref()
-            .map_or(unknown.speed_mm_s, |list| list[row]),
-        heading_cdeg: columns
-            .heading_cdeg
-            .as_ref()
-            .map_or(unknown.heading_cdeg, |list| list[row]),
-        altitude_mm: columns
-            .altitude_mm
-            .as_ref()
-            .map_or(unknown.altitude_mm, |list| list[row]),
+        speed_mm_s: columns.speed_mm_s.as_ref().map_or(unknown.speed_mm_s, |list| list[row]),
+        heading_cdeg: columns.heading_cdeg.as_ref().map_or(unknown.heading_cdeg, |list| list[row]),
+        altitude_mm: columns.altitude_mm.as_ref().map_or(unknown.altitude_mm, |list| list[row]),
     }
 }

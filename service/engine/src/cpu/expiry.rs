@@ -27,10 +27,7 @@ impl Shard {
             if record.object == NO_OBJECT {
                 continue;
             }
-            debug_assert_eq!(
-                record.touched, UNTOUCHED,
-                "expiry runs after the rows are settled"
-            );
+            debug_assert_eq!(record.touched, UNTOUCHED, "expiry runs after the rows are settled");
             if record.time_ms < cycle.time_min_ms {
                 let delete = CellOperation::delete(base | slot as u32, record.x, record.y);
                 self.list(cycle.grid.locate(record.x, record.y), delete);
@@ -45,10 +42,6 @@ impl Shard {
 
     /// A time that no record of this shard is older than.
     pub(super) fn oldest_bound_ms(&self) -> Option<i64> {
-        self.oldest_ms
-            .iter()
-            .copied()
-            .min()
-            .filter(|oldest| *oldest != i64::MAX)
+        self.oldest_ms.iter().copied().min().filter(|oldest| *oldest != i64::MAX)
     }
 }

@@ -38,14 +38,11 @@ impl CellRange {
 }
 
 impl Grid {
-    /// A grid of about `columns` x `rows` cells over an extent; never more cells than quanta on a
-    /// side.
+    /// A grid of about `columns` x `rows` cells over an extent, in at most `bands` bands; never
+    /// more cells than quanta on a side.
     pub(super) fn new(extent: QuantaRect, columns: u32, rows: u32, bands: u32) -> Self {
         let side = |min: i32, max: i32| u64::from(max.abs_diff(min)) + 1;
-        let (width, height) = (
-            side(extent.x_min, extent.x_max),
-            side(extent.y_min, extent.y_max),
-        );
+        let (width, height) = (side(extent.x_min, extent.x_max), side(extent.y_min, extent.y_max));
         let columns = u64::from(columns).clamp(1, width) as u32;
         let rows = u64::from(rows).clamp(1, height) as u32;
         let mut band_shift = 0;
@@ -84,18 +81,14 @@ impl Grid {
     /// Columns from the left edge, in 2^-32.
     #[inline(always)]
     fn across(&self, x: i32) -> u64 {
-        let offset = x
-            .clamp(self.extent.x_min, self.extent.x_max)
-            .abs_diff(self.extent.x_min);
+        let offset = x.clamp(self.extent.x_min, self.extent.x_max).abs_diff(self.extent.x_min);
         u64::from(offset) * self.scale_x
     }
 
     /// Rows from the lower edge, in 2^-32.
     #[inline(always)]
     fn up(&self, y: i32) -> u64 {
-        let offset = y
-            .clamp(self.extent.y_min, self.extent.y_max)
-            .abs_diff(self.extent.y_min);
+        let offset = y.clamp(self.extent.y_min, self.extent.y_max).abs_diff(self.extent.y_min);
         u64::from(offset) * self.scale_y
     }
 
@@ -112,10 +105,7 @@ impl Grid {
     /// Where a position lies inside its cell.
     #[inline(always)]
     pub(super) fn inside(&self, x: i32, y: i32) -> Inside {
-        Inside {
-            x: self.across(x) as u32,
-            y: self.up(y) as u32,
-        }
+        Inside { x: self.across(x) as u32, y: self.up(y) as u32 }
     }
 
     /// Band and cell inside the band of a position.
@@ -128,10 +118,7 @@ impl Grid {
     #[inline(always)]
     pub(super) fn cell_of(&self, column: u32, row: u32) -> (u32, u32) {
         let band = row >> self.band_shift;
-        (
-            band,
-            (row - (band << self.band_shift)) * self.columns + column,
-        )
+        (band, (row - (band << self.band_shift)) * self.columns + column)
     }
 
     /// The cells that a rectangle touches.
@@ -151,12 +138,7 @@ mod tests {
     use super::*;
 
     fn rect(x_min: i32, y_min: i32, x_max: i32, y_max: i32) -> QuantaRect {
-        QuantaRect {
-            x_min,
-            y_min,
-            x_max,
-            y_max,
-        }
+        QuantaRect { x_min, y_min, x_max, y_max }
     }
 
     #[test]

@@ -20,10 +20,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new() -> Self {
-        Self {
-            entries: vec![EMPTY; CAPACITY_MIN],
-            len: 0,
-        }
+        Self { entries: vec![EMPTY; CAPACITY_MIN], len: 0 }
     }
 
     /// Where the search for `hash` begins.
@@ -68,21 +65,15 @@ impl Index {
         let wanted = entry(hash, slot);
         let mut hole = self.home(hash);
         while self.entries[hole] != wanted {
-            assert!(
-                self.entries[hole] != EMPTY,
-                "slot {slot} is not in the index"
-            );
+            assert!(self.entries[hole] != EMPTY, "slot {slot} is not in the index");
             hole = self.after(hole);
         }
         let mut at = self.after(hole);
         while self.entries[at] != EMPTY {
             let home = self.home((self.entries[at] >> 32) as u32);
             // The entry may move into the hole when its home does not lie between hole and entry.
-            let reaches = if hole <= at {
-                home <= hole || home > at
-            } else {
-                home <= hole && home > at
-            };
+            let reaches =
+                if hole <= at { home <= hole || home > at } else { home <= hole && home > at };
             if reaches {
                 self.entries[hole] = self.entries[at];
                 hole = at;
@@ -99,11 +90,7 @@ impl Index {
 
     #[inline(always)]
     fn after(&self, at: usize) -> usize {
-        if at + 1 == self.entries.len() {
-            0
-        } else {
-            at + 1
-        }
+        if at + 1 == self.entries.len() { 0 } else { at + 1 }
     }
 
     fn place(&mut self, hash: u32, slot: u32) {
@@ -139,9 +126,7 @@ mod tests {
         for seed in 0..20_u64 {
             let mut state = seed;
             let mut next = move || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 (state >> 33) as u32
             };
             let mut index = Index::new();
@@ -158,11 +143,7 @@ mod tests {
                 let probe = next() % 300;
                 let hash = probe % 7 * 0x2492_4924 + u32::from(probe % 2 == 0) * 0x1FFF_FFFF;
                 let found = index.find(hash, |slot| slot == probe);
-                assert_eq!(
-                    found.is_some(),
-                    map.contains_key(&probe),
-                    "seed {seed} step {step}"
-                );
+                assert_eq!(found.is_some(), map.contains_key(&probe), "seed {seed} step {step}");
             }
             assert_eq!(index.len, map.len());
         }

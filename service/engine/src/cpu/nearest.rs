@@ -63,11 +63,7 @@ fn collect(
     view.slots_in(&Region::Circle(circle), |slot, x, y| {
         if !has_filter || view.passes(filter, slot) {
             let rank = ranker.rank(x, y);
-            found.push(Neighbour {
-                rank,
-                object: view.record(slot).object,
-                slot,
-            });
+            found.push(Neighbour { rank, object: view.record(slot).object, slot });
         }
     });
 }

@@ -15,14 +15,8 @@ pub(super) fn for_each_mut<T: Send>(
     work: impl Fn(usize, &mut T) + Sync + Send,
 ) {
     if size < SMALL_WORK {
-        items
-            .iter_mut()
-            .enumerate()
-            .for_each(|(place, item)| work(place, item));
+        items.iter_mut().enumerate().for_each(|(place, item)| work(place, item));
     } else {
-        items
-            .par_iter_mut()
-            .enumerate()
-            .for_each(|(place, item)| work(place, item));
+        items.par_iter_mut().enumerate().for_each(|(place, item)| work(place, item));
     }
 }

@@ -1,10 +1,7 @@
 //! Asks the cache for memory that is needed soon; the only unsafe of the CPU backend.
 //!
 //! A hint: it changes no value. Where the processor has no stable intrinsic it does nothing.
-#![allow(
-    unsafe_code,
-    reason = "the prefetch intrinsic takes a raw pointer; see SAFETY below"
-)]
+#![allow(unsafe_code, reason = "the prefetch intrinsic takes a raw pointer; see SAFETY below")]
 
 /// Bytes of a cache line on the processors that matter here.
 #[cfg(target_arch = "x86_64")]

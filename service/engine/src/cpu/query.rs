@@ -43,10 +43,7 @@ impl<'a> View<'a> {
     }
 
     fn prefetch(&self, slot: u32) {
-        prefetch::read(
-            &self.shards[(slot >> SLOT_BITS) as usize].records,
-            local(slot),
-        );
+        prefetch::read(&self.shards[(slot >> SLOT_BITS) as usize].records, local(slot));
     }
 
     pub(super) fn fix(&self, slot: u32) -> shoal_codec::FixRow {
@@ -63,11 +60,8 @@ impl<'a> View<'a> {
         let exact = region.is_cover();
         for rect in region.cover().as_slice() {
             self.cells.visit(rect, |bucket, is_inside| {
-                let mut hits = if is_inside {
-                    (1 << bucket.count) - 1
-                } else {
-                    inside(bucket, rect)
-                };
+                let mut hits =
+                    if is_inside { (1 << bucket.count) - 1 } else { inside(bucket, rect) };
                 while hits != 0 {
                     let at = hits.trailing_zeros() as usize;
                     hits &= hits - 1;
@@ -142,11 +136,7 @@ impl Page {
             if let Some(ahead) = page.get(at + QUERIES_AHEAD)
                 && let QueryKind::Range(region) = &queries[*ahead as usize].kind
             {
-                region
-                    .cover()
-                    .as_slice()
-                    .iter()
-                    .for_each(|rect| view.cells.prefetch(rect));
+                region.cover().as_slice().iter().for_each(|rect| view.cells.prefetch(rect));
             }
             self.collect(view, &queries[*query as usize]);
             self.ends.push(self.slots.len());
@@ -222,22 +212,13 @@ impl Page {
 
     fn finish_nearest(&mut self, view: &View<'_>, query: &Query, (x, y, k): (i32, i32, u32)) {
         let found = nearest::nearest(view, &query.filter, x, y, k as usize);
-        let mut head = AnswerHead {
-            total: found.len() as u64,
-            ..AnswerHead::default()
-        };
+        let mut head = AnswerHead { total: found.len() as u64, ..AnswerHead::default() };
         let returned = returned(query, found.len());
         self.rows.clear();
-        self.rows.extend(
-            found
-                .iter()
-                .map(|neighbour| (neighbour.object, neighbour.slot)),
-        );
+        self.rows.extend(found.iter().map(|neighbour| (neighbour.object, neighbour.slot)));
         head.ranks.0 = self.out.ranks.len();
         if query.projection != Projection::Count {
-            self.out
-                .ranks
-                .extend(found[..returned].iter().map(|neighbour| neighbour.rank));
+            self.out.ranks.extend(found[..returned].iter().map(|neighbour| neighbour.rank));
         }
         head.ranks.1 = self.out.ranks.len();
         self.append(view, query, &mut head, returned);
@@ -249,14 +230,10 @@ impl Page {
         head.objects.0 = self.out.objects.len();
         head.fixes.0 = self.out.fixes.len();
         if query.projection != Projection::Count {
-            self.out
-                .objects
-                .extend(rows.iter().map(|(object, _)| *object));
+            self.out.objects.extend(rows.iter().map(|(object, _)| *object));
         }
         if query.projection == Projection::Fixes {
-            self.out
-                .fixes
-                .extend(rows.iter().map(|(_, slot)| view.fix(*slot)));
+            self.out.fixes.extend(rows.iter().map(|(_, slot)| view.fix(*slot)));
         }
         head.objects.1 = self.out.objects.len();
         head.fixes.1 = self.out.fixes.len();
@@ -270,7 +247,5 @@ impl Page {
 }
 
 fn returned(query: &Query, found: usize) -> usize {
-    query.limit.map_or(found, |limit| {
-        found.min(usize::try_from(limit).unwrap_or(usize::MAX))
-    })
+    query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
 }

@@ -74,14 +74,7 @@ impl RoutedRow {
     const REMOVAL: i32 = i32::MIN;
 
     pub(super) fn removal(object: u64, arrival: u32) -> Self {
-        Self {
-            object,
-            time_ms: 0,
-            x: Self::REMOVAL,
-            y: 0,
-            state: 0,
-            arrival,
-        }
+        Self { object, time_ms: 0, x: Self::REMOVAL, y: 0, state: 0, arrival }
     }
 
     pub(super) fn is_removal(&self) -> bool {

@@ -38,10 +38,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     pub(super) fn new() -> Self {
-        Self {
-            objects: 0,
-            overflow_max: CELLS_MIN,
-        }
+        Self { objects: 0, overflow_max: CELLS_MIN }
     }
 
     /// Whether the grid no longer suits the data.
@@ -57,9 +54,8 @@ impl Chosen {
 pub(super) fn rebuild(space: &Space, shards: &mut [Shard]) -> (Grid, Vec<Band>, Chosen) {
     let objects: u64 = shards.iter().map(Shard::objects).sum();
     let grid = choose(space, shards, objects);
-    let mut bands: Vec<Band> = (0..grid.bands())
-        .map(|band| Band::new(grid.cells_of_band(band)))
-        .collect();
+    let mut bands: Vec<Band> =
+        (0..grid.bands()).map(|band| Band::new(grid.cells_of_band(band))).collect();
     for (group, members) in shards.chunks_mut(REBUILD_SHARDS).enumerate() {
         members.par_iter_mut().enumerate().for_each(|(at, shard)| {
             shard.list_insertions(&grid, group * REBUILD_SHARDS + at);
@@ -73,10 +69,7 @@ pub(super) fn rebuild(space: &Space, shards: &mut [Shard]) -> (Grid, Vec<Band>, 
         }
     }
     let overflow: u64 = bands.iter().map(|band| band.overflow() as u64).sum();
-    let chosen = Chosen {
-        objects,
-        overflow_max: 2 * overflow + grid.cells() / 8 + CELLS_MIN,
-    };
+    let chosen = Chosen { objects, overflow_max: 2 * overflow + grid.cells() / 8 + CELLS_MIN };
     (grid, bands, chosen)
 }
 
@@ -90,10 +83,7 @@ impl Shard {
             let record = self.records[slot];
             if record.object != NO_OBJECT {
                 let (x, y) = (record.x, record.y);
-                self.list(
-                    grid.locate(x, y),
-                    CellOperation::insert(base | slot as u32, x, y),
-                );
+                self.list(grid.locate(x, y), CellOperation::insert(base | slot as u32, x, y));
             }
         }
     }
@@ -115,9 +105,7 @@ fn choose(space: &Space, shards: &[Shard], objects: u64) -> Grid {
         let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
         width *= middle_deg.to_radians().cos().max(0.05);
     }
-    let rows = (cells * height / width)
-        .sqrt()
-        .clamp(1.0, SIDE_MAX.min(cells));
+    let rows = (cells * height / width).sqrt().clamp(1.0, SIDE_MAX.min(cells));
     let columns = (cells / rows).clamp(1.0, SIDE_MAX);
     Grid::new(extent, columns.ceil() as u32, rows.ceil() as u32, bands)
 }
@@ -140,22 +128,14 @@ fn extent(space: &Space, shards: &[Shard]) -> QuantaRect {
     }
     let (x_min, x_max) = core(&mut xs, bounds.x_min, bounds.x_max);
     let (y_min, y_max) = core(&mut ys, bounds.y_min, bounds.y_max);
-    QuantaRect {
-        x_min,
-        y_min,
-        x_max,
-        y_max,
-    }
+    QuantaRect { x_min, y_min, x_max, y_max }
 }
 
 /// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
 fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
     values.sort_unstable();
     let cut = values.len() / OUTLIERS;
-    let (low, high) = (
-        i64::from(values[cut]),
-        i64::from(values[values.len() - 1 - cut]),
-    );
+    let (low, high) = (i64::from(values[cut]), i64::from(values[values.len() - 1 - cut]));
     let margin = (high - low) / 32 + 1;
     let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
     (clamp(low - margin), clamp(high + margin))

@@ -26,18 +26,10 @@ impl Cells<'_> {
         let band = &self.bands[band as usize];
         let Leaf { head, depth } = band.leaf(self.grid, cell as usize, x, y);
         let mut objects = 0;
-        chain(
-            &band.buckets,
-            &band.buckets[head],
-            true,
-            &mut |bucket, _| {
-                objects += u32::from(bucket.count);
-            },
-        );
-        (
-            objects,
-            f64::from(BLOCK_SIDE * BLOCK_SIDE).powi(-(depth as i32)),
-        )
+        chain(&band.buckets, &band.buckets[head], true, &mut |bucket, _| {
+            objects += u32::from(bucket.count);
+        });
+        (objects, f64::from(BLOCK_SIDE * BLOCK_SIDE).powi(-(depth as i32)))
     }
 
     /// Asks the cache for the cells that a rectangle touches, unless they are many.
@@ -78,12 +70,7 @@ impl Cells<'_> {
                     };
                     visit_block(buckets, block, columns, rows, &mut each);
                 } else {
-                    chain(
-                        buckets,
-                        head,
-                        row_inside && cell > first && cell < last,
-                        &mut each,
-                    );
+                    chain(buckets, head, row_inside && cell > first && cell < last, &mut each);
                 }
             }
         }

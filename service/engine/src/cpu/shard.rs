@@ -123,16 +123,12 @@ impl Shard {
 
     /// The attributes of a record.
     pub(super) fn attributes_of(&self, slot: usize) -> Attributes {
-        self.attributes
-            .get(slot)
-            .copied()
-            .unwrap_or(Attributes::UNKNOWN)
+        self.attributes.get(slot).copied().unwrap_or(Attributes::UNKNOWN)
     }
 
     /// The slot of an object.
     pub(super) fn find(&self, hash: u32, object: u64) -> Option<u32> {
-        self.index
-            .find(hash, |slot| self.records[slot as usize].object == object)
+        self.index.find(hash, |slot| self.records[slot as usize].object == object)
     }
 
     /// Asks the cache for the first place that a search for `hash` looks at.
@@ -200,11 +196,7 @@ impl Shard {
             return self.note(row.arrival, Fate::Missing);
         };
         let place = self.touch(slot, hash);
-        let fate = if self.kill(place) {
-            Fate::Removed
-        } else {
-            Fate::Missing
-        };
+        let fate = if self.kill(place) { Fate::Removed } else { Fate::Missing };
         self.note(row.arrival, fate);
     }
 
@@ -258,23 +250,14 @@ impl Shard {
     /// A slot for a new object; its record is written when the cycle ends.
     fn create(&mut self, hash: u32, object: u64) -> usize {
         let place = self.touched.len();
-        let record = Record {
-            object,
-            time_ms: i64::MIN,
-            x: 0,
-            y: 0,
-            state: 0,
-            touched: place as u32,
-        };
+        let record =
+            Record { object, time_ms: i64::MIN, x: 0, y: 0, state: 0, touched: place as u32 };
         let slot = if let Some(slot) = self.free.pop() {
             self.records[slot as usize] = record;
             slot
         } else {
             let slot = self.records.len();
-            assert!(
-                slot < 1 << SLOT_BITS,
-                "a shard holds at most 2^{SLOT_BITS} objects"
-            );
+            assert!(slot < 1 << SLOT_BITS, "a shard holds at most 2^{SLOT_BITS} objects");
             reserve_by_quarter(&mut self.records);
             self.records.push(record);
             if !self.attributes.is_empty() {
@@ -323,19 +306,14 @@ impl Shard {
             if !touched.is_alive() {
                 if touched.existed {
                     let from = cycle.grid.locate(start.x, start.y);
-                    self.list(
-                        from,
-                        CellOperation::delete(base | touched.slot, start.x, start.y),
-                    );
+                    self.list(from, CellOperation::delete(base | touched.slot, start.x, start.y));
                 }
                 self.free_slot(touched.slot, touched.hash);
             }
             return;
         }
         let winner = &touched.winner;
-        let attributes = cycle
-            .attributes
-            .map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
+        let attributes = cycle.attributes.map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
         if touched.existed && !touched.gone && self.is_same(&start, slot, winner, attributes) {
             return self.note(winner.arrival, Fate::Duplicate);
         }
@@ -367,8 +345,7 @@ impl Shard {
         *oldest = (*oldest).min(row.time_ms);
         if self.attributes.is_empty() && attributes != Attributes::UNKNOWN {
             self.attributes.reserve_exact(self.records.capacity());
-            self.attributes
-                .resize(self.records.len(), Attributes::UNKNOWN);
+            self.attributes.resize(self.records.len(), Attributes::UNKNOWN);
         }
         if let Some(stored) = self.attributes.get_mut(slot) {
             *stored = attributes;

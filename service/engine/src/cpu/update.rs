@@ -27,30 +27,17 @@ pub(super) struct CellOperation {
 
 impl CellOperation {
     pub(super) fn insert(slot: u32, x: i32, y: i32) -> Self {
-        Self {
-            cell: 0,
-            slot,
-            x,
-            y,
-        }
+        Self { cell: 0, slot, x, y }
     }
 
     /// `x` and `y` are where the object is, so that it is found in a refined cell.
     pub(super) fn delete(slot: u32, x: i32, y: i32) -> Self {
-        Self {
-            cell: DELETE,
-            slot,
-            x,
-            y,
-        }
+        Self { cell: DELETE, slot, x, y }
     }
 
     pub(super) fn in_cell(self, cell: u32) -> Self {
         debug_assert!(cell <= CELL, "cells of a band fit 30 bits");
-        Self {
-            cell: self.cell | cell,
-            ..self
-        }
+        Self { cell: self.cell | cell, ..self }
     }
 }
 

@@ -30,24 +30,14 @@ pub struct Circle {
 impl Circle {
     /// See [`super::Region::circle`].
     pub(super) fn new(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
-        let (x, y) = space
-            .quantise(x, y)
-            .map_err(|refusal| centre_error(space, x, y, refusal))?;
+        let (x, y) = space.quantise(x, y).map_err(|refusal| centre_error(space, x, y, refusal))?;
         let what = "the radius in metres";
         if radius_m.is_nan() {
-            return Err(GeometryError::NotFinite {
-                what,
-                value: radius_m,
-            });
+            return Err(GeometryError::NotFinite { what, value: radius_m });
         }
         if radius_m < 0.0 {
             let (min, max) = (0.0, f64::INFINITY);
-            return Err(GeometryError::OutOfRange {
-                what,
-                value: radius_m,
-                min,
-                max,
-            });
+            return Err(GeometryError::OutOfRange { what, value: radius_m, min, max });
         }
         Ok(Self::within(space, &Ranker::new(space, x, y), radius_m))
     }
@@ -60,11 +50,7 @@ impl Circle {
         } else {
             // The longest squared distance is below 2^63. The cast saturates.
             let quanta = space.round(radius_m) as u64;
-            if quanta < 1 << 32 {
-                quanta * quanta
-            } else {
-                u64::MAX
-            }
+            if quanta < 1 << 32 { quanta * quanta } else { u64::MAX }
         };
         Self::build(space, ranker, radius_m, rank_max)
     }
@@ -76,12 +62,8 @@ impl Circle {
     }
 
     fn build(space: &Space, ranker: &Ranker, radius_m: f64, rank_max: u64) -> Self {
-        let mut circle = Self {
-            ranker: *ranker,
-            rank_max,
-            rank_sure: Some(rank_max),
-            cover: Cover::empty(),
-        };
+        let mut circle =
+            Self { ranker: *ranker, rank_max, rank_sure: Some(rank_max), cover: Cover::empty() };
         circle.cover = if rank_max == u64::MAX {
             Cover::one(&space.bounds(), &space.bounds())
         } else if ranker.is_geographic() {
@@ -137,17 +119,13 @@ impl Circle {
         if !self.ranker.is_geographic() {
             let (x, y) = self.ranker.centre();
             let far = |a: i32, b: i32, c: i32| if a.abs_diff(c) > b.abs_diff(c) { a } else { b };
-            let (far_x, far_y) = (
-                far(rect.x_min, rect.x_max, x),
-                far(rect.y_min, rect.y_max, y),
-            );
+            let (far_x, far_y) = (far(rect.x_min, rect.x_max, x), far(rect.y_min, rect.y_max, y));
             return self.ranker.rank(far_x, far_y) <= self.rank_max;
         }
         let Some(rect) = rect.intersection(&Space::geographic().bounds()) else {
             return true;
         };
-        self.rank_sure
-            .is_some_and(|rank_sure| self.farthest_rank(&rect) <= rank_sure)
+        self.rank_sure.is_some_and(|rank_sure| self.farthest_rank(&rect) <= rank_sure)
     }
 
     /// An upper bound of the rank of the points of a geographic `rect`, but for rounding.
@@ -171,8 +149,7 @@ impl Circle {
             return south.max(self.ranker.rank(farthest, rect.y_max));
         }
         // The latitude of `rect` nearest to -y, on the opposite meridian.
-        self.ranker
-            .rank(opposite, (-y).clamp(rect.y_min, rect.y_max))
+        self.ranker.rank(opposite, (-y).clamp(rect.y_min, rect.y_max))
     }
 }
 
@@ -213,10 +190,7 @@ fn geographic_cover(space: &Space, ranker: &Ranker, radius_m: f64) -> Cover {
         let (half, turn) = (i64::from(HALF_TURN), 2 * i64::from(HALF_TURN));
         (value + half).rem_euclid(turn) - half
     };
-    let (west, east) = (
-        wrap(i64::from(x) - half_width),
-        wrap(i64::from(x) + half_width),
-    );
+    let (west, east) = (wrap(i64::from(x) - half_width), wrap(i64::from(x) + half_width));
     meridian_cover(space, west as i32, east as i32, y_min, y_max)
 }
 
@@ -224,11 +198,7 @@ fn geographic_cover(space: &Space, ranker: &Ranker, radius_m: f64) -> Cover {
 fn centre_error(space: &Space, x: f64, y: f64, refusal: Refusal) -> GeometryError {
     let (x_what, y_what) = ("x of the centre", "y of the centre");
     if refusal == Refusal::NotFinite {
-        let (what, value) = if x.is_finite() {
-            (y_what, y)
-        } else {
-            (x_what, x)
-        };
+        let (what, value) = if x.is_finite() { (y_what, y) } else { (x_what, x) };
         return GeometryError::NotFinite { what, value };
     }
     let bounds = space.bounds();
@@ -238,18 +208,8 @@ fn centre_error(space: &Space, x: f64, y: f64, refusal: Refusal) -> GeometryErro
         x_max = 180.0;
     }
     if space.quantise(x, y_min).is_err() {
-        GeometryError::OutOfRange {
-            what: x_what,
-            value: x,
-            min: x_min,
-            max: x_max,
-        }
+        GeometryError::OutOfRange { what: x_what, value: x, min: x_min, max: x_max }
     } else {
-        GeometryError::OutOfRange {
-            what: y_what,
-            value: y,
-            min: y_min,
-            max: y_max,
-        }
+        GeometryError::OutOfRange { what: y_what, value: y, min: y_min, max: y_max }
     }
 }

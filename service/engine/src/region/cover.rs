@@ -16,16 +16,8 @@ impl Cover {
     /// The cover of a region without points.
     #[must_use]
     pub fn empty() -> Self {
-        let nothing = QuantaRect {
-            x_min: 0,
-            y_min: 0,
-            x_max: 0,
-            y_max: 0,
-        };
-        Self {
-            rects: [nothing; 2],
-            len: 0,
-        }
+        let nothing = QuantaRect { x_min: 0, y_min: 0, x_max: 0, y_max: 0 };
+        Self { rects: [nothing; 2], len: 0 }
     }
 
     /// The rectangles.
@@ -47,11 +39,7 @@ impl Cover {
         let Some(rect) = rect.intersection(bounds) else {
             return;
         };
-        debug_assert!(
-            self.as_slice()
-                .iter()
-                .all(|other| other.intersection(&rect).is_none())
-        );
+        debug_assert!(self.as_slice().iter().all(|other| other.intersection(&rect).is_none()));
         self.rects[self.len] = rect;
         self.len += 1;
     }

@@ -7,10 +7,7 @@ mod circle;
 mod cover;
 mod polygon;
 mod rectangle;
-#[allow(
-    clippy::module_inception,
-    reason = "a file's main type bears the file's name"
-)]
+#[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod region;
 
 pub use circle::Circle;

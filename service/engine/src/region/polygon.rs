@@ -26,12 +26,7 @@ struct Edge {
 impl Edge {
     fn new(a: (i32, i32), b: (i32, i32)) -> Self {
         let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
-        Self {
-            x_low: low.0,
-            y_low: low.1,
-            x_high: high.0,
-            y_high: high.1,
-        }
+        Self { x_low: low.0, y_low: low.1, x_high: high.0, y_high: high.1 }
     }
 
     /// Where a point lies. Of the ends only the lower counts as crossed, so that a ray through a
@@ -43,11 +38,7 @@ impl Edge {
         }
         let below_high = y < self.y_high;
         if x < self.x_low.min(self.x_high) {
-            return if below_high {
-                Side::Crossed
-            } else {
-                Side::Apart
-            };
+            return if below_high { Side::Crossed } else { Side::Apart };
         }
         // The point lies in the edge's box: every difference is at most EDGE_MAX.
         let difference = |a: i32, b: i32| i64::from(a) - i64::from(b);
@@ -133,24 +124,15 @@ impl Polygon {
     }
 
     fn build(space: &Space, all: &[Edge]) -> Self {
-        let mut extent = QuantaRect {
-            x_min: i32::MAX,
-            y_min: i32::MAX,
-            x_max: i32::MIN,
-            y_max: i32::MIN,
-        };
+        let mut extent =
+            QuantaRect { x_min: i32::MAX, y_min: i32::MAX, x_max: i32::MIN, y_max: i32::MIN };
         for edge in all {
             extent.x_min = extent.x_min.min(edge.x_low).min(edge.x_high);
             extent.x_max = extent.x_max.max(edge.x_low).max(edge.x_high);
             extent.y_min = extent.y_min.min(edge.y_low);
             extent.y_max = extent.y_max.max(edge.y_high);
         }
-        let QuantaRect {
-            x_min,
-            y_min,
-            x_max,
-            y_max,
-        } = extent;
+        let QuantaRect { x_min, y_min, x_max, y_max } = extent;
         let touches_180 = space.is_geographic() && x_max == HALF_TURN;
         let cover = if space.is_geographic() {
             meridian_cover(space, x_min, x_max, y_min, y_max)
@@ -167,14 +149,7 @@ impl Polygon {
             starts.push(edges.len() as u32);
         }
         let (starts, edges) = (starts.into_boxed_slice(), edges.into_boxed_slice());
-        Self {
-            cover,
-            extent,
-            touches_180,
-            shift,
-            starts,
-            edges,
-        }
+        Self { cover, extent, touches_180, shift, starts, edges }
     }
 
     /// Whether a point of the space lies in it.
@@ -241,10 +216,7 @@ fn slab_shift(extent: &QuantaRect, edges: &[Edge]) -> u32 {
     let height = extent.y_max.abs_diff(extent.y_min);
     let slab = |y: i32, shift: u32| (y.abs_diff(extent.y_min) >> shift) as usize;
     let spans = |shift: u32| -> usize {
-        edges
-            .iter()
-            .map(|edge| slab(edge.y_high, shift) - slab(edge.y_low, shift) + 1)
-            .sum()
+        edges.iter().map(|edge| slab(edge.y_high, shift) - slab(edge.y_low, shift) + 1).sum()
     };
     // Four entries an edge: more slabs would make long edges cost more than they save.
     (0..32)
@@ -270,24 +242,16 @@ fn quantise_ring(
     for (x, y) in ring {
         vertices.push(if space.is_geographic() {
             let x = geographic_quanta(space, "longitude of a vertex", *x, 180.0)?;
-            (
-                x,
-                geographic_quanta(space, "latitude of a vertex", *y, 90.0)?,
-            )
+            (x, geographic_quanta(space, "latitude of a vertex", *y, 90.0)?)
         } else {
-            (
-                planar_quanta(space, "x of a vertex", *x)?,
-                planar_quanta(space, "y of a vertex", *y)?,
-            )
+            (planar_quanta(space, "x of a vertex", *x)?, planar_quanta(space, "y of a vertex", *y)?)
         });
     }
     if vertices.len() > 1 && vertices.first() == vertices.last() {
         vertices.pop();
     }
     let second = vertices.iter().find(|vertex| **vertex != vertices[0]);
-    let third = vertices
-        .iter()
-        .find(|vertex| **vertex != vertices[0] && Some(*vertex) != second);
+    let third = vertices.iter().find(|vertex| **vertex != vertices[0] && Some(*vertex) != second);
     if third.is_none() {
         return Err(GeometryError::Rule(format!(
             "ring {index} has fewer than 3 distinct vertices"
@@ -304,12 +268,7 @@ fn planar_quanta(space: &Space, what: &'static str, value: f64) -> Result<i32, G
         Ok(quanta as i32)
     } else {
         let (min, max) = (min * space.quantum(), max * space.quantum());
-        Err(GeometryError::OutOfRange {
-            what,
-            value,
-            min,
-            max,
-        })
+        Err(GeometryError::OutOfRange { what, value, min, max })
     }
 }
 

@@ -24,18 +24,14 @@ impl Rectangle {
         north: f64,
     ) -> Result<Self, GeometryError> {
         if south > north {
-            return Err(GeometryError::Rule(format!(
-                "south {south} is above north {north}"
-            )));
+            return Err(GeometryError::Rule(format!("south {south} is above north {north}")));
         }
         if space.is_geographic() {
             let x_min = geographic_quanta(space, "west", west, 180.0)?;
             let x_max = geographic_quanta(space, "east", east, 180.0)?;
             let y_min = geographic_quanta(space, "south", south, 90.0)?;
             let y_max = geographic_quanta(space, "north", north, 90.0)?;
-            return Ok(Self {
-                cover: meridian_cover(space, x_min, x_max, y_min, y_max),
-            });
+            return Ok(Self { cover: meridian_cover(space, x_min, x_max, y_min, y_max) });
         }
         if west > east {
             return Err(GeometryError::Rule(format!(
@@ -50,9 +46,7 @@ impl Rectangle {
             x_max: side("east", east)?,
             y_max: side("north", north)?,
         };
-        Ok(Self {
-            cover: Cover::one(&rect, &space.bounds()),
-        })
+        Ok(Self { cover: Cover::one(&rect, &space.bounds()) })
     }
 
     /// Whether a point lies in it.
@@ -88,12 +82,7 @@ pub(super) fn meridian_cover(
     y_max: i32,
 ) -> Cover {
     let bounds = space.bounds();
-    let rect = |x_min, x_max| QuantaRect {
-        x_min,
-        y_min,
-        x_max,
-        y_max,
-    };
+    let rect = |x_min, x_max| QuantaRect { x_min, y_min, x_max, y_max };
     if x_min > x_max {
         let mut cover = Cover::one(&rect(x_min, HALF_TURN), &bounds);
         cover.add(&rect(-HALF_TURN, x_max), &bounds);
@@ -177,17 +166,11 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         let space = Space::geographic();
-        let error = Rectangle::new(&space, -181.0, 0.0, 0.0, 1.0)
-            .unwrap_err()
-            .to_string();
+        let error = Rectangle::new(&space, -181.0, 0.0, 0.0, 1.0).unwrap_err().to_string();
         assert!(error.contains("west is -181"), "{error}");
-        let error = Rectangle::new(&space, 0.0, 0.0, 0.0, 90.5)
-            .unwrap_err()
-            .to_string();
+        let error = Rectangle::new(&space, 0.0, 0.0, 0.0, 90.5).unwrap_err().to_string();
         assert!(error.contains("north is 90.5"), "{error}");
-        let error = Rectangle::new(&space, 0.0, 2.0, 0.0, 1.0)
-            .unwrap_err()
-            .to_string();
+        let error = Rectangle::new(&space, 0.0, 2.0, 0.0, 1.0).unwrap_err().to_string();
         assert!(error.contains("south 2"), "{error}");
         assert!(Rectangle::new(&space, 0.0, f64::NAN, 0.0, 1.0).is_err());
     }

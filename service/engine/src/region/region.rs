@@ -120,11 +120,6 @@ pub(super) fn geographic_quanta(
     if quanta.abs() <= max * 1e7 {
         Ok(quanta as i32)
     } else {
-        Err(GeometryError::OutOfRange {
-            what,
-            value,
-            min: -max,
-            max,
-        })
+        Err(GeometryError::OutOfRange { what, value, min: -max, max })
     }
 }

@@ -25,10 +25,7 @@ impl Judge {
     /// [`TIME_MAX_MS`].
     #[must_use]
     pub fn new(space: &Space, time_max_ms: i64) -> Self {
-        Self {
-            bounds: space.bounds(),
-            time_max_ms: time_max_ms.min(TIME_MAX_MS),
-        }
+        Self { bounds: space.bounds(), time_max_ms: time_max_ms.min(TIME_MAX_MS) }
     }
 
     /// The first fault of a row's mandatory values.
@@ -40,11 +37,7 @@ impl Judge {
             & self.bounds.contains(x, y)
             & (TIME_MIN_MS <= time_ms)
             & (time_ms <= self.time_max_ms);
-        if right {
-            None
-        } else {
-            Some(self.fault(object, time_ms, x, y))
-        }
+        if right { None } else { Some(self.fault(object, time_ms, x, y)) }
     }
 
     #[cold]
@@ -102,33 +95,18 @@ mod tests {
 
     #[test]
     fn every_reason_is_found_at_its_border() {
-        assert_eq!(
-            judge(u64::MAX - 1, TIME_MIN_MS, -1_800_000_000, 900_000_000),
-            None
-        );
+        assert_eq!(judge(u64::MAX - 1, TIME_MIN_MS, -1_800_000_000, 900_000_000), None);
         assert_eq!(judge(0, LATE_MS, 1_799_999_999, -900_000_000), None);
         assert_eq!(judge(u64::MAX, LATE_MS, 0, 0), Some(Refusal::Object));
         assert_eq!(judge(0, LATE_MS, i32::MIN, 0), Some(Refusal::NotFinite));
-        assert_eq!(
-            judge(0, LATE_MS, i32::MIN + 1, 0),
-            Some(Refusal::OutsideSpace)
-        );
-        assert_eq!(
-            judge(0, LATE_MS, 1_800_000_000, 0),
-            Some(Refusal::OutsideSpace)
-        );
-        assert_eq!(
-            judge(0, LATE_MS, 0, 900_000_001),
-            Some(Refusal::OutsideSpace)
-        );
+        assert_eq!(judge(0, LATE_MS, i32::MIN + 1, 0), Some(Refusal::OutsideSpace));
+        assert_eq!(judge(0, LATE_MS, 1_800_000_000, 0), Some(Refusal::OutsideSpace));
+        assert_eq!(judge(0, LATE_MS, 0, 900_000_001), Some(Refusal::OutsideSpace));
         assert_eq!(judge(0, TIME_MIN_MS - 1, 0, 0), Some(Refusal::TimeTooEarly));
         assert_eq!(judge(0, LATE_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
         let lenient = Judge::new(&Space::geographic(), i64::MAX);
         assert_eq!(lenient.judge(0, TIME_MAX_MS, 0, 0), None);
-        assert_eq!(
-            lenient.judge(0, TIME_MAX_MS + 1, 0, 0),
-            Some(Refusal::TimeTooLate)
-        );
+        assert_eq!(lenient.judge(0, TIME_MAX_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
     }
 
     #[test]
@@ -137,55 +115,13 @@ mod tests {
         let right = FixRow::new(1, LATE_MS, 0, 0);
         assert_eq!(judge.judge_row(&right), None);
         let rows = [
-            (
-                FixRow {
-                    speed_mm_s: Refusal::POISON_SPEED,
-                    ..right
-                },
-                Some(Refusal::Speed),
-            ),
-            (
-                FixRow {
-                    speed_mm_s: Refusal::POISON_SPEED - 1,
-                    ..right
-                },
-                None,
-            ),
-            (
-                FixRow {
-                    heading_cdeg: 36_000,
-                    ..right
-                },
-                Some(Refusal::Heading),
-            ),
-            (
-                FixRow {
-                    heading_cdeg: Refusal::POISON_HEADING,
-                    ..right
-                },
-                Some(Refusal::Heading),
-            ),
-            (
-                FixRow {
-                    heading_cdeg: 35_999,
-                    ..right
-                },
-                None,
-            ),
-            (
-                FixRow {
-                    altitude_mm: Refusal::POISON_ALTITUDE,
-                    ..right
-                },
-                Some(Refusal::Altitude),
-            ),
-            (
-                FixRow {
-                    altitude_mm: i32::MIN + 2,
-                    ..right
-                },
-                None,
-            ),
+            (FixRow { speed_mm_s: Refusal::POISON_SPEED, ..right }, Some(Refusal::Speed)),
+            (FixRow { speed_mm_s: Refusal::POISON_SPEED - 1, ..right }, None),
+            (FixRow { heading_cdeg: 36_000, ..right }, Some(Refusal::Heading)),
+            (FixRow { heading_cdeg: Refusal::POISON_HEADING, ..right }, Some(Refusal::Heading)),
+            (FixRow { heading_cdeg: 35_999, ..right }, None),
+            (FixRow { altitude_mm: Refusal::POISON_ALTITUDE, ..right }, Some(Refusal::Altitude)),
+            (FixRow { altitude_mm: i32::MIN + 2, ..right }, None),
         ];
         for (row, refusal) in rows {
             assert_eq!(judge.judge_row(&row), refusal, "{row:?}");
@@ -194,10 +130,7 @@ mod tests {
 
     #[test]
     fn the_lowest_number_wins() {
-        assert_eq!(
-            judge(u64::MAX, i64::MIN, i32::MIN, 0),
-            Some(Refusal::Object)
-        );
+        assert_eq!(judge(u64::MAX, i64::MIN, i32::MIN, 0), Some(Refusal::Object));
         assert_eq!(judge(0, i64::MAX, i32::MIN, 0), Some(Refusal::NotFinite));
         assert_eq!(judge(0, i64::MIN, 0, i32::MAX), Some(Refusal::OutsideSpace));
     }

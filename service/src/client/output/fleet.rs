@@ -76,19 +76,14 @@ fn bytes_text(bytes: u64) -> String {
 }
 
 fn ttl_text(fleet: &v1::Fleet) -> String {
-    if fleet.ttl_ms > 0 {
-        age(fleet.ttl_ms)
-    } else {
-        "none".to_owned()
-    }
+    if fleet.ttl_ms > 0 { age(fleet.ttl_ms) } else { "none".to_owned() }
 }
 
 /// All fleets, one a row.
 #[must_use]
 pub fn fleet_table(fleets: &[v1::Fleet]) -> Table {
-    let header = [
-        "fleet", "space", "clock", "ttl", "engine", "objects", "memory", "epoch", "queries",
-    ];
+    let header =
+        ["fleet", "space", "clock", "ttl", "engine", "objects", "memory", "epoch", "queries"];
     let mut table = plain_table(&header, &["fleet", "space", "clock", "engine"]);
     for fleet in fleets {
         table.add_row([
@@ -121,10 +116,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("clock", clock),
         ("ttl", ttl_text(fleet)),
         ("engine", fleet.engine.clone()),
-        (
-            "objects",
-            format!("{} of at most {objects_max}", fleet.objects),
-        ),
+        ("objects", format!("{} of at most {objects_max}", fleet.objects)),
         ("memory", bytes_text(fleet.memory_bytes)),
         ("epoch", fleet.epoch.to_string()),
         ("term", fleet.term.to_string()),
@@ -146,16 +138,10 @@ mod tests {
 
     #[test]
     fn a_fleet_is_told_in_full() {
-        let plane = v1::Planar {
-            width_m: 100.0,
-            height_m: 50.0,
-            quantum_m: 0.01,
-        };
+        let plane = v1::Planar { width_m: 100.0, height_m: 50.0, quantum_m: 0.01 };
         let fleet = v1::Fleet {
             name: "yard".to_owned(),
-            space: Some(v1::Space {
-                kind: Some(v1::space::Kind::Planar(plane)),
-            }),
+            space: Some(v1::Space { kind: Some(v1::space::Kind::Planar(plane)) }),
             clock: v1::Clock::Event.into(),
             term: u64::MAX,
             objects: 3,

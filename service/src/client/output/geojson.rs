@@ -37,10 +37,7 @@ impl AnswerWriter for GeoJsonWriter {
     fn begin(&mut self, header: &v1::AnswerHeader, out: &mut dyn Write) -> io::Result<()> {
         self.clock_ms = header.clock_ms;
         let header = serde_json::to_string(&HeaderJson::from(header))?;
-        write!(
-            out,
-            r#"{{"type":"FeatureCollection","shoal":{header},"features":["#
-        )
+        write!(out, r#"{{"type":"FeatureCollection","shoal":{header},"features":["#)
     }
 
     fn rows(&mut self, rows: Vec<AnswerRow>, out: &mut dyn Write) -> io::Result<()> {
@@ -50,10 +47,7 @@ impl AnswerWriter for GeoJsonWriter {
             let feature = FeatureJson {
                 r#type: "Feature",
                 id: row.object.to_string(),
-                geometry: coordinates.map(|coordinates| PointJson {
-                    r#type: "Point",
-                    coordinates,
-                }),
+                geometry: coordinates.map(|coordinates| PointJson { r#type: "Point", coordinates }),
                 properties: RowJson::new(row, self.clock_ms),
             };
             serde_json::to_writer(&mut *out, &feature)?;
@@ -78,20 +72,9 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back_as_geojson() {
-        let header = v1::AnswerHeader {
-            fleet: "default".to_owned(),
-            ..Default::default()
-        };
-        let fix = v1::FixRecord {
-            x: -97.5,
-            y: 30.25,
-            ..Default::default()
-        };
-        let row = AnswerRow {
-            object: 7,
-            fix: Some(fix),
-            distance_m: None,
-        };
+        let header = v1::AnswerHeader { fleet: "default".to_owned(), ..Default::default() };
+        let fix = v1::FixRecord { x: -97.5, y: 30.25, ..Default::default() };
+        let row = AnswerRow { object: 7, fix: Some(fix), distance_m: None };
         for rows in [vec![], vec![row.clone()], vec![row.clone(), row]] {
             let (count, mut out) = (rows.len(), Vec::new());
             let mut writer = GeoJsonWriter::default();

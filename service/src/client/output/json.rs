@@ -98,11 +98,7 @@ impl JsonWriter {
     /// A writer; `count_only` leaves the rows out.
     #[must_use]
     pub fn new(count_only: bool) -> Self {
-        Self {
-            count_only,
-            clock_ms: 0,
-            rows: 0,
-        }
+        Self { count_only, clock_ms: 0, rows: 0 }
     }
 }
 
@@ -160,22 +156,9 @@ mod tests {
 
     #[test]
     fn documents_are_json_with_ids_as_strings_and_unknown_as_null() {
-        let fix = v1::FixRecord {
-            time_ms: 2_000,
-            x: -97.5,
-            y: 30.0,
-            ..Default::default()
-        };
-        let row = AnswerRow {
-            object: u64::MAX - 1,
-            fix: Some(fix),
-            distance_m: None,
-        };
-        let id_only = AnswerRow {
-            object: 7,
-            fix: None,
-            distance_m: Some(1.5),
-        };
+        let fix = v1::FixRecord { time_ms: 2_000, x: -97.5, y: 30.0, ..Default::default() };
+        let row = AnswerRow { object: u64::MAX - 1, fix: Some(fix), distance_m: None };
+        let id_only = AnswerRow { object: 7, fix: None, distance_m: Some(1.5) };
         let document = written(JsonWriter::new(false), vec![row, id_only]);
         assert_eq!(document["term"], "18446744073709551615");
         assert_eq!(document["rows"][0]["object"], "18446744073709551614");
@@ -184,14 +167,8 @@ mod tests {
         assert_eq!(document["rows"][0]["speed_m_s"], Value::Null);
         assert_eq!(document["rows"][1]["distance_m"], 1.5);
         assert_eq!(document["rows"][1].as_object().unwrap().len(), 2);
-        assert_eq!(
-            written(JsonWriter::new(false), Vec::new())["rows"],
-            serde_json::json!([])
-        );
+        assert_eq!(written(JsonWriter::new(false), Vec::new())["rows"], serde_json::json!([]));
         let count = written(JsonWriter::new(true), Vec::new());
-        assert_eq!(
-            (count["total"].as_u64(), count.get("rows")),
-            (Some(2), None)
-        );
+        assert_eq!((count["total"].as_u64(), count.get("rows")), (Some(2), None));
     }
 }

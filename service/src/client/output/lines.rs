@@ -22,11 +22,7 @@ impl LinesWriter {
     /// A writer; `count_only` writes the total instead of ids.
     #[must_use]
     pub fn new(count_only: bool) -> Self {
-        Self {
-            count_only,
-            rows: 0,
-            header: v1::AnswerHeader::default(),
-        }
+        Self { count_only, rows: 0, header: v1::AnswerHeader::default() }
     }
 }
 
@@ -52,10 +48,7 @@ impl AnswerWriter for LinesWriter {
 
     fn end(&mut self, _out: &mut dyn Write) -> io::Result<()> {
         if self.header.truncated && !self.count_only {
-            eprintln!(
-                "{} of {} ids; --limit 0 writes all",
-                self.rows, self.header.total
-            );
+            eprintln!("{} of {} ids; --limit 0 writes all", self.rows, self.header.total);
         }
         Ok(())
     }

@@ -45,31 +45,19 @@ impl TableWriter {
     /// A writer for a fleet whose space is `geographic` or planar.
     #[must_use]
     pub fn new(geographic: bool) -> Self {
-        Self {
-            geographic,
-            header: v1::AnswerHeader::default(),
-            rows: Vec::new(),
-        }
+        Self { geographic, header: v1::AnswerHeader::default(), rows: Vec::new() }
     }
 
     fn columns(&self) -> Vec<TableColumn> {
         let position: [TableColumn; 2] = if self.geographic {
             [
-                ("lon", |row, _| {
-                    row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))
-                }),
-                ("lat", |row, _| {
-                    row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))
-                }),
+                ("lon", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))),
+                ("lat", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))),
             ]
         } else {
             [
-                ("x m", |row, _| {
-                    row.fix.as_ref().map(|fix| format!("{:.2}", fix.x))
-                }),
-                ("y m", |row, _| {
-                    row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))
-                }),
+                ("x m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.x))),
+                ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
             ]
         };
         let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
@@ -82,36 +70,16 @@ impl TableWriter {
 
 /// Columns after the position.
 const ATTRIBUTES: [TableColumn; 7] = [
-    ("time", |row, _| {
-        row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))
-    }),
-    ("age", |row, clock_ms| {
-        row.fix
-            .as_ref()
-            .map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))
-    }),
-    ("speed m/s", |row, _| {
-        row.fix
-            .as_ref()?
-            .speed_m_s
-            .map(|speed| format!("{speed:.3}"))
-    }),
-    ("heading °", |row, _| {
-        row.fix.as_ref()?.heading_deg.map(|deg| format!("{deg:.2}"))
-    }),
-    ("altitude m", |row, _| {
-        row.fix
-            .as_ref()?
-            .altitude_m
-            .map(|metres| format!("{metres:.3}"))
-    }),
+    ("time", |row, _| row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))),
+    ("age", |row, clock_ms| row.fix.as_ref().map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))),
+    ("speed m/s", |row, _| row.fix.as_ref()?.speed_m_s.map(|speed| format!("{speed:.3}"))),
+    ("heading °", |row, _| row.fix.as_ref()?.heading_deg.map(|deg| format!("{deg:.2}"))),
+    ("altitude m", |row, _| row.fix.as_ref()?.altitude_m.map(|metres| format!("{metres:.3}"))),
     ("state", |row, _| {
         let state = row.fix.as_ref()?.state;
         (state != 0).then(|| format!("0x{state:x}"))
     }),
-    ("distance m", |row, _| {
-        row.distance_m.map(|metres| format!("{metres:.2}"))
-    }),
+    ("distance m", |row, _| row.distance_m.map(|metres| format!("{metres:.2}"))),
 ];
 
 impl AnswerWriter for TableWriter {
@@ -131,21 +99,13 @@ impl AnswerWriter for TableWriter {
         let mut table = plain_table(&names, &["time"]);
         for row in &self.rows {
             let cell = |(_, text): &TableColumn| text(row, self.header.clock_ms);
-            table.add_row(
-                columns
-                    .iter()
-                    .map(|column| cell(column).unwrap_or_default()),
-            );
+            table.add_row(columns.iter().map(|column| cell(column).unwrap_or_default()));
         }
         if !self.rows.is_empty() {
             writeln!(out, "{}", table.trim_fmt())?;
         }
         let header = &self.header;
-        let objects = if header.total == 1 {
-            "object"
-        } else {
-            "objects"
-        };
+        let objects = if header.total == 1 { "object" } else { "objects" };
         write!(out, "{} {objects} at epoch {}", header.total, header.epoch)?;
         if header.clock_ms != 0 {
             write!(out, ", clock {}", rfc3339(header.clock_ms))?;
@@ -180,30 +140,13 @@ mod tests {
         let mut writer = TableWriter::new(true);
         writer.begin(&header, &mut out).unwrap();
         writer
-            .rows(
-                vec![AnswerRow {
-                    object: 7,
-                    fix: Some(fix),
-                    distance_m: None,
-                }],
-                &mut out,
-            )
+            .rows(vec![AnswerRow { object: 7, fix: Some(fix), distance_m: None }], &mut out)
             .unwrap();
         writer.end(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let head: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
-        assert_eq!(
-            head,
-            ["object", "lon", "lat", "time", "age", "speed", "m/s"],
-            "{text}"
-        );
-        assert!(
-            text.contains("2016-11-26T06:01:06.000Z") && text.contains("1.500s"),
-            "{text}"
-        );
-        assert!(
-            text.contains("9 objects at epoch 0") && text.contains("1 shown"),
-            "{text}"
-        );
+        assert_eq!(head, ["object", "lon", "lat", "time", "age", "speed", "m/s"], "{text}");
+        assert!(text.contains("2016-11-26T06:01:06.000Z") && text.contains("1.500s"), "{text}");
+        assert!(text.contains("9 objects at epoch 0") && text.contains("1 shown"), "{text}");
     }
 }

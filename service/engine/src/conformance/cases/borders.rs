@@ -35,10 +35,8 @@ fn polygon(trial: &mut Trial, ring: &[(f64, f64)]) -> Vec<u64> {
 }
 
 fn place(trial: &mut Trial, points: &[(i32, i32)]) {
-    let rows: Vec<FixRow> = (1..)
-        .zip(points)
-        .map(|(object, (x, y))| fix(object, 0, *x, *y))
-        .collect();
+    let rows: Vec<FixRow> =
+        (1..).zip(points).map(|(object, (x, y))| fix(object, 0, *x, *y)).collect();
     assert_eq!(trial.send_one(fixes(&rows)).applied, rows.len() as u64);
 }
 
@@ -46,51 +44,28 @@ fn place(trial: &mut Trial, points: &[(i32, i32)]) {
 pub fn corners_of_the_largest_plane(make: Make) {
     let mut trial = Trial::new(make, EngineOptions::new(largest_plane()), "largest plane");
     let (max, side) = (i32::MAX, f64::from(i32::MAX));
-    place(
-        &mut trial,
-        &[
-            (0, 0),
-            (max, 0),
-            (0, max),
-            (max, max),
-            (max - 1, max - 1),
-            (1, 1),
-        ],
-    );
+    place(&mut trial, &[(0, 0), (max, 0), (0, max), (max, max), (max - 1, max - 1), (1, 1)]);
     assert_eq!(rectangle(&mut trial, [0.0, 0.0, 0.0, 0.0]), [1]);
     assert_eq!(rectangle(&mut trial, [side, side, side, side]), [4]);
-    assert_eq!(
-        rectangle(&mut trial, [side - 1.0, 0.0, side, side]),
-        [2, 4, 5]
-    );
+    assert_eq!(rectangle(&mut trial, [side - 1.0, 0.0, side, side]), [2, 4, 5]);
     assert_eq!(rectangle(&mut trial, [-1e18, -1e18, 1e18, 1e18]).len(), 6);
     assert_eq!(circle(&mut trial, 0.0, 0.0, 0.0), [1]);
     assert_eq!(circle(&mut trial, side, side, 2.0), [4, 5]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, side), [1, 2, 3, 6]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, side - 1.0), [1, 6]);
     let diagonal = (2.0 * side * side).sqrt();
-    assert_eq!(
-        circle(&mut trial, 0.0, 0.0, diagonal.floor()),
-        [1, 2, 3, 5, 6]
-    );
+    assert_eq!(circle(&mut trial, 0.0, 0.0, diagonal.floor()), [1, 2, 3, 5, 6]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, diagonal.ceil()).len(), 6);
     assert_eq!(circle(&mut trial, 0.0, 0.0, 1e300).len(), 6);
     let triangle = [(0.0, 0.0), (side, side), (0.0, side)];
     assert_eq!(polygon(&mut trial, &triangle), [1, 3, 4, 5, 6]);
-    let nearest = QueryKind::Nearest {
-        x: max,
-        y: max,
-        k: 6,
-    };
+    let nearest = QueryKind::Nearest { x: max, y: max, k: 6 };
     assert_eq!(trial.ids(nearest), [4, 5, 2, 3, 6, 1]);
     // Everything moves to the opposite corner.
     let rows: Vec<FixRow> = (1..=6).map(|object| fix(object, 1, max, max)).collect();
     trial.send_one(fixes(&rows));
     assert_eq!(rectangle(&mut trial, [0.0, 0.0, side - 1.0, side]), []);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 3 }),
-        [1, 2, 3]
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 3 }), [1, 2, 3]);
 }
 
 /// A plane of one quantum: every point is a corner.
@@ -100,10 +75,7 @@ pub fn the_smallest_plane(make: Make) {
     place(&mut trial, &[(0, 0), (1, 0), (0, 1), (1, 1)]);
     assert_eq!(rectangle(&mut trial, [0.0, 0.0, 1.0, 0.0]), [1, 2]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, 1.0), [1, 2, 3]);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest { x: 1, y: 1, k: 4 }),
-        [4, 2, 3, 1]
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 1, y: 1, k: 4 }), [4, 2, 3, 1]);
 }
 
 /// Objects at the corners of longitude and latitude.
@@ -111,43 +83,21 @@ pub fn corners_of_the_world(make: Make) {
     let mut trial = Trial::geographic(make);
     let (west, east) = (-HALF_TURN, HALF_TURN - 1);
     let (south, north) = (-QUARTER_TURN, QUARTER_TURN);
-    place(
-        &mut trial,
-        &[
-            (west, south),
-            (east, south),
-            (west, north),
-            (east, north),
-            (0, 0),
-        ],
-    );
-    assert_eq!(
-        rectangle(&mut trial, [-180.0, -90.0, 180.0, 90.0]),
-        [1, 2, 3, 4, 5]
-    );
+    place(&mut trial, &[(west, south), (east, south), (west, north), (east, north), (0, 0)]);
+    assert_eq!(rectangle(&mut trial, [-180.0, -90.0, 180.0, 90.0]), [1, 2, 3, 4, 5]);
     assert_eq!(rectangle(&mut trial, [-180.0, -90.0, -180.0, 90.0]), [1, 3]);
     assert_eq!(rectangle(&mut trial, [180.0, -90.0, 180.0, 90.0]), [1, 3]);
     assert_eq!(rectangle(&mut trial, [179.9, 90.0, -179.9, 90.0]), [3, 4]);
-    assert_eq!(
-        rectangle(&mut trial, [-180.0, -90.0, 179.9, 90.0]),
-        [1, 3, 5]
-    );
+    assert_eq!(rectangle(&mut trial, [-180.0, -90.0, 179.9, 90.0]), [1, 3, 5]);
     assert_eq!(circle(&mut trial, 12.0, 90.0, 0.0), [3, 4]);
     assert_eq!(circle(&mut trial, 0.0, -90.0, 1.0), [1, 2]);
     let quarter_m = std::f64::consts::FRAC_PI_2 * crate::sphere::EARTH_RADIUS_M;
     assert_eq!(circle(&mut trial, 0.0, 90.0, quarter_m + 1.0), [3, 4, 5]);
     assert_eq!(circle(&mut trial, 0.0, 90.0, quarter_m - 1.0), [3, 4]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, f64::INFINITY).len(), 5);
-    assert_eq!(
-        circle(&mut trial, 0.0, 90.0, 2.0 * quarter_m + 1.0).len(),
-        5
-    );
+    assert_eq!(circle(&mut trial, 0.0, 90.0, 2.0 * quarter_m + 1.0).len(), 5);
     // Every longitude of a pole is one point.
-    let answer = trial.ask(&query(QueryKind::Nearest {
-        x: 77,
-        y: north,
-        k: 2,
-    }));
+    let answer = trial.ask(&query(QueryKind::Nearest { x: 77, y: north, k: 2 }));
     assert_eq!((answer.objects, answer.ranks), (vec![3, 4], vec![0, 0]));
 }
 
@@ -155,14 +105,8 @@ pub fn corners_of_the_world(make: Make) {
 pub fn the_antimeridian_does_not_part(make: Make) {
     let mut trial = Trial::geographic(make);
     let (west, east) = (-HALF_TURN, HALF_TURN - 1);
-    place(
-        &mut trial,
-        &[(west, 0), (east, 0), (west + 9, 0), (east - 9, 0), (0, 0)],
-    );
-    assert_eq!(
-        rectangle(&mut trial, [179.0, -1.0, -179.0, 1.0]),
-        [1, 2, 3, 4]
-    );
+    place(&mut trial, &[(west, 0), (east, 0), (west + 9, 0), (east - 9, 0), (0, 0)]);
+    assert_eq!(rectangle(&mut trial, [179.0, -1.0, -179.0, 1.0]), [1, 2, 3, 4]);
     assert_eq!(rectangle(&mut trial, [179.0, -1.0, 180.0, 1.0]), [1, 2, 4]);
     assert_eq!(rectangle(&mut trial, [-180.0, -1.0, -179.0, 1.0]), [1, 3]);
     assert_eq!(rectangle(&mut trial, [-179.0, -1.0, 179.0, 1.0]), [5]);
@@ -170,22 +114,8 @@ pub fn the_antimeridian_does_not_part(make: Make) {
         assert_eq!(circle(&mut trial, longitude, 0.0, 1.0), [1, 2, 3, 4]);
     }
     assert_eq!(circle(&mut trial, 180.0, 0.0, 0.02), [1, 2]);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest {
-            x: west,
-            y: 0,
-            k: 3
-        }),
-        [1, 2, 3]
-    );
-    assert_eq!(
-        trial.ids(QueryKind::Nearest {
-            x: east,
-            y: 0,
-            k: 3
-        }),
-        [2, 1, 4]
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: west, y: 0, k: 3 }), [1, 2, 3]);
+    assert_eq!(trial.ids(QueryKind::Nearest { x: east, y: 0, k: 3 }), [2, 1, 4]);
     let touching = [(170.0, -5.0), (180.0, -5.0), (180.0, 5.0), (170.0, 5.0)];
     assert_eq!(polygon(&mut trial, &touching), [1, 2, 4]);
     let on_the_other_side = [(-180.0, -5.0), (-170.0, -5.0), (-170.0, 5.0), (-180.0, 5.0)];
@@ -198,27 +128,15 @@ pub fn the_antimeridian_does_not_part(make: Make) {
 /// Circles that hold a pole reach across it.
 pub fn circles_reach_over_the_pole(make: Make) {
     let mut trial = Trial::geographic(make);
-    let points: Vec<(i32, i32)> = (-180..180)
-        .step_by(15)
-        .map(|degrees| (degrees * 10_000_000, 890_000_000))
-        .collect();
+    let points: Vec<(i32, i32)> =
+        (-180..180).step_by(15).map(|degrees| (degrees * 10_000_000, 890_000_000)).collect();
     place(&mut trial, &points);
     let degree_m = crate::sphere::EARTH_RADIUS_M * 1_f64.to_radians();
     assert_eq!(circle(&mut trial, 3.0, 90.0, degree_m + 1.0).len(), 24);
     assert_eq!(circle(&mut trial, 3.0, 90.0, degree_m - 1.0).len(), 0);
-    assert_eq!(
-        circle(&mut trial, 0.0, 89.0, 2.0 * degree_m + 1.0).len(),
-        24
-    );
-    assert_eq!(
-        circle(&mut trial, 0.0, 89.0, 2.0 * degree_m - 1.0).len(),
-        23
-    );
-    let nearest = QueryKind::Nearest {
-        x: 0,
-        y: 890_000_000,
-        k: 24,
-    };
+    assert_eq!(circle(&mut trial, 0.0, 89.0, 2.0 * degree_m + 1.0).len(), 24);
+    assert_eq!(circle(&mut trial, 0.0, 89.0, 2.0 * degree_m - 1.0).len(), 23);
+    let nearest = QueryKind::Nearest { x: 0, y: 890_000_000, k: 24 };
     let ids = trial.ids(nearest);
     assert_eq!((ids[0], ids[23]), (13, 1));
 }
@@ -226,53 +144,29 @@ pub fn circles_reach_over_the_pole(make: Make) {
 /// Borders of rectangles, circles and polygons belong to them; one quantum further is outside.
 pub fn borders_belong_to_regions(make: Make) {
     let mut trial = Trial::planar(make);
-    let points: Vec<(i32, i32)> = (0..=10)
-        .flat_map(|x| (0..=10).map(move |y| (495 + x, 495 + y)))
-        .collect();
+    let points: Vec<(i32, i32)> =
+        (0..=10).flat_map(|x| (0..=10).map(move |y| (495 + x, 495 + y))).collect();
     place(&mut trial, &points);
-    assert_eq!(
-        rectangle(&mut trial, [497.0, 497.0, 503.0, 503.0]).len(),
-        49
-    );
-    assert_eq!(
-        rectangle(&mut trial, [496.6, 497.4, 503.4, 502.6]).len(),
-        49
-    );
+    assert_eq!(rectangle(&mut trial, [497.0, 497.0, 503.0, 503.0]).len(), 49);
+    assert_eq!(rectangle(&mut trial, [496.6, 497.4, 503.4, 502.6]).len(), 49);
     assert_eq!(circle(&mut trial, 500.0, 500.0, 5.0).len(), 81);
     assert_eq!(circle(&mut trial, 500.0, 500.0, 4.0).len(), 49);
-    let square = [
-        (497.0, 497.0),
-        (503.0, 497.0),
-        (503.0, 503.0),
-        (497.0, 503.0),
-    ];
+    let square = [(497.0, 497.0), (503.0, 497.0), (503.0, 503.0), (497.0, 503.0)];
     assert_eq!(polygon(&mut trial, &square).len(), 49);
-    let diamond = [
-        (500.0, 495.0),
-        (505.0, 500.0),
-        (500.0, 505.0),
-        (495.0, 500.0),
-    ];
+    let diamond = [(500.0, 495.0), (505.0, 500.0), (500.0, 505.0), (495.0, 500.0)];
     assert_eq!(polygon(&mut trial, &diamond).len(), 61);
     // Flat polygons are their border.
     let flat = [(495.0, 500.0), (505.0, 500.0), (500.0, 500.0)];
     assert_eq!(polygon(&mut trial, &flat).len(), 11);
     // A bow tie holds both wings, its crossing too.
-    let bow = [
-        (495.0, 495.0),
-        (505.0, 505.0),
-        (505.0, 495.0),
-        (495.0, 505.0),
-    ];
+    let bow = [(495.0, 495.0), (505.0, 505.0), (505.0, 495.0), (495.0, 505.0)];
     assert_eq!(polygon(&mut trial, &bow).len(), 71);
 }
 
 /// Rings inside rings are holes, whose borders belong to the polygon.
 pub fn holes_and_islands(make: Make) {
     let mut trial = Trial::planar(make);
-    let points: Vec<(i32, i32)> = (0..=20)
-        .flat_map(|x| (0..=20).map(move |y| (x, y)))
-        .collect();
+    let points: Vec<(i32, i32)> = (0..=20).flat_map(|x| (0..=20).map(move |y| (x, y))).collect();
     place(&mut trial, &points);
     let ring = |min: f64, max: f64| vec![(min, min), (max, min), (max, max), (min, max)];
     let rings = [ring(0.0, 20.0), ring(5.0, 15.0), ring(8.0, 12.0)];

@@ -10,11 +10,7 @@ use crate::cycle::Request;
 use crate::query::{Filter, Query, QueryKind};
 
 fn trial(make: Make, clock: Clock, ttl_ms: Option<i64>) -> Trial {
-    let options = EngineOptions {
-        clock,
-        ttl_ms,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { clock, ttl_ms, ..EngineOptions::new(plane()) };
     Trial::new(make, options, "clock")
 }
 
@@ -58,32 +54,16 @@ pub fn records_expire_beyond_their_ttl(make: Make) {
     let mut trial = trial(make, Clock::System, Some(1_000));
     assert_eq!(trial.backend().due_ms(), None);
     trial.system_ms = START_MS;
-    trial.send_one(fixes(&[
-        fix(1, 0, 1, 1),
-        fix(2, 1, 2, 2),
-        fix(3, 500, 3, 3),
-    ]));
+    trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 1, 2, 2), fix(3, 500, 3, 3)]));
     let due_ms = trial.backend().due_ms();
-    assert!(
-        due_ms.is_some_and(|due_ms| due_ms <= START_MS + 1_001),
-        "due {due_ms:?}"
-    );
-    for (after_ms, expired, left) in [
-        (1_000, 0, 3),
-        (1_001, 1, 2),
-        (1_001, 0, 2),
-        (1_002, 1, 1),
-        (1_500, 0, 1),
-        (9_999, 1, 0),
-    ] {
+    assert!(due_ms.is_some_and(|due_ms| due_ms <= START_MS + 1_001), "due {due_ms:?}");
+    for (after_ms, expired, left) in
+        [(1_000, 0, 3), (1_001, 1, 2), (1_001, 0, 2), (1_002, 1, 1), (1_500, 0, 1), (9_999, 1, 0)]
+    {
         trial.system_ms = START_MS + after_ms;
         trial.submit(Vec::new(), Vec::new());
         let output = trial.wait(0);
-        assert_eq!(
-            (output.expired, output.objects),
-            (expired, left),
-            "after {after_ms} ms"
-        );
+        assert_eq!((output.expired, output.objects), (expired, left), "after {after_ms} ms");
     }
     // A new report keeps an object that would have gone in this very cycle.
     trial.system_ms = START_MS + 10_000;
@@ -99,10 +79,7 @@ pub fn old_rows_expire_as_they_come(make: Make) {
     let rows = [fix(1, 0, 1, 1), fix(2, 101, 1, 1), fix(3, 1, 1, 1)];
     trial.submit(vec![fixes(&rows)], Vec::new());
     let output = trial.wait(0);
-    assert_eq!(
-        (output.requests[0].applied, output.expired, output.objects),
-        (3, 1, 2)
-    );
+    assert_eq!((output.requests[0].applied, output.expired, output.objects), (3, 1, 2));
     // The same object comes back; it was not left behind anywhere.
     assert_eq!(trial.send_one(fixes(&[fix(1, 50, 9, 9)])).applied, 1);
     let outcomes = trial.send(vec![Request::Remove(vec![2]), fixes(&[fix(5, 400, 1, 1)])]);
@@ -129,11 +106,7 @@ pub fn the_largest_ttl_keeps_everything(make: Make) {
 pub fn the_age_filter_uses_the_clock(make: Make) {
     let mut trial = trial(make, Clock::System, None);
     trial.system_ms = START_MS + 1_000;
-    trial.send_one(fixes(&[
-        fix(1, 0, 1, 1),
-        fix(2, 900, 1, 1),
-        fix(3, 2_000, 1, 1),
-    ]));
+    trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 900, 1, 1), fix(3, 2_000, 1, 1)]));
     for (age_max_ms, expected) in [
         (-1_001, vec![]),
         (-1_000, vec![3]),
@@ -145,14 +118,8 @@ pub fn the_age_filter_uses_the_clock(make: Make) {
         (i64::MAX, vec![1, 2, 3]),
         (i64::MIN, vec![]),
     ] {
-        let filter = Filter {
-            age_max_ms: Some(age_max_ms),
-            ..Filter::default()
-        };
-        let asked = Query {
-            filter,
-            ..query(QueryKind::Get(vec![1, 2, 3]))
-        };
+        let filter = Filter { age_max_ms: Some(age_max_ms), ..Filter::default() };
+        let asked = Query { filter, ..query(QueryKind::Get(vec![1, 2, 3])) };
         assert_eq!(trial.ask(&asked).objects, expected, "age {age_max_ms}");
     }
 }

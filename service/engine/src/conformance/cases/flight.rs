@@ -19,10 +19,7 @@ pub fn two_cycles_in_flight(make: Make) {
         let mut trial = Trial::planar(make);
         let asked = || vec![query(QueryKind::Get(vec![1, 2, 3]))];
         trial.submit(vec![fixes(&[fix(1, 0, 1, 1)])], asked());
-        trial.submit(
-            vec![fixes(&[fix(2, 0, 1, 1)]), Request::Remove(vec![1])],
-            asked(),
-        );
+        trial.submit(vec![fixes(&[fix(2, 0, 1, 1)]), Request::Remove(vec![1])], asked());
         let one = trial.wait(first);
         assert_eq!(one.epoch, 1 + first as u64);
         let other = trial.wait(0);
@@ -58,10 +55,7 @@ pub fn export_while_cycles_fly(make: Make) {
     let mut trial = Trial::planar(make);
     trial.submit(vec![fixes(&[fix(1, 0, 1, 1)])], Vec::new());
     assert_eq!(trial.export().rows(), 1);
-    trial.submit(
-        vec![fixes(&[fix(2, 0, 1, 1)])],
-        vec![query(QueryKind::Get(vec![1]))],
-    );
+    trial.submit(vec![fixes(&[fix(2, 0, 1, 1)])], vec![query(QueryKind::Get(vec![1]))]);
     assert_eq!(trial.export().rows(), 2);
     trial.wait(0);
     trial.wait(0);
@@ -97,9 +91,7 @@ fn cycles(seed: u64) -> Vec<CycleInput> {
             };
             let rows: Vec<_> = (0..2_000).map(|_| row(random)).collect();
             requests.push(fixes(&rows));
-            requests.push(Request::Remove(
-                (0..50).map(|_| random.below(5_000)).collect(),
-            ));
+            requests.push(Request::Remove((0..50).map(|_| random.below(5_000)).collect()));
         }
         let mut queries = Vec::new();
         for _ in 0..200 {

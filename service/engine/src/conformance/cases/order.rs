@@ -9,21 +9,11 @@ use crate::cycle::{Request, RequestOutcome};
 use crate::query::QueryKind;
 
 fn outcome(applied: u64, duplicate: u64, superseded: u64, late: u64) -> RequestOutcome {
-    RequestOutcome {
-        applied,
-        duplicate,
-        superseded,
-        late,
-        ..RequestOutcome::default()
-    }
+    RequestOutcome { applied, duplicate, superseded, late, ..RequestOutcome::default() }
 }
 
 fn removal(removed: u64, missing: u64) -> RequestOutcome {
-    RequestOutcome {
-        removed,
-        missing,
-        ..RequestOutcome::default()
-    }
+    RequestOutcome { removed, missing, ..RequestOutcome::default() }
 }
 
 /// The x of every object, in the order of their ids.
@@ -35,24 +25,12 @@ fn places(trial: &mut Trial, objects: Vec<u64>) -> Vec<i32> {
 /// An older report never overwrites, an equal time does.
 pub fn late_reports_are_counted_and_dropped(make: Make) {
     let mut trial = Trial::planar(make);
-    assert_eq!(
-        trial.send_one(fixes(&[fix(1, 100, 1, 1)])),
-        outcome(1, 0, 0, 0)
-    );
-    assert_eq!(
-        trial.send_one(fixes(&[fix(1, 99, 2, 1)])),
-        outcome(0, 0, 0, 1)
-    );
+    assert_eq!(trial.send_one(fixes(&[fix(1, 100, 1, 1)])), outcome(1, 0, 0, 0));
+    assert_eq!(trial.send_one(fixes(&[fix(1, 99, 2, 1)])), outcome(0, 0, 0, 1));
     assert_eq!(places(&mut trial, vec![1]), [1]);
-    assert_eq!(
-        trial.send_one(fixes(&[fix(1, 100, 3, 1)])),
-        outcome(1, 0, 0, 0)
-    );
+    assert_eq!(trial.send_one(fixes(&[fix(1, 100, 3, 1)])), outcome(1, 0, 0, 0));
     assert_eq!(places(&mut trial, vec![1]), [3]);
-    assert_eq!(
-        trial.send_one(fixes(&[fix(1, 101, 4, 1)])),
-        outcome(1, 0, 0, 0)
-    );
+    assert_eq!(trial.send_one(fixes(&[fix(1, 101, 4, 1)])), outcome(1, 0, 0, 0));
     assert_eq!(places(&mut trial, vec![1]), [4]);
 }
 
@@ -60,12 +38,7 @@ pub fn late_reports_are_counted_and_dropped(make: Make) {
 pub fn the_newest_of_a_cycle_wins(make: Make) {
     let mut trial = Trial::planar(make);
     trial.send_one(fixes(&[fix(1, 100, 1, 1)]));
-    let rows = [
-        fix(1, 110, 2, 1),
-        fix(1, 130, 3, 1),
-        fix(1, 90, 4, 1),
-        fix(1, 120, 5, 1),
-    ];
+    let rows = [fix(1, 110, 2, 1), fix(1, 130, 3, 1), fix(1, 90, 4, 1), fix(1, 120, 5, 1)];
     assert_eq!(trial.send_one(fixes(&rows)), outcome(1, 0, 2, 1));
     assert_eq!(places(&mut trial, vec![1]), [3]);
     // A row that would be late against the winner but not against the start is superseded.
@@ -86,12 +59,8 @@ pub fn at_equal_time_the_later_arrival_wins(make: Make) {
         fixes(&[fix(1, 200, 6, 1)]),
     ];
     let outcomes = trial.send(requests);
-    let expected = [
-        outcome(0, 0, 2, 0),
-        outcome(0, 0, 0, 0),
-        outcome(1, 0, 0, 0),
-        outcome(1, 0, 0, 0),
-    ];
+    let expected =
+        [outcome(0, 0, 2, 0), outcome(0, 0, 0, 0), outcome(1, 0, 0, 0), outcome(1, 0, 0, 0)];
     assert_eq!(outcomes, expected);
     assert_eq!(places(&mut trial, vec![1, 2]), [6, 5]);
 }
@@ -116,16 +85,8 @@ pub fn identical_reports_are_duplicates(make: Make) {
             4 => changed.altitude_mm = 0,
             _ => changed.state = 0,
         }
-        assert_eq!(
-            trial.send_one(fixes(&[changed])),
-            outcome(1, 0, 0, 0),
-            "change {change}"
-        );
-        assert_eq!(
-            trial.send_one(fixes(&[row])),
-            outcome(1, 0, 0, 0),
-            "change {change} back"
-        );
+        assert_eq!(trial.send_one(fixes(&[changed])), outcome(1, 0, 0, 0), "change {change}");
+        assert_eq!(trial.send_one(fixes(&[row])), outcome(1, 0, 0, 0), "change {change} back");
     }
     // A winner equal to the record is a duplicate though others of the cycle differ.
     let rows = [shoal_codec::FixRow { x: 9, ..row }, row];
@@ -144,12 +105,7 @@ pub fn removal_acts_at_its_arrival(make: Make) {
         Request::Remove(vec![2]),
     ];
     let outcomes = trial.send(requests);
-    let expected = [
-        outcome(0, 0, 2, 1),
-        removal(2, 2),
-        outcome(1, 0, 0, 0),
-        removal(1, 0),
-    ];
+    let expected = [outcome(0, 0, 2, 1), removal(2, 2), outcome(1, 0, 0, 0), removal(1, 0)];
     assert_eq!(outcomes, expected);
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [1]);
     assert_eq!(places(&mut trial, vec![1]), [4]);
@@ -164,10 +120,7 @@ pub fn removal_leaves_no_tombstone(make: Make) {
     assert_eq!(outcomes, [removal(1, 0), outcome(1, 0, 0, 0)]);
     trial.send_one(Request::Remove(vec![1]));
     assert_eq!(trial.send_one(Request::Remove(vec![1])), removal(0, 1));
-    assert_eq!(
-        trial.send_one(fixes(&[fix(1, -1_000, 7, 1)])),
-        outcome(1, 0, 0, 0)
-    );
+    assert_eq!(trial.send_one(fixes(&[fix(1, -1_000, 7, 1)])), outcome(1, 0, 0, 0));
     assert_eq!(places(&mut trial, vec![1]), [7]);
     // Removed, back, removed, back: only the last row stays.
     let requests = vec![
@@ -177,12 +130,7 @@ pub fn removal_leaves_no_tombstone(make: Make) {
         fixes(&[fix(1, 200, 2, 1)]),
     ];
     let outcomes = trial.send(requests);
-    let expected = [
-        removal(1, 0),
-        outcome(0, 0, 1, 0),
-        removal(1, 0),
-        outcome(1, 0, 0, 0),
-    ];
+    let expected = [removal(1, 0), outcome(0, 0, 1, 0), removal(1, 0), outcome(1, 0, 0, 0)];
     assert_eq!(outcomes, expected);
     assert_eq!(places(&mut trial, vec![1]), [2]);
 }
@@ -210,28 +158,16 @@ pub fn clear_removes_everything_before_it(make: Make) {
     assert_eq!(outcomes, expected);
     assert_eq!(places(&mut trial, vec![1, 2, 3, 4]), [7]);
     assert_eq!(trial.send_one(Request::Clear), removal(1, 0));
-    assert_eq!(
-        trial.export().epoch,
-        if trial.backend().answer_lag() == 0 {
-            5
-        } else {
-            6
-        }
-    );
+    assert_eq!(trial.export().epoch, if trial.backend().answer_lag() == 0 { 5 } else { 6 });
 }
 
 /// Several reports of one object in one request are a usual thing, not an error.
 pub fn one_object_many_times_in_a_batch(make: Make) {
     let mut trial = Trial::planar(make);
-    let rows: Vec<_> = (0..1_000)
-        .map(|at| fix(7, (at * 37) % 1_000, at as i32, 1))
-        .collect();
+    let rows: Vec<_> = (0..1_000).map(|at| fix(7, (at * 37) % 1_000, at as i32, 1)).collect();
     assert_eq!(trial.send_one(fixes(&rows)), outcome(1, 0, 999, 0));
     let newest = rows.iter().max_by_key(|row| row.time_ms).map(|row| row.x);
-    assert_eq!(
-        places(&mut trial, vec![7]),
-        [newest.expect("there are rows")]
-    );
+    assert_eq!(places(&mut trial, vec![7]), [newest.expect("there are rows")]);
 }
 
 /// Ids at both ends of the range and far apart are objects as any other.

@@ -16,11 +16,7 @@ fn crowd(make: Make) -> Trial {
     let row = |id: u64| FixRow {
         speed_mm_s: if id == 9 { u32::MAX } else { id as u32 * 100 },
         heading_cdeg: if id == 9 { u16::MAX } else { id as u16 * 4_000 },
-        altitude_mm: if id == 9 {
-            i32::MIN
-        } else {
-            (id as i32 - 4) * 1_000
-        },
+        altitude_mm: if id == 9 { i32::MIN } else { (id as i32 - 4) * 1_000 },
         state: if id == 9 { 0 } else { 1 << id | 1 },
         ..fix(id, id as i64 * 10, 100 + id as i32 * 10, 500)
     };
@@ -40,10 +36,7 @@ pub fn get_answers_known_ids_once(make: Make) {
     let answer = trial.ask(&query(QueryKind::Get(vec![7, 3, 7, 99, 3, 0, u64::MAX, 3])));
     assert_eq!((answer.total, answer.truncated), (3, false));
     assert_eq!(answer.objects, [0, 3, 7]);
-    assert_eq!(
-        answer.fixes.iter().map(|row| row.x).collect::<Vec<_>>(),
-        [100, 130, 170]
-    );
+    assert_eq!(answer.fixes.iter().map(|row| row.x).collect::<Vec<_>>(), [100, 130, 170]);
     assert_eq!(answer.ranks, []);
     assert_eq!(trial.ids(QueryKind::Get(Vec::new())), []);
     assert_eq!(trial.ids(QueryKind::Get(vec![12, 13])), []);
@@ -55,23 +48,10 @@ pub fn projections_return_what_they_name(make: Make) {
     let kinds = [
         (QueryKind::Get((0..20).collect()), 10, 0),
         (everything(), 10, 0),
-        (
-            QueryKind::Nearest {
-                x: 100,
-                y: 500,
-                k: 4,
-            },
-            4,
-            4,
-        ),
+        (QueryKind::Nearest { x: 100, y: 500, k: 4 }, 4, 4),
     ];
     for (kind, total, ranks) in kinds {
-        let mut ask = |projection| {
-            trial.ask(&Query {
-                projection,
-                ..query(kind.clone())
-            })
-        };
+        let mut ask = |projection| trial.ask(&Query { projection, ..query(kind.clone()) });
         let fixes = ask(Projection::Fixes);
         assert_eq!(
             (fixes.total, fixes.objects.len(), fixes.fixes.len()),
@@ -79,10 +59,7 @@ pub fn projections_return_what_they_name(make: Make) {
         );
         assert_eq!(fixes.ranks.len(), ranks);
         let ids = ask(Projection::Ids);
-        assert_eq!(
-            (ids.total, &ids.objects, &ids.ranks),
-            (total, &fixes.objects, &fixes.ranks)
-        );
+        assert_eq!((ids.total, &ids.objects, &ids.ranks), (total, &fixes.objects, &fixes.ranks));
         assert_eq!(ids.fixes, []);
         let count = ask(Projection::Count);
         assert_eq!((count.total, count.truncated), (total, false));
@@ -96,36 +73,20 @@ pub fn limits_cut_and_say_so(make: Make) {
     let kinds = [
         QueryKind::Get((0..20).collect()),
         everything(),
-        QueryKind::Nearest {
-            x: 0,
-            y: 500,
-            k: 10,
-        },
+        QueryKind::Nearest { x: 0, y: 500, k: 10 },
     ];
     for kind in kinds {
         for (limit, returned) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
             for projection in [Projection::Ids, Projection::Fixes] {
-                let asked = Query {
-                    limit: Some(limit),
-                    projection,
-                    ..query(kind.clone())
-                };
+                let asked = Query { limit: Some(limit), projection, ..query(kind.clone()) };
                 let answer = trial.ask(&asked);
                 assert_eq!((answer.total, answer.truncated), (10, returned < 10));
                 assert_eq!(answer.objects, (0..returned).collect::<Vec<_>>());
             }
             let projection = Projection::Count;
-            let asked = Query {
-                limit: Some(limit),
-                projection,
-                ..query(kind.clone())
-            };
+            let asked = Query { limit: Some(limit), projection, ..query(kind.clone()) };
             let answer = trial.ask(&asked);
-            assert_eq!(
-                (answer.total, answer.truncated),
-                (10, false),
-                "count is never cut"
-            );
+            assert_eq!((answer.total, answer.truncated), (10, false), "count is never cut");
         }
     }
 }
@@ -133,15 +94,8 @@ pub fn limits_cut_and_say_so(make: Make) {
 /// A limit of 0 on an empty answer cuts nothing.
 pub fn nothing_is_never_truncated(make: Make) {
     let mut trial = Trial::planar(make);
-    for kind in [
-        QueryKind::Get(vec![1]),
-        everything(),
-        QueryKind::Nearest { x: 0, y: 0, k: 3 },
-    ] {
-        let answer = trial.ask(&Query {
-            limit: Some(0),
-            ..query(kind)
-        });
+    for kind in [QueryKind::Get(vec![1]), everything(), QueryKind::Nearest { x: 0, y: 0, k: 3 }] {
+        let answer = trial.ask(&Query { limit: Some(0), ..query(kind) });
         assert_eq!((answer.total, answer.truncated), (0, false));
     }
 }
@@ -149,14 +103,7 @@ pub fn nothing_is_never_truncated(make: Make) {
 /// No neighbours, fewer than there are, as many, more, and the most that may be asked for.
 pub fn nearest_returns_at_most_what_there_is(make: Make) {
     let mut trial = crowd(make);
-    for (k, expected) in [
-        (0, 0),
-        (1, 1),
-        (9, 9),
-        (10, 10),
-        (11, 10),
-        (NEAREST_MAX as u32, 10),
-    ] {
+    for (k, expected) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (NEAREST_MAX as u32, 10)] {
         let answer = trial.ask(&query(QueryKind::Nearest { x: 195, y: 500, k }));
         assert_eq!(answer.total, expected);
         let nearest: Vec<u64> = (0..10).rev().take(expected as usize).collect();
@@ -168,20 +115,9 @@ pub fn nearest_returns_at_most_what_there_is(make: Make) {
 /// Equal distances are ordered by object, also where k cuts through them.
 pub fn ties_are_ordered_by_object(make: Make) {
     let mut trial = Trial::planar(make);
-    let around = [
-        (3, 4),
-        (-3, 4),
-        (5, 0),
-        (0, -5),
-        (-4, -3),
-        (4, 3),
-        (0, 5),
-        (-5, 0),
-    ];
-    let rows: Vec<FixRow> = (0..)
-        .zip(around)
-        .map(|(id, (x, y))| fix(1_000 - id * 7, 0, 500 + x, 500 + y))
-        .collect();
+    let around = [(3, 4), (-3, 4), (5, 0), (0, -5), (-4, -3), (4, 3), (0, 5), (-5, 0)];
+    let rows: Vec<FixRow> =
+        (0..).zip(around).map(|(id, (x, y))| fix(1_000 - id * 7, 0, 500 + x, 500 + y)).collect();
     trial.send_one(fixes(&rows));
     let mut ids: Vec<u64> = rows.iter().map(|row| row.object).collect();
     ids.sort_unstable();
@@ -194,54 +130,28 @@ pub fn ties_are_ordered_by_object(make: Make) {
     let rows: Vec<FixRow> = (0..500).map(|id| fix(id * 3, 1, 7, 7)).collect();
     trial.send(vec![crate::Request::Clear, fixes(&rows)]);
     let expected: Vec<u64> = (0..100).map(|id| id * 3).collect();
-    assert_eq!(
-        trial.ids(QueryKind::Nearest { x: 7, y: 7, k: 100 }),
-        expected
-    );
-    assert_eq!(
-        trial.ids(QueryKind::Nearest {
-            x: 8,
-            y: 900,
-            k: 100
-        }),
-        expected
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 7, y: 7, k: 100 }), expected);
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 8, y: 900, k: 100 }), expected);
 }
 
 fn state(state_mask: u32, state_value: u32) -> Filter {
-    Filter {
-        state_mask,
-        state_value,
-        ..Filter::default()
-    }
+    Filter { state_mask, state_value, ..Filter::default() }
 }
 
 fn speed(min: u32, max: u32) -> Filter {
-    Filter {
-        speed_mm_s: Some((min, max)),
-        ..Filter::default()
-    }
+    Filter { speed_mm_s: Some((min, max)), ..Filter::default() }
 }
 
 fn heading(from: u16, to: u16) -> Filter {
-    Filter {
-        heading_cdeg: Some((from, to)),
-        ..Filter::default()
-    }
+    Filter { heading_cdeg: Some((from, to)), ..Filter::default() }
 }
 
 fn altitude(min: i32, max: i32) -> Filter {
-    Filter {
-        altitude_mm: Some((min, max)),
-        ..Filter::default()
-    }
+    Filter { altitude_mm: Some((min, max)), ..Filter::default() }
 }
 
 fn age(age_max_ms: i64) -> Filter {
-    Filter {
-        age_max_ms: Some(age_max_ms),
-        ..Filter::default()
-    }
+    Filter { age_max_ms: Some(age_max_ms), ..Filter::default() }
 }
 
 /// State, speed, heading and altitude, each alone, borders included, unknown never.
@@ -266,38 +176,18 @@ pub fn every_filter_keeps_its_borders(make: Make) {
         (altitude(i32::MIN, i32::MAX), known),
         (altitude(1, -1), vec![]),
         (age(20), vec![7, 8, 9]),
-        (
-            Filter {
-                speed_mm_s: Some((600, 700)),
-                ..age(40)
-            },
-            vec![6, 7],
-        ),
+        (Filter { speed_mm_s: Some((600, 700)), ..age(40) }, vec![6, 7]),
     ];
     for (filter, expected) in cases {
         for kind in [everything(), QueryKind::Get((0..10).collect())] {
-            let answer = trial.ask(&Query {
-                filter,
-                ..query(kind)
-            });
+            let answer = trial.ask(&Query { filter, ..query(kind) });
             assert_eq!(answer.objects, expected, "{filter:?}");
             assert_eq!(answer.total, expected.len() as u64);
         }
         // Neighbours that do not pass are not counted among the k.
-        let nearest = QueryKind::Nearest {
-            x: 100,
-            y: 500,
-            k: 3,
-        };
-        let answer = trial.ask(&Query {
-            filter,
-            ..query(nearest)
-        });
-        assert_eq!(
-            answer.objects,
-            expected[..expected.len().min(3)],
-            "{filter:?}"
-        );
+        let nearest = QueryKind::Nearest { x: 100, y: 500, k: 3 };
+        let answer = trial.ask(&Query { filter, ..query(nearest) });
+        assert_eq!(answer.objects, expected[..expected.len().min(3)], "{filter:?}");
     }
 }
 
@@ -308,15 +198,8 @@ pub fn answers_come_in_the_order_of_the_questions(make: Make) {
     for at in 0..500_u64 {
         queries.push(match at % 3 {
             0 => query(QueryKind::Get(vec![at % 10])),
-            1 => query(QueryKind::Nearest {
-                x: (at % 1_000) as i32,
-                y: 0,
-                k: 2,
-            }),
-            _ => Query {
-                limit: Some(at % 12),
-                ..query(everything())
-            },
+            1 => query(QueryKind::Nearest { x: (at % 1_000) as i32, y: 0, k: 2 }),
+            _ => Query { limit: Some(at % 12), ..query(everything()) },
         });
     }
     let rows = [fix(50, 500, 1, 1), fix(3, 500, 900, 900)];
@@ -327,14 +210,7 @@ pub fn answers_come_in_the_order_of_the_questions(make: Make) {
     // Moves inside one cycle are seen whole or not at all.
     let after: Vec<u64> = (0..10).chain([50]).collect();
     assert_eq!(trial.ids(everything()), after);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest {
-            x: 900,
-            y: 900,
-            k: 1
-        }),
-        [3]
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 900, y: 900, k: 1 }), [3]);
 }
 
 /// What has been removed, moved or cleared is found nowhere else.
@@ -349,12 +225,5 @@ pub fn objects_are_in_one_place_only(make: Make) {
     assert_eq!(trial.ids(everything()), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
     trial.send_one(crate::Request::Clear);
     assert_eq!(trial.ids(everything()), []);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest {
-            x: 100,
-            y: 500,
-            k: 10
-        }),
-        []
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 100, y: 500, k: 10 }), []);
 }

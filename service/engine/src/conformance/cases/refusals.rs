@@ -131,10 +131,7 @@ pub fn refused_rows_do_not_move_the_clock(make: Make) {
 
 /// A fleet that starts a cycle at its limit refuses new objects in it and serves the known ones.
 pub fn the_object_limit_holds_for_a_cycle(make: Make) {
-    let options = EngineOptions {
-        objects_max: 3,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { objects_max: 3, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "object limit");
     let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 0, 1, 1)]));
     assert_eq!(outcome.applied, 2);
@@ -147,10 +144,7 @@ pub fn the_object_limit_holds_for_a_cycle(make: Make) {
         fixes(&[fix(1, 20, 3, 3), fix(7, 20, 3, 3), fix(5, 20, 3, 3)]),
     ]);
     let limit = Refusal::ObjectLimit;
-    assert_eq!(
-        outcomes[0].refused,
-        [(0, limit), (2, Refusal::OutsideSpace)]
-    );
+    assert_eq!(outcomes[0].refused, [(0, limit), (2, Refusal::OutsideSpace)]);
     assert_eq!((outcomes[1].removed, outcomes[1].missing), (2, 1));
     assert_eq!(outcomes[2].refused, [(0, limit), (1, limit)]);
     assert_eq!(outcomes[2].applied, 1);
@@ -166,41 +160,26 @@ pub fn the_object_limit_holds_for_a_cycle(make: Make) {
 
 /// A limit of zero objects holds nothing, and nothing breaks.
 pub fn a_fleet_without_room(make: Make) {
-    let options = EngineOptions {
-        objects_max: 0,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { objects_max: 0, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "no room");
     let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(1, 1, 1, 1)]));
-    assert_eq!(
-        outcome.refused,
-        [(0, Refusal::ObjectLimit), (1, Refusal::ObjectLimit)]
-    );
+    assert_eq!(outcome.refused, [(0, Refusal::ObjectLimit), (1, Refusal::ObjectLimit)]);
     assert_eq!(trial.export().rows(), 0);
 }
 
 /// A block does what its rows do, with and without optional columns, among other requests.
 pub fn blocks_equal_their_rows(make: Make) {
-    let plain: Vec<FixRow> = (0..500)
-        .map(|at| fix(at % 90, at as i64, at as i32, 7))
-        .collect();
+    let plain: Vec<FixRow> = (0..500).map(|at| fix(at % 90, at as i64, at as i32, 7)).collect();
     let cases = changed_rows(START_MS + 1_000_000);
     // The header of a block states its box: rows of any value are fine as long as it holds.
-    let faulty: Vec<FixRow> = cases
-        .iter()
-        .map(|(row, _)| *row)
-        .filter(|row| row.time_ms > TIME_MIN_MS)
-        .collect();
+    let faulty: Vec<FixRow> =
+        cases.iter().map(|(row, _)| *row).filter(|row| row.time_ms > TIME_MIN_MS).collect();
     let outcomes = [false, true].map(|as_block| {
         let mut trial = Trial::planar(make);
         trial.time_max_ms = START_MS + 1_000_000;
         let space = trial.space();
         let request = |rows: &[FixRow]| {
-            if as_block {
-                block(&space, rows)
-            } else {
-                fixes(rows)
-            }
+            if as_block { block(&space, rows) } else { fixes(rows) }
         };
         let requests = vec![
             request(&plain),
@@ -227,10 +206,7 @@ pub fn a_lying_block_is_dropped_whole(make: Make) {
         block(&space, &[fix(4, 0, 1, 1)]),
     ]);
     assert!(outcomes[1].block_error.is_some());
-    let rest = RequestOutcome {
-        block_error: None,
-        ..outcomes[1].clone()
-    };
+    let rest = RequestOutcome { block_error: None, ..outcomes[1].clone() };
     assert_eq!(rest, RequestOutcome::default());
     assert_eq!((outcomes[0].applied, outcomes[2].applied), (1, 1));
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [3, 4]);

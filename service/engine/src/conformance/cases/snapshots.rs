@@ -24,21 +24,14 @@ pub fn an_empty_state_moves(make: Make) {
 
 /// Records with every attribute, the epoch and the clock come along; the term does not.
 pub fn a_state_moves_whole(make: Make) {
-    let options = EngineOptions {
-        term: 1,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { term: 1, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options.clone(), "moves");
     let mut row = fix(4, 400, 4, 4);
     row.speed_mm_s = 0;
     row.heading_cdeg = 35_999;
     row.altitude_mm = -5;
     row.state = u32::MAX;
-    trial.send_one(fixes(&[
-        fix(9, 100, 1, 1),
-        fix(u64::MAX - 1, 300, 1_000, 1_000),
-        row,
-    ]));
+    trial.send_one(fixes(&[fix(9, 100, 1, 1), fix(u64::MAX - 1, 300, 1_000, 1_000), row]));
     trial.send_one(Request::Remove(vec![9]));
     assert_eq!(trial.export().term, 1);
     trial.migrate(EngineOptions { term: 2, ..options });
@@ -47,19 +40,12 @@ pub fn a_state_moves_whole(make: Make) {
     assert_eq!(trial.send_one(fixes(&[fix(4, 399, 9, 9)])).late, 1);
     assert_eq!(trial.send_one(fixes(&[row])).duplicate, 1);
     assert_eq!(trial.export().epoch, 4);
-    assert_eq!(
-        trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 5 }),
-        [4, u64::MAX - 1]
-    );
+    assert_eq!(trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 5 }), [4, u64::MAX - 1]);
 }
 
 /// More rows than one batch holds, at both sides of its length.
 pub fn batches_are_cut_at_their_length(make: Make) {
-    for rows in [
-        SNAPSHOT_BATCH_ROWS - 1,
-        SNAPSHOT_BATCH_ROWS,
-        SNAPSHOT_BATCH_ROWS + 1,
-    ] {
+    for rows in [SNAPSHOT_BATCH_ROWS - 1, SNAPSHOT_BATCH_ROWS, SNAPSHOT_BATCH_ROWS + 1] {
         let mut trial = Trial::planar(make);
         let place = |id: usize| fix(id as u64 * 3, 0, (id % 1_000) as i32, (id / 1_000) as i32);
         let all: Vec<_> = (0..rows).map(place).collect();
@@ -67,9 +53,7 @@ pub fn batches_are_cut_at_their_length(make: Make) {
         let snapshot = trial.export();
         let batches: Vec<usize> = snapshot.batches.iter().map(FixColumns::len).collect();
         assert_eq!(batches.iter().sum::<usize>(), rows);
-        let whole = batches[..batches.len() - 1]
-            .iter()
-            .all(|rows| *rows == SNAPSHOT_BATCH_ROWS);
+        let whole = batches[..batches.len() - 1].iter().all(|rows| *rows == SNAPSHOT_BATCH_ROWS);
         assert!(whole, "{batches:?}");
         trial.migrate(EngineOptions::new(plane()));
     }
@@ -82,11 +66,7 @@ pub fn an_import_expires_nothing_by_itself(make: Make) {
         let mut trial = Trial::new(make, options.clone(), "import");
         trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 5_000, 2, 2)]));
         let ttl_ms = Some(1_000);
-        trial.migrate(EngineOptions {
-            ttl_ms,
-            clock,
-            ..options.clone()
-        });
+        trial.migrate(EngineOptions { ttl_ms, clock, ..options.clone() });
         assert_eq!(trial.backend().objects(), 2);
         trial.system_ms = START_MS;
         trial.submit(Vec::new(), Vec::new());
@@ -101,38 +81,22 @@ pub fn the_clock_of_a_snapshot_is_taken_as_it_is(make: Make) {
     for clock_ms in [0, START_MS, START_MS + 10_000] {
         let mut backend = make(EngineOptions::new(plane()));
         let batches = vec![columns(&[fix(1, 5_000, 1, 1)])];
-        let snapshot = Snapshot {
-            term: 5,
-            epoch: 77,
-            clock_ms,
-            batches,
-        };
+        let snapshot = Snapshot { term: 5, epoch: 77, clock_ms, batches };
         backend.import(snapshot).expect("the snapshot is right");
         let exported = backend.export().expect("it exports");
-        assert_eq!(
-            (exported.epoch, exported.clock_ms, exported.term),
-            (77, clock_ms, 0)
-        );
+        assert_eq!((exported.epoch, exported.clock_ms, exported.term), (77, clock_ms, 0));
         let output = backend.run(crate::CycleInput::default()).expect("it runs");
-        assert_eq!(
-            (output.epoch, output.clock_ms, output.objects),
-            (78, clock_ms, 1)
-        );
+        assert_eq!((output.epoch, output.clock_ms, output.objects), (78, clock_ms, 1));
     }
 }
 
 /// A fleet may have passed its limit inside one cycle: that state comes in whole, and the limit
 /// holds in the next cycle.
 pub fn a_state_beyond_the_object_limit_moves(make: Make) {
-    let options = EngineOptions {
-        objects_max: 2,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { objects_max: 2, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options.clone(), "beyond the limit");
     let rows = SNAPSHOT_BATCH_ROWS as u64 + 5;
-    let all: Vec<_> = (0..rows)
-        .map(|id| fix(id, 0, (id % 1_000) as i32, 5))
-        .collect();
+    let all: Vec<_> = (0..rows).map(|id| fix(id, 0, (id % 1_000) as i32, 5)).collect();
     assert_eq!(trial.send_one(fixes(&all)).applied, rows);
     trial.migrate(options);
     let outcome = trial.send_one(fixes(&[fix(rows, 0, 1, 1), fix(3, 1, 1, 1)]));
@@ -142,10 +106,7 @@ pub fn a_state_beyond_the_object_limit_moves(make: Make) {
 
 /// More than one cycle can add to a full fleet is no state of it.
 pub fn impossible_numbers_of_objects_are_refused(make: Make) {
-    let options = EngineOptions {
-        objects_max: 0,
-        ..EngineOptions::new(plane())
-    };
+    let options = EngineOptions { objects_max: 0, ..EngineOptions::new(plane()) };
     let mut batches = Vec::new();
     let objects: Vec<u64> = (0..=CYCLE_FIXES_MAX as u64).collect();
     for objects in objects.chunks(SNAPSHOT_BATCH_ROWS) {
@@ -157,12 +118,7 @@ pub fn impossible_numbers_of_objects_are_refused(make: Make) {
             ..FixColumns::default()
         });
     }
-    let snapshot = Snapshot {
-        epoch: 3,
-        clock_ms: START_MS,
-        batches,
-        ..Snapshot::default()
-    };
+    let snapshot = Snapshot { epoch: 3, clock_ms: START_MS, batches, ..Snapshot::default() };
     let error = make(options).import(snapshot).expect_err("one too many");
     let (value, limit) = (CYCLE_FIXES_MAX as u64 + 1, CYCLE_FIXES_MAX as u64);
     let expected = |what| EngineError::Limit { what, value, limit };
@@ -191,27 +147,13 @@ pub fn wrong_snapshots_are_refused(make: Make) {
     ];
     for (number, batches) in wrong.into_iter().enumerate() {
         let mut backend = make(EngineOptions::new(plane()));
-        let snapshot = Snapshot {
-            epoch: 9,
-            clock_ms: START_MS,
-            batches,
-            ..Snapshot::default()
-        };
+        let snapshot = Snapshot { epoch: 9, clock_ms: START_MS, batches, ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("it is wrong");
-        assert!(
-            matches!(error, EngineError::Snapshot(_)),
-            "snapshot {number}: {error}"
-        );
+        assert!(matches!(error, EngineError::Snapshot(_)), "snapshot {number}: {error}");
         let output = backend.run(crate::CycleInput::default()).expect("it runs");
         assert_eq!((output.epoch, output.objects), (1, 0), "snapshot {number}");
-        let snapshot = Snapshot {
-            batches: vec![right.clone()],
-            ..Snapshot::default()
-        };
+        let snapshot = Snapshot { batches: vec![right.clone()], ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("a cycle has run");
-        assert!(
-            matches!(error, EngineError::Snapshot(_)),
-            "snapshot {number}: {error}"
-        );
+        assert!(matches!(error, EngineError::Snapshot(_)), "snapshot {number}: {error}");
     }
 }
