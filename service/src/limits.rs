@@ -84,7 +84,7 @@ pub(crate) struct RowAnswerBytes {
 }
 
 const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
-const _: () = assert!(1 + 16 * FLEETS_MAX <= TOKEN_BYTES_MAX, "a token names every fleet");
+const _: () = assert!(16 * FLEETS_MAX < TOKEN_BYTES_MAX, "a token names every fleet");
 const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
@@ -152,7 +152,7 @@ impl ServerLimits {
     /// [`ServiceError::LimitRange`] names the first that does not.
     pub fn check(&self) -> Result<(), ServiceError> {
         use shoal_engine::limits as engine;
-        let permits = (u32::MAX >> 3) as u64;
+        let permits = u64::from(u32::MAX >> 3);
         let rows = engine::CYCLE_FIXES_MAX as u64;
         let queries = engine::CYCLE_QUERIES_MAX as u64;
         let largest = MESSAGE_BYTES_MAX as u64;

@@ -106,11 +106,11 @@ impl Queue {
     pub(super) fn try_room_for_change(&self, rows: usize) -> Result<ChangePermit, NoRoom> {
         let message = self.messages.clone().try_acquire_owned();
         let message = message.map_err(|error| {
-            no_room(error, "the queue of messages", self.limits.queue_messages_max)
+            no_room(&error, "the queue of messages", self.limits.queue_messages_max)
         })?;
         let rows = self.rows.clone().try_acquire_many_owned(self.row_permits(rows));
         let rows =
-            rows.map_err(|error| no_room(error, "the queue of rows", self.limits.queue_rows_max))?;
+            rows.map_err(|error| no_room(&error, "the queue of rows", self.limits.queue_rows_max))?;
         Ok(ChangePermit { _message: message, _rows: rows })
     }
 
@@ -131,7 +131,7 @@ impl Queue {
     ) -> Result<OwnedSemaphorePermit, NoRoom> {
         let permits = queries.max(1) as u32;
         let room = self.queries.clone().try_acquire_many_owned(permits);
-        room.map_err(|error| no_room(error, "the queue of queries", self.limits.queue_queries_max))
+        room.map_err(|error| no_room(&error, "the queue of queries", self.limits.queue_queries_max))
     }
 
     /// Queues a change that has room. A fleet that ended must be drained after this.
@@ -171,7 +171,7 @@ impl Queue {
     }
 }
 
-fn no_room(error: TryAcquireError, what: &'static str, limit: usize) -> NoRoom {
+fn no_room(error: &TryAcquireError, what: &'static str, limit: usize) -> NoRoom {
     match error {
         TryAcquireError::Closed => NoRoom::Closed,
         TryAcquireError::NoPermits => {

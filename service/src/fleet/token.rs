@@ -115,7 +115,7 @@ mod tests {
         for length in 0..good.len() {
             assert!(Token::parse(&good[..length]).is_err(), "{length} bytes");
         }
-        let mut other = good.clone();
+        let mut other = good;
         other[0] = 2;
         assert!(Token::parse(&other).is_err());
         assert!(Token::parse(&vec![1; 1 + 16 * 64]).is_err());

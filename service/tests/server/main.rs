@@ -2,6 +2,8 @@
 //!
 //! No test asserts on the time that something takes; waits have generous ends so that a hang fails.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
 mod answers;
 mod clock;
 mod fleets;
