@@ -94,7 +94,7 @@ fn names_say_something() {
     for file in rust() {
         let has_empty_name =
             file.path.trim_end_matches(".rs").split('/').any(|part| {
-                EMPTY_NAMES.contains(&part) || part.ends_with(|last: char| last == '2')
+                EMPTY_NAMES.contains(&part) || part.ends_with('2')
             });
         if has_empty_name {
             faults.push(format!("{}: the name says nothing", file.path));
