@@ -10,6 +10,8 @@ pub const BATCH_ROWS_MAX: u32 = 1 << 20;
 /// Rows of one message unless told otherwise: large enough that the cost of a message vanishes,
 /// small enough that a cycle holds several (measured: 4,096 to 16,384 are within 5 %).
 pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
+/// Rows of one message unless told otherwise when answers are verified: more epochs to compare.
+pub const BATCH_ROWS_VERIFY: u32 = 1_024;
 /// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
 pub const ROW_BYTES_MAX: usize = 62;
 /// Bytes of a report beside its rows: the names of fleet and producer, numbers, tags.
@@ -62,6 +64,7 @@ const _: () = assert!(
 );
 const _: () = assert!(BATCH_ROWS_MAX <= shoal_codec::limits::BLOCK_ROWS_MAX);
 const _: () = assert!(BATCH_ROWS_DEFAULT <= BATCH_ROWS_MAX);
+const _: () = assert!(BATCH_ROWS_VERIFY <= BATCH_ROWS_DEFAULT);
 const _: () = assert!(
     BATCH_ROWS_MAX <= VERIFY_ROWS_HELD_MAX,
     "one message must fit what the oracle may hold, or its sender waits for ever"

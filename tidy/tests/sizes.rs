@@ -92,10 +92,11 @@ fn names_say_something() {
     const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "misc", "manager"];
     let mut faults = Vec::new();
     for file in rust() {
-        let has_empty_name =
-            file.path.trim_end_matches(".rs").split('/').any(|part| {
-                EMPTY_NAMES.contains(&part) || part.ends_with('2')
-            });
+        let has_empty_name = file
+            .path
+            .trim_end_matches(".rs")
+            .split('/')
+            .any(|part| EMPTY_NAMES.contains(&part) || part.ends_with('2'));
         if has_empty_name {
             faults.push(format!("{}: the name says nothing", file.path));
         }

@@ -23,7 +23,7 @@ const DEGREE_M: f64 = 111_195.0;
 /// Vertices of a drawn polygon: few, so that edges cross often.
 const VERTICES: usize = 7;
 /// One window in so many is widened, to see answers of many rows, when what is asked varies.
-const WIDE_SHARE: u64 = 64;
+const WIDE_SHARE: u64 = 256;
 
 /// Seeded random numbers.
 #[derive(Clone, Debug)]

@@ -79,8 +79,9 @@ impl Conditions {
                 filter.heading_deg = Some(Interval { min: from.into(), max: to.into() });
             }
             _ => {
-                // Workloads set no state bits: value 0 matches all, value 1 none.
-                let value = random.below(2) as u32;
+                // Workloads set no state bits: value 0 matches all, value 1 none. The latter is
+                // rare, because it makes nearest look at every object.
+                let value = u32::from(random.below(32) == 0);
                 (self.filter.state_mask, self.filter.state_value) = (1, value);
                 (filter.state_mask, filter.state_value) = (1, value);
             }

@@ -7,7 +7,7 @@
 use std::collections::{BinaryHeap, HashSet};
 
 use shoal_codec::FixRow;
-use shoal_engine::{Filter, Projection, Query, QueryKind, Ranker, Rectangle, Region};
+use shoal_engine::{Filter, Projection, QuantaRect, Query, QueryKind, Ranker, Region};
 
 use super::oracle::Oracle;
 
@@ -37,7 +37,8 @@ pub fn expected(oracle: &Oracle, queries: &[&Query]) -> Vec<Expected> {
 /// All questions of a pass, by kind, so that the loop over records is tight.
 struct Scan<'a> {
     clock_ms: i64,
-    rectangles: Vec<(&'a Rectangle, usize)>,
+    /// A rectangle is its own cover: at most two boxes that share no point.
+    rectangles: Vec<(QuantaRect, usize)>,
     regions: Vec<(&'a Region, usize)>,
     nearest: Vec<Nearest<'a>>,
     filters: Vec<&'a Filter>,
@@ -99,7 +100,9 @@ impl<'a> Scan<'a> {
         for (question, query) in queries.iter().enumerate() {
             match &query.kind {
                 QueryKind::Range(Region::Rectangle(rectangle)) => {
-                    scan.rectangles.push((rectangle, question));
+                    let cover = rectangle.cover();
+                    let boxes = cover.as_slice().iter();
+                    scan.rectangles.extend(boxes.map(|rect| (*rect, question)));
                 }
                 QueryKind::Range(region) => scan.regions.push((region, question)),
                 QueryKind::Nearest { x, y, k } => scan.nearest.push(Nearest {

@@ -6,6 +6,7 @@
 pub mod difference;
 pub mod event;
 pub mod expected;
+pub mod id_hash;
 pub mod ledger;
 pub mod oracle;
 pub mod outcome;

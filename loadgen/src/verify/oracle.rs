@@ -6,12 +6,11 @@
 //! product. Changes of one object must come in their order; objects stay on one connection, so they
 //! do.
 
-use std::collections::HashMap;
-
 use shoal_codec::FixRow;
 use shoal_engine::{Judge, Space};
 
 use super::event::SentRows;
+use super::id_hash::IdMap;
 use super::outcome::Outcome;
 
 /// The expected state of one fleet.
@@ -22,7 +21,7 @@ pub struct Oracle {
     ttl_ms: Option<i64>,
     clock_ms: i64,
     rows: Vec<FixRow>,
-    places: HashMap<u64, usize>,
+    places: IdMap<usize>,
 }
 
 /// One acknowledged change of an epoch.
@@ -47,7 +46,7 @@ struct Touched {
 /// An epoch while its changes arrive.
 struct Arrivals<'a> {
     oracle: &'a Oracle,
-    touched: HashMap<u64, Touched>,
+    touched: IdMap<Touched>,
     outcomes: Vec<Outcome>,
     time_max_ms: i64,
 }
@@ -63,7 +62,7 @@ impl Oracle {
             ttl_ms,
             clock_ms,
             rows: Vec::new(),
-            places: HashMap::new(),
+            places: IdMap::default(),
         }
     }
 
@@ -100,7 +99,7 @@ impl Oracle {
     pub fn apply<'a>(&mut self, changes: impl IntoIterator<Item = &'a Change>) -> Vec<Outcome> {
         let mut arrivals = Arrivals {
             oracle: self,
-            touched: HashMap::new(),
+            touched: IdMap::default(),
             outcomes: Vec::new(),
             time_max_ms: self.clock_ms,
         };

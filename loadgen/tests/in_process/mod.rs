@@ -3,6 +3,7 @@
 //! Everything goes over real sockets; only the process is shared. Nothing here judges a summary.
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot start a server should fail")]
 
 use std::net::SocketAddr;
 
