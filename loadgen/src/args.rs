@@ -94,7 +94,7 @@ pub struct RunArgs {
     /// Make the blocks before the clock starts; only base time and sequence change per send.
     #[arg(long)]
     pub prepared: bool,
-    /// Rows of one message [default: 8192, fewer at a low --rate].
+    /// Rows of one message [default: 8192, with --verify 1024, fewer at a low --rate].
     #[arg(long, value_name = "ROWS")]
     pub batch: Option<u32>,
     /// Queries of one message [default: 256, fewer at a low --rate].

@@ -95,6 +95,15 @@ impl RunFleet {
         Ok(is)
     }
 
+    /// Objects that the fleet holds now.
+    ///
+    /// # Errors
+    /// [`LoadError::Call`].
+    pub async fn objects(&self) -> Result<u64, LoadError> {
+        let mut client = self.client.clone();
+        Ok(describe(&mut client, &self.fleet.name).await?.map_or(0, |fleet| fleet.objects))
+    }
+
     /// Drops the fleet unless it is kept.
     ///
     /// # Errors

@@ -121,8 +121,8 @@ impl Plan {
             json: args.json,
             workload: args.workload,
         };
-        plan.batch_rows =
-            args.batch.unwrap_or_else(|| paced_size(plan.rows_per_s(), BATCH_ROWS_DEFAULT));
+        let most = if args.verify { BATCH_ROWS_VERIFY } else { BATCH_ROWS_DEFAULT };
+        plan.batch_rows = args.batch.unwrap_or_else(|| paced_size(plan.rows_per_s(), most));
         plan.message_queries = match args.ask {
             Asking::Single => 1,
             Asking::Batch => args

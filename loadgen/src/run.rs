@@ -88,6 +88,7 @@ async fn drive(
     let started = *start.borrow();
     let mut summary = totals.summary(plan, started, counters.preloaded.get());
     summary.interrupted = *stop.borrow();
+    summary.fleet_objects = fleet.objects().await?;
     if let Some(verdict) = verdict? {
         summary.add_verdict(verdict);
     }

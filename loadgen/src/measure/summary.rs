@@ -38,8 +38,10 @@ pub struct Summary {
 
     /// Name of the workload.
     pub workload: String,
-    /// Objects asked for.
+    /// Objects asked for; a replay has those of its file.
     pub objects: u64,
+    /// Objects of the fleet at the end.
+    pub fleet_objects: u64,
     /// Seed.
     pub seed: u64,
     /// Connections.
@@ -128,9 +130,9 @@ impl Summary {
             let Percentiles { p50, p99, p999, max } = ms;
             format!("p50 {p50:.2}  p99 {p99:.2}  p99.9 {p999:.2}  max {max:.2} ms")
         };
-        let Self { workload, objects, connections, encoding, .. } = self;
+        let Self { workload, fleet_objects, connections, encoding, .. } = self;
         let prepared = if self.prepared { " prepared" } else { "" };
-        let (batch, objects) = (thousands(self.batch_rows.into()), thousands(*objects));
+        let (batch, objects) = (thousands(self.batch_rows.into()), thousands(*fleet_objects));
         table.add_row([
             "workload".to_owned(),
             format!("{workload}, {objects} objects, seed {}", self.seed),

@@ -23,7 +23,7 @@ impl Hasher for IdHasher {
     fn write_u64(&mut self, id: u64) {
         // The golden ratio in 64 bits: successive ids land far apart. The high half of the product
         // depends on all bits, and the map looks at the low and the highest bits.
-        let product = u128::from(self.0 ^ id) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
+        let product = u128::from(self.0 ^ id) * 0x9e37_79b9_7f4a_7c15_u128;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 
