@@ -4,6 +4,7 @@
 //!
 //! The model is the contract's own truth; were the oracle wrong in the same way as a server, nobody
 //! would notice.
+#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
 
 use std::sync::Arc;
 
@@ -231,7 +232,8 @@ fn it_notices_every_kind_of_wrong_answer() {
         difference(&space, &query, &right, &answer)
     };
     assert_eq!(told(|_| {}), None);
-    let wrong: [(fn(&mut GotAnswer), &str); 9] = [
+    type Change = fn(&mut GotAnswer);
+    let wrong: [(Change, &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
         (|answer| answer.objects[1] = 9, "at place 1 stands object 9, expected object 1"),

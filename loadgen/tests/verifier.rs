@@ -2,6 +2,7 @@
 //!
 //! A hand-made server, one object, a few epochs: right answers pass, an answer of the epoch before
 //! is a mismatch, one inside a merged ack is counted as unverifiable, a broken token is a mismatch.
+#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
 
 use std::sync::Arc;
 
