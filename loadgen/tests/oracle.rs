@@ -232,8 +232,8 @@ fn it_notices_every_kind_of_wrong_answer() {
         difference(&space, &query, &right, &answer)
     };
     assert_eq!(told(|_| {}), None);
-    type Change = fn(&mut GotAnswer);
-    let wrong: [(Change, &str); 9] = [
+    type Spoil = fn(&mut GotAnswer);
+    let wrong: [(Spoil, &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
         (|answer| answer.objects[1] = 9, "at place 1 stands object 9, expected object 1"),
