@@ -63,7 +63,8 @@ pub struct RunArgs {
     /// Server to load: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
-    /// Where fixes come from: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also .gz).
+    /// Where fixes come from: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also
+    /// .gz).
     #[arg(long, default_value = "uniform")]
     pub workload: String,
     /// Number of objects; a replay has those of its file.

@@ -11,36 +11,34 @@ use tokio::time::Instant;
 /// Moments of one connection's messages at a fixed rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    interval_s: f64,
-    /// Part of an interval that this connection lags behind the first, so that connections do not
-    /// all send at the same moment.
-    phase: f64,
+    per_second: f64,
+    /// Units that this connection lags behind the first, so that connections do not all send at the
+    /// same moment.
+    lag: f64,
 }
 
 impl Pace {
-    /// The pace of connection `connection` of `connections`, which sends `per_message` units in
+    /// The pace of connection `connection` of `connections`, which sends about `per_message` units in
     /// each message and `per_second` units (above 0) a second.
     #[must_use]
     pub fn new(per_message: u32, per_second: f64, connection: u32, connections: u32) -> Self {
-        Self {
-            interval_s: f64::from(per_message) / per_second,
-            phase: f64::from(connection) / f64::from(connections),
-        }
+        let lag = f64::from(per_message) * f64::from(connection) / f64::from(connections);
+        Self { per_second, lag }
     }
 
-    /// When message `index`, from 0, should leave.
+    /// When a message should leave that `units` (rows, queries) went before.
     #[must_use]
-    pub fn intended(&self, start: Instant, index: u64) -> Instant {
-        let after_s = (index as f64 + self.phase) * self.interval_s;
+    pub fn intended(&self, start: Instant, units: u64) -> Instant {
+        let after_s = (units as f64 + self.lag) / self.per_second;
         // A rate that would send the next message in centuries is not an error: it never comes.
-        let after = Duration::try_from_secs_f64(after_s).unwrap_or(Duration::MAX);
+        let after = Duration::try_from_secs_f64(after_s).unwrap_or(FAR);
         start.checked_add(after).unwrap_or_else(|| start + FAR)
     }
 
-    /// How many messages are intended in the first `seconds`.
+    /// How many units should have left after so many seconds.
     #[must_use]
-    pub fn messages_within(&self, seconds: f64) -> u64 {
-        (seconds / self.interval_s - self.phase).max(0.0).ceil() as u64
+    pub fn units_within(&self, seconds: f64) -> u64 {
+        (seconds * self.per_second - self.lag).max(0.0) as u64
     }
 }
 
@@ -56,11 +54,11 @@ mod tests {
         let start = Instant::now();
         let pace = Pace::new(100, 1_000.0, 0, 1);
         assert_eq!(pace.intended(start, 0), start);
-        assert_eq!(pace.intended(start, 10), start + Duration::from_secs(1));
-        let day = pace.intended(start, 864_000) - start;
+        assert_eq!(pace.intended(start, 1_000), start + Duration::from_secs(1));
+        assert_eq!(pace.intended(start, 1_050), start + Duration::from_millis(1_050));
+        let day = pace.intended(start, 86_400_000) - start;
         assert_eq!(day, Duration::from_secs(86_400));
-        assert_eq!(pace.messages_within(1.0), 10);
-        assert_eq!(pace.messages_within(1.05), 11);
+        assert_eq!(pace.units_within(1.5), 1_500);
     }
 
     #[test]
@@ -71,7 +69,8 @@ mod tests {
             .collect();
         let expected: Vec<_> = (0..4).map(|quarter| Duration::from_millis(250 * quarter)).collect();
         assert_eq!(moments, expected);
-        assert_eq!(Pace::new(10, 10.0, 3, 4).messages_within(0.7), 0);
+        assert_eq!(Pace::new(10, 10.0, 3, 4).units_within(0.7), 0);
+        assert_eq!(Pace::new(10, 10.0, 3, 4).units_within(1.75), 10);
     }
 
     #[test]

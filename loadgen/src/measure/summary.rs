@@ -36,6 +36,11 @@ pub struct Summary {
     /// Blocks were made before the clock started.
     pub prepared: bool,
 
+    /// From handing a message to the stream to its ack: without the waiting of messages that were
+    /// late already.
+    pub ack_from_send_ms: Percentiles,
+    /// From handing a question to the stream to the end of the answers.
+    pub query_from_send_ms: Percentiles,
     /// Name of the workload.
     pub workload: String,
     /// Objects asked for; a replay has those of its file.
@@ -145,6 +150,11 @@ impl Summary {
         table.add_row(["queries/s".to_owned(), rate(self.queries_per_s)]);
         table.add_row(["ack".to_owned(), percentiles(&self.ack_ms)]);
         table.add_row(["query".to_owned(), percentiles(&self.query_ms)]);
+        if self.rate > 0.0 {
+            let (ack, query) = (&self.ack_from_send_ms, &self.query_from_send_ms);
+            table.add_row(["ack, once sent".to_owned(), percentiles(ack)]);
+            table.add_row(["query, once sent".to_owned(), percentiles(query)]);
+        }
         table.add_row(["rows".to_owned(), self.rows_line()]);
         table.add_row([
             "queries".to_owned(),

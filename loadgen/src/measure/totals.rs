@@ -47,6 +47,7 @@ impl Totals {
 
     fn add_acks(&mut self, acks: ReportTally) {
         self.acks.latency.add(&acks.latency);
+        self.acks.latency_sent.add(&acks.latency_sent);
         let (sum, rows) = (&mut self.acks.rows, acks.rows);
         sum.applied += rows.applied;
         sum.duplicate += rows.duplicate;
@@ -60,6 +61,7 @@ impl Totals {
 
     fn add_answers(&mut self, answers: QuestionTally) {
         self.answers.latency.add(&answers.latency);
+        self.answers.latency_sent.add(&answers.latency_sent);
         self.answers.queries += answers.queries;
         self.answers.failed += answers.failed;
         self.answers.rows += answers.rows;
@@ -83,6 +85,8 @@ impl Totals {
             queries_per_s: rate(self.answers.queries, query_seconds),
             ack_ms: self.acks.latency.percentiles(),
             query_ms: self.answers.latency.percentiles(),
+            ack_from_send_ms: self.acks.latency_sent.percentiles(),
+            query_from_send_ms: self.answers.latency_sent.percentiles(),
             refused_rows: rows.refused,
             late_rows: rows.late,
             update_seconds,

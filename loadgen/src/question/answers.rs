@@ -21,8 +21,10 @@ use crate::verify::{Answered, GotAnswer};
 /// What a connection's answers were.
 #[derive(Clone, Debug, Default)]
 pub struct QuestionTally {
-    /// Latency of each query: its message's.
+    /// Latency of each query: its message's, from the intended moment.
     pub latency: Latency,
+    /// The same from the moment of sending.
+    pub latency_sent: Latency,
     /// Queries that got an answer.
     pub queries: u64,
     /// Queries that failed.
@@ -180,6 +182,7 @@ impl AnswerReader {
             )));
         }
         self.tally.latency.record(now - asked.intended, asked.queries);
+        self.tally.latency_sent.record(now - asked.sent, asked.queries);
         self.tally.queries += asked.queries;
         self.tally.last_answer = Some(now);
         self.session.counters.queries.add(asked.queries);

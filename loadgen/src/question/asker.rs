@@ -29,8 +29,10 @@ pub struct ToVerify {
 /// A message of queries under way.
 #[derive(Debug)]
 pub struct Asked {
-    /// The moment that latency counts from.
+    /// The moment at which it should have been sent.
     pub intended: Instant,
+    /// The moment at which it was handed to the stream.
+    pub sent: Instant,
     /// Its queries.
     pub queries: u64,
     /// Set when the answers are compared.
@@ -113,8 +115,12 @@ impl Asker {
         let mut options = question.options;
         options.fleet = self.session.fleet.clone();
         let mut to_verify = None;
-        if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
+        if let Some(verifier) = &verifier {
             verifier.answer_room().await;
+        }
+        let place = self.session.unless_stopped(self.requests.reserve()).await;
+        let Some(Ok(place)) = place else { return false };
+        if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
             // Half of the messages carry a token, so that both ways of asking are checked.
             let with_token = self.chooser.falls_into(0.5);
             let (least, token) = verifier.ledger.asked(self.connection, with_token);
@@ -122,10 +128,11 @@ impl Asker {
             options.min_token = token.into();
             to_verify = Some(ToVerify { queries, epoch_min });
         }
-        let intended = intended.unwrap_or_else(Instant::now);
-        self.pending.push(Asked { intended, queries: count, to_verify });
+        let sent = Instant::now();
+        let intended = intended.unwrap_or(sent);
+        self.pending.push(Asked { intended, sent, queries: count, to_verify });
         self.session.counters.questions_in_flight.add(1);
-        let request = BatchRequest { options: Some(options), queries: question.queries };
-        self.requests.send(request).await.is_ok()
+        place.send(BatchRequest { options: Some(options), queries: question.queries });
+        true
     }
 }

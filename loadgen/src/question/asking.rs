@@ -22,7 +22,6 @@ pub struct Turn {
     /// Queries to ask at least.
     least: u64,
     asked: u64,
-    messages: u64,
 }
 
 impl Turn {
@@ -44,7 +43,6 @@ impl Turn {
             pace: plan.question_pace(connection),
             least: plan.queries_min_of(connection),
             asked: 0,
-            messages: 0,
             session,
         })
     }
@@ -58,12 +56,11 @@ impl Turn {
             None => (self.earned(most).await?, None),
         };
         self.asked += turn.0;
-        self.messages += 1;
         Some(turn)
     }
 
     async fn paced(&self, pace: Pace, most: u64) -> Option<(u64, Option<Instant>)> {
-        let intended = pace.intended(self.start, self.messages);
+        let intended = pace.intended(self.start, self.asked);
         self.session.unless_stopped(sleep_until(intended)).await?;
         let is_late = self.deadline.is_some_and(|deadline| intended >= deadline);
         let are_rows_over = self.session.plan.sends_rows() && self.allowance.are_rows_ended();

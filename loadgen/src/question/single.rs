@@ -48,7 +48,6 @@ impl SingleAsker {
         let allowance = Arc::clone(&self.allowance);
         let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
         while let Some((_, intended)) = turn.next().await {
-            let intended = intended.unwrap_or_else(Instant::now);
             self.ask(&mut client, intended, &mut tally).await?;
         }
         Ok(tally)
@@ -58,7 +57,7 @@ impl SingleAsker {
     async fn ask(
         &mut self,
         client: &mut QueryServiceClient<Channel>,
-        intended: Instant,
+        intended: Option<Instant>,
         tally: &mut QuestionTally,
     ) -> Result<(), LoadError> {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
@@ -76,6 +75,7 @@ impl SingleAsker {
         }
         let query = question.queries.pop().expect("one was drawn");
         self.session.counters.questions_in_flight.add(1);
+        let sent = Instant::now();
         let outcome = call(client, options, query).await;
         self.session.counters.questions_in_flight.sub(1);
         self.session.counters.arrivals.add(1);
@@ -89,7 +89,8 @@ impl SingleAsker {
                 return refused(status, tally);
             }
         };
-        tally.latency.record(now - intended, 1);
+        tally.latency.record(now - intended.unwrap_or(sent), 1);
+        tally.latency_sent.record(now - sent, 1);
         tally.queries += 1;
         tally.rows += answer.objects.len() as u64;
         tally.last_answer = Some(now);

@@ -22,8 +22,10 @@ use crate::verify::Acked;
 /// What a connection's acks said.
 #[derive(Clone, Debug, Default)]
 pub struct ReportTally {
-    /// Latencies of the messages sent while the clock ran.
+    /// Latencies of the messages sent while the clock ran, from their intended moments.
     pub latency: Latency,
+    /// The same from the moments of sending: what the server's work took.
+    pub latency_sent: Latency,
     /// Rows of these messages by what became of them.
     pub rows: RowCounts,
     /// Messages that were not applied as a whole.
@@ -119,6 +121,7 @@ impl AckReader {
         self.session.counters.reports_in_flight.sub(1);
         if !sent.is_preload {
             self.tally.latency.record(now - sent.intended, 1);
+            self.tally.latency_sent.record(now - sent.sent, 1);
         }
     }
 

@@ -14,8 +14,10 @@ use crate::verify::SentRows;
 /// A report under way.
 #[derive(Debug)]
 pub struct Sent {
-    /// The moment that latency counts from.
+    /// The moment at which it should have been sent.
     pub intended: Instant,
+    /// The moment at which it was handed to the stream.
+    pub sent: Instant,
     /// Rows of the message.
     pub rows: u32,
     /// The rows themselves, when answers are verified.

@@ -94,26 +94,27 @@ impl Sender {
         let pace = self.session.plan.report_pace(self.connection);
         let seconds = self.session.plan.seconds;
         let deadline = seconds.map(|seconds| start + Duration::from_secs_f64(seconds));
-        loop {
+        let is_at_end = loop {
             let (batch, removals) = match &mut prepared {
                 Some(prepared) => (prepared.next_batch(), Vec::new()),
                 None => self.draw(self.session.plan.batch_rows)?,
             };
-            let Some(batch) = batch else { break };
-            let Some(intended) = self.moment(start, deadline, pace, tally.messages).await else {
-                break;
-            };
-            tally.messages += 1;
-            tally.rows += u64::from(batch.rows);
-            tally.bytes += batch.bytes;
+            let Some(batch) = batch else { break true };
+            let turn = self.turn(start, deadline, pace, tally.rows).await;
+            let Some(intended) = turn else { break false };
+            let (rows, bytes) = (batch.rows, batch.bytes);
             if !self.send(batch, intended, false).await {
-                break;
+                break false;
             }
+            tally.messages += 1;
+            tally.rows += u64::from(rows);
+            tally.bytes += bytes;
             self.remove(&removals).await?;
-        }
-        if let (Some(pace), Some(seconds)) = (pace, seconds) {
-            let behind = pace.messages_within(seconds).saturating_sub(tally.messages);
-            tally.behind_rows = behind * u64::from(self.session.plan.batch_rows);
+        };
+        if let (Some(pace), false) = (pace, is_at_end) {
+            let until = deadline.map_or_else(Instant::now, |end| end.min(Instant::now()));
+            let due = pace.units_within((until - start).as_secs_f64());
+            tally.behind_rows = due.saturating_sub(tally.rows);
         }
         Ok(tally)
     }
@@ -130,7 +131,7 @@ impl Sender {
                 break;
             };
             left -= u64::from(batch.rows).min(left);
-            if !self.send(batch, Instant::now(), true).await {
+            if !self.send(batch, None, true).await {
                 break;
             }
             self.remove(&removals).await?;
@@ -167,27 +168,22 @@ impl Sender {
         Ok((Some(batch), removals.to_vec()))
     }
 
-    /// Waits for the moment of the next message; `None` at the end. Gives the moment that its
-    /// latency counts from.
-    async fn moment(
+    /// Waits until the next message may leave; `None` at the end. Gives the moment that its latency
+    /// counts from where that is not the moment of sending.
+    async fn turn(
         &mut self,
         start: Instant,
         deadline: Option<Instant>,
         pace: Option<Pace>,
-        index: u64,
-    ) -> Option<Instant> {
+        rows_before: u64,
+    ) -> Option<Option<Instant>> {
         let is_over = |moment: Instant| deadline.is_some_and(|deadline| moment >= deadline);
-        let Some(pace) = pace else {
-            self.session.unless_stopped(self.allowance.room()).await?;
-            self.room().await?;
-            let now = Instant::now();
-            return (!is_over(now)).then_some(now);
-        };
-        let intended = pace.intended(start, index);
-        if is_over(intended) {
-            return None;
+        let intended = pace.map(|pace| pace.intended(start, rows_before));
+        match intended {
+            Some(intended) if is_over(intended) => return None,
+            Some(intended) => self.session.unless_stopped(sleep_until(intended)).await?,
+            None => self.session.unless_stopped(self.allowance.room()).await?,
         }
-        self.session.unless_stopped(sleep_until(intended)).await?;
         self.room().await?;
         (!is_over(Instant::now())).then_some(intended)
     }
@@ -197,23 +193,30 @@ impl Sender {
         self.session.unless_stopped(self.in_flight.room()).await
     }
 
-    /// Hands a message to the stream; false when the stream has ended. While the clock runs, room
-    /// was waited for by [`Sender::moment`].
-    async fn send(&mut self, batch: Batch, intended: Instant, is_preload: bool) -> bool {
+    /// Hands a message to the stream as soon as that takes one; false when the stream or the run has
+    /// ended. While the clock runs, room was waited for by [`Sender::turn`].
+    async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;
         }
+        let Batch { message, rows, columns, .. } = batch;
         if let Some(verifier) = &self.session.verifier {
-            verifier.rows_room(batch.rows).await;
+            verifier.rows_room(rows).await;
+        }
+        let place = self.session.unless_stopped(self.messages.reserve()).await;
+        let Some(Ok(place)) = place else { return false };
+        if let Some(verifier) = &self.session.verifier {
             verifier.ledger.sent(self.connection);
         }
-        let Batch { message, rows, columns, .. } = batch;
-        self.in_flight.push(Sent { intended, rows, columns, is_preload });
+        let sent = Instant::now();
+        let intended = intended.unwrap_or(sent);
+        self.in_flight.push(Sent { intended, sent, rows, columns, is_preload });
         self.session.counters.reports_in_flight.add(1);
         if !is_preload {
             self.allowance.earn(rows.into());
         }
-        self.messages.send(message).await.is_ok()
+        place.send(message);
+        true
     }
 
     async fn remove(&mut self, objects: &[u64]) -> Result<(), LoadError> {

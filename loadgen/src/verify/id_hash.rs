@@ -1,7 +1,7 @@
 //! How are object ids hashed in the oracle's maps?
 //!
-//! By one multiplication and one fold: the standard hash costs more than the rest of applying a row,
-//! and ids here come from the run itself, so nobody chooses them to collide.
+//! By one multiplication and one fold: the standard hash costs more than the rest of applying a
+//! row, and ids here come from the run itself, so nobody chooses them to collide.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
