@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use shoal_codec::FixColumns;
+use shoal_codec::{FixColumns, SPEED_UNKNOWN};
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
     Backend, CycleInput, EngineOptions, Filter, Projection, Query, QueryKind, Region, Request,
@@ -63,6 +63,9 @@ pub(crate) struct Options {
     /// Queries of `gauss` gather where the objects are, instead of lying anywhere.
     #[arg(long)]
     windows_follow: bool,
+    /// Rows bring speed and heading as well.
+    #[arg(long)]
+    attributes: bool,
     /// Seed of the workloads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -221,6 +224,7 @@ struct Source {
     workload: Box<dyn Workload>,
     space: Space,
     fixes: Vec<Fix>,
+    attributes: bool,
 }
 
 impl Source {
@@ -239,7 +243,7 @@ impl Source {
                 Space::planar(width_m, height_m, QUANTUM_M)?
             }
         };
-        Ok(Self { workload, space, fixes: Vec::new() })
+        Ok(Self { workload, space, fixes: Vec::new(), attributes: options.attributes })
     }
 
     fn cycle(&mut self, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
@@ -255,6 +259,13 @@ impl Source {
             columns.time_ms.push(fix.time_ms);
             columns.x.push(x);
             columns.y.push(y);
+        }
+        if self.attributes {
+            let speed = |fix: &Fix| fix.speed_m_s.map_or(SPEED_UNKNOWN, |m_s| (m_s * 1e3) as u32);
+            columns.speed_mm_s = Some(self.fixes.iter().map(speed).collect());
+            let heading =
+                |fix: &Fix| fix.heading_deg.map_or(0, |deg| (deg * 100.0) as u16 % 36_000);
+            columns.heading_cdeg = Some(self.fixes.iter().map(heading).collect());
         }
         let mut asked = Vec::with_capacity(queries);
         for _ in 0..queries {
