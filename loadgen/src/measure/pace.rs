@@ -18,8 +18,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace of connection `connection` of `connections`, which sends about `per_message` units in
-    /// each message and `per_second` units (above 0) a second.
+    /// The pace of connection `connection` of `connections`, which sends about `per_message` units
+    /// in each message and `per_second` units (above 0) a second.
     #[must_use]
     pub fn new(per_message: u32, per_second: f64, connection: u32, connections: u32) -> Self {
         let lag = f64::from(per_message) * f64::from(connection) / f64::from(connections);

@@ -193,8 +193,8 @@ impl Sender {
         self.session.unless_stopped(self.in_flight.room()).await
     }
 
-    /// Hands a message to the stream as soon as that takes one; false when the stream or the run has
-    /// ended. While the clock runs, room was waited for by [`Sender::turn`].
+    /// Hands a message to the stream as soon as that takes one; false when the stream or the run
+    /// has ended. While the clock runs, room was waited for by [`Sender::turn`].
     async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;
