@@ -19,6 +19,10 @@ use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 use tracing::warn;
 
+use crate::limits::GREETING_MS_MAX;
+
+/// What an HTTP/2 client says first is so long (RFC 9113, section 3.4).
+const GREETING_BYTES: usize = 24;
 /// Out of file descriptors and the like passes; asking again at once does not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -54,7 +58,9 @@ impl Connections {
             // An error means that whoever could cut is gone: so is the server.
             let _ = cut.wait_for(|cut| *cut).await;
         });
-        Some(Connection { stream, cut, gauge: self.gauge.clone(), _permit: permit })
+        let end = tokio::time::sleep(Duration::from_millis(GREETING_MS_MAX));
+        let greeting = Some(Greeting { seen_bytes: 0, end: Box::pin(end) });
+        Some(Connection { stream, cut, greeting, gauge: self.gauge.clone(), _permit: permit })
     }
 }
 
@@ -81,9 +87,16 @@ impl Stream for Connections {
     }
 }
 
+/// What is still awaited of a new connection, and until when.
+struct Greeting {
+    seen_bytes: usize,
+    end: Pin<Box<Sleep>>,
+}
+
 /// One connection, counted.
 pub(crate) struct Connection {
     stream: TcpStream,
+    greeting: Option<Greeting>,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     gauge: Gauge,
     _permit: OwnedSemaphorePermit,
@@ -113,7 +126,16 @@ impl AsyncRead for Connection {
         if self.cut.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some(greeting) = &mut self.greeting else { return read };
+        greeting.seen_bytes += buffer.filled().len() - before;
+        if greeting.seen_bytes >= GREETING_BYTES {
+            self.greeting = None;
+        } else if read.is_pending() && greeting.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
@@ -144,5 +166,44 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    async fn connected() -> (TcpStream, Connection, watch::Sender<bool>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut_sender, cut) = watch::channel(false);
+        let mut connections = Connections::new(listener, 1, Gauge::default(), cut);
+        let client = TcpStream::connect(address).await.unwrap();
+        let connection = connections.next().await.unwrap().unwrap();
+        (client, connection, cut_sender)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_is_left() {
+        let (mut client, mut connection, _cut) = connected().await;
+        client.write_all(b"PRI * HTTP").await.unwrap();
+        let mut bytes = Vec::new();
+        let error = connection.read_to_end(&mut bytes).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(bytes, b"PRI * HTTP");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_cut_ends() {
+        let (mut client, mut connection, cut) = connected().await;
+        client.write_all(&[7; GREETING_BYTES]).await.unwrap();
+        connection.read_exact(&mut [0; GREETING_BYTES]).await.unwrap();
+        assert!(connection.greeting.is_none());
+        cut.send_replace(true);
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
     }
 }

@@ -56,6 +56,11 @@ pub const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// A message that began must be complete after this time, or the stream ends: a stalled sender may
 /// not keep its share of the message budget.
 pub const MESSAGE_READ_MS_MAX: u64 = 60_000;
+/// A connection must have begun to speak HTTP/2 after this time: one that is silent from the start
+/// holds a place that no keep-alive would free.
+pub const GREETING_MS_MAX: u64 = 20_000;
+/// Engines have this long to finish their cycle at shutdown.
+pub const ENGINE_END_MS_MAX: u64 = 2_000;
 /// A connection without a sign of life is asked after this time.
 pub const KEEPALIVE_INTERVAL_MS: u64 = 20_000;
 /// and closed after this.
@@ -69,7 +74,7 @@ pub const IDLE_CYCLE_MS: u64 = 500;
 /// Rows that a query may return before its size is asked first; see `rpc/answer_budget.rs`.
 pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 /// Bytes of answer that one request may bring before its size is asked first.
-pub const PROBE_BYTES_MAX: u64 = 32 << 20;
+pub const PROBE_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
@@ -88,7 +93,7 @@ const _: () = assert!(16 * FLEETS_MAX < TOKEN_BYTES_MAX, "a token names every fl
 const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
-const _: () = assert!(SHUTDOWN_GRACE_MS < 10_000);
+const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
 const _: () = assert!(BATCH_QUERIES_MAX <= shoal_engine::limits::CYCLE_QUERIES_MAX);
 

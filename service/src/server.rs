@@ -27,9 +27,9 @@ use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
 use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, WallClock};
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, FRAME_BYTES_MAX, HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS,
-    KEEPALIVE_TIMEOUT_MS, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES,
-    ServerLimits,
+    CONNECTION_WINDOW_BYTES, ENGINE_END_MS_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX,
+    KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX,
+    STREAM_WINDOW_BYTES, ServerLimits,
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Watched, serve_http, watch_health};
@@ -153,7 +153,10 @@ pub async fn run_in(
     tasks.spawn(watch_health(health, watched.clone()));
     let routes = add_routes(Routes::new(health_service), &options.limits, watched.clone())?;
     let served = serve(listener, &options.limits, watched, routes, &stop, shutdown).await;
-    registry.shut_down().await;
+    let end = Duration::from_millis(ENGINE_END_MS_MAX);
+    if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
+        warn!("an engine did not finish its cycle; it is left behind");
+    }
     info!("the server is down");
     served
 }

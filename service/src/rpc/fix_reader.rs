@@ -13,10 +13,15 @@ use crate::error::ServiceError;
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
 use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
 
-/// A fix with its four mandatory fields in order and nothing else: nearly all of them.
+/// Bytes of the four mandatory fields when they come first and in order, as nearly always.
 const PLAIN_BYTES: usize = 36;
 /// Keys of those fields, at every ninth byte.
 const PLAIN_KEYS: [u8; 4] = [0x09, 0x11, 0x19, 0x21];
+/// Keys of the optional fields.
+const SPEED_KEY: u8 = 0x2d;
+const HEADING_KEY: u8 = 0x35;
+const ALTITUDE_KEY: u8 = 0x39;
+const STATE_KEY: u8 = 0x45;
 
 /// Turns the fixes of one message into columns, some at a time.
 pub(super) struct FixReader {
@@ -26,7 +31,7 @@ pub(super) struct FixReader {
     faults: Vec<(u32, &'static str)>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Fix {
     object: u64,
     time_ms: i64,
@@ -104,24 +109,48 @@ impl FixReader {
     }
 }
 
-/// A fix of the plain form.
+/// A fix as encoders write it: mandatory fields in order, then optional ones. Others are read by
+/// [`parse`], three times slower.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<Fix> {
-    let bytes: &[u8; PLAIN_BYTES] = bytes.try_into().ok()?;
-    let (fields, _) = bytes.as_chunks::<9>();
-    let keys = [fields[0][0], fields[1][0], fields[2][0], fields[3][0]];
-    let value = |field: &[u8; 9]| {
-        let mut value = [0; 8];
-        value.copy_from_slice(&field[1..]);
-        value
-    };
-    (keys == PLAIN_KEYS).then(|| Fix {
+    let (head, mut tail) = bytes.split_first_chunk::<PLAIN_BYTES>()?;
+    let (fields, _) = head.as_chunks::<9>();
+    if [fields[0][0], fields[1][0], fields[2][0], fields[3][0]] != PLAIN_KEYS {
+        return None;
+    }
+    let mut fix = Fix {
         object: u64::from_le_bytes(value(&fields[0])),
         time_ms: i64::from_le_bytes(value(&fields[1])),
         x: f64::from_le_bytes(value(&fields[2])),
         y: f64::from_le_bytes(value(&fields[3])),
         ..Fix::default()
-    })
+    };
+    while let Some(&key) = tail.first() {
+        if key == ALTITUDE_KEY {
+            let (field, rest) = tail.split_first_chunk::<9>()?;
+            fix.altitude_m = Some(f64::from_le_bytes(value(field)));
+            tail = rest;
+            continue;
+        }
+        let (field, rest) = tail.split_first_chunk::<5>()?;
+        let bits = u32::from_le_bytes([field[1], field[2], field[3], field[4]]);
+        match key {
+            SPEED_KEY => fix.speed_m_s = Some(f32::from_bits(bits)),
+            HEADING_KEY => fix.heading_deg = Some(f32::from_bits(bits)),
+            STATE_KEY => fix.state = bits,
+            _ => return None,
+        }
+        tail = rest;
+    }
+    Some(fix)
+}
+
+/// The value of a field of eight bytes.
+#[inline]
+fn value(field: &[u8; 9]) -> [u8; 8] {
+    let mut value = [0; 8];
+    value.copy_from_slice(&field[1..]);
+    value
 }
 
 /// A fix of any form.
@@ -150,31 +179,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_a_fix_are_read_alike() {
+    fn both_ways_of_reading_agree() {
         use prost::Message as _;
-        let sent = shoal_proto::v1::Fix {
-            object: u64::MAX - 3,
-            time_ms: -5,
-            x: 1.5,
-            y: -2.25,
-            ..Default::default()
-        };
-        let bytes = sent.encode_to_vec();
-        assert_eq!(bytes.len(), PLAIN_BYTES);
-        let fast = plain(&bytes).unwrap();
-        let slow = parse(&bytes, 0).unwrap();
-        for fix in [fast, slow] {
-            assert_eq!((fix.object, fix.time_ms, fix.x, fix.y), (u64::MAX - 3, -5, 1.5, -2.25));
+        let (speed, heading) = ([None, Some(1.5)], [None, Some(271.25)]);
+        let (altitude, state) = ([None, Some(-3.0)], [None, Some(0), Some(7)]);
+        for case in 0..24 {
+            let sent = shoal_proto::v1::Fix {
+                object: u64::MAX - 3,
+                time_ms: -5,
+                x: 1.5,
+                y: -2.25,
+                speed_m_s: speed[case % 2],
+                heading_deg: heading[case / 2 % 2],
+                altitude_m: altitude[case / 4 % 2],
+                state: state[case / 8],
+            };
+            let bytes = sent.encode_to_vec();
+            let quick = plain(&bytes).unwrap();
+            assert_eq!(quick, parse(&bytes, 0).unwrap());
+            assert_eq!(
+                (quick.object, quick.time_ms, quick.x, quick.y),
+                (u64::MAX - 3, -5, 1.5, -2.25)
+            );
+            assert_eq!((quick.speed_m_s, quick.heading_deg), (sent.speed_m_s, sent.heading_deg));
+            assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state.unwrap_or(0)));
+            // What is not of the usual form is left to the other, which refuses cuts.
+            for length in 0..bytes.len() {
+                if let Some(cut) = plain(&bytes[..length]) {
+                    assert_eq!(cut, parse(&bytes[..length], 0).unwrap(), "{length} bytes");
+                }
+            }
+            let mut unknown = bytes;
+            unknown.extend([0x58, 1]);
+            assert!(plain(&unknown).is_none());
+            assert_eq!(parse(&unknown, 0).unwrap(), quick);
         }
-        let full = shoal_proto::v1::Fix {
-            speed_m_s: Some(1.0),
-            heading_deg: Some(2.0),
-            altitude_m: Some(3.0),
-            state: Some(4),
-            ..sent
-        };
-        let fix = parse(&full.encode_to_vec(), 0).unwrap();
-        assert_eq!((fix.speed_m_s, fix.heading_deg), (Some(1.0), Some(2.0)));
-        assert_eq!((fix.altitude_m, fix.state), (Some(3.0), 4));
     }
 }

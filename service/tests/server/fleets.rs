@@ -117,7 +117,9 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     let first = within(acks.message()).await.unwrap().unwrap();
     assert_eq!(sums(&[first]), (1, 0, 0));
     gate.shut();
-    for object in 2..6 {
+    sender.send(to_doomed(2)).await.unwrap();
+    until(async || gate.is_stopping_one()).await;
+    for object in 3..6 {
         sender.send(to_doomed(object)).await.unwrap();
     }
     let queued = r#"shoal_queue_messages{fleet="doomed"}"#;

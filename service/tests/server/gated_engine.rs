@@ -14,6 +14,8 @@ use shoal_service::server::Surroundings;
 struct Switches {
     is_shut: bool,
     fails: bool,
+    /// Engines that wait for the gate.
+    standing: usize,
 }
 
 /// Controls the engines of a server.
@@ -41,9 +43,16 @@ impl Gate {
         self.set(|switches| switches.fails = true);
     }
 
+    /// Whether an engine waits for the gate: what is sent now is not in its cycle.
+    pub(crate) fn is_stopping_one(&self) -> bool {
+        self.0.0.lock().unwrap().standing > 0
+    }
+
     fn pass(&self) -> Result<(), EngineError> {
-        let switches = self.0.0.lock().unwrap();
-        let switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
+        let mut switches = self.0.0.lock().unwrap();
+        switches.standing += 1;
+        let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
+        switches.standing -= 1;
         if switches.fails { Err(EngineError::Device("unplugged".into())) } else { Ok(()) }
     }
 

@@ -74,3 +74,19 @@ async fn idle_streams_and_connections_end_at_once() {
     drop((sender, batches));
     tokio::time::timeout(Duration::from_secs(60), server.stopped()).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_hangs_does_not_hold_the_server_up() {
+    let gate = Gate::default();
+    let mut server = Running::start_in(gate.surroundings(), options()).await;
+    gate.shut();
+    let (sender, receiver) = mpsc::channel(1);
+    let mut client = server.positions().await;
+    let acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    sender.send(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
+    until(async || server.metric(r#"shoal_queue_messages{fleet="default"}"#).await == 1.0).await;
+    server.begin_stop();
+    server.stopped().await;
+    drop(acks);
+    gate.open();
+}
