@@ -50,6 +50,14 @@ impl EngineChoice {
         EngineFactory { name: self.engine_name(), start: Arc::new(start) }
     }
 
+    /// Makes the pool that all engines of the process share, so that its threads bear a name of
+    /// their own and not that of the first fleet.
+    pub(crate) fn name_threads(threads: usize) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        // An error means that there is one already, from another server of this process.
+        let _ = pool.thread_name(|index| format!("engine-{index}")).build_global();
+    }
+
     /// Name of the engine that this choice runs: "cpu" or "cuda".
     pub fn engine_name(self) -> &'static str {
         match self {

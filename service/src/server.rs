@@ -54,8 +54,9 @@ pub struct ServerOptions {
     pub insecure: bool,
     /// Event times further beyond the server's clock than this are refused, milliseconds.
     pub time_ahead_max_ms: i64,
-    /// Threads that a runtime for this server should have; 0 means one per core. Used by the
-    /// caller, who makes the runtime.
+    /// Threads of the engines' shared pool, and those that a runtime for this server should have;
+    /// 0 means one per core. The runtime is made by the caller. Of several servers in a process the
+    /// first decides.
     pub threads: usize,
     /// Everything that is bounded.
     pub limits: ServerLimits,
@@ -64,7 +65,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 7464)),
+            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
             metrics_listen: None,
             engine: EngineChoice::Auto,
             default_space: Space::geographic(),
@@ -141,6 +142,7 @@ pub async fn run_in(
     for listener in [Some(&listener), metrics_listener.as_ref()].into_iter().flatten() {
         check_exposure(local_address(listener)?, options.insecure)?;
     }
+    EngineChoice::name_threads(options.threads);
     let metrics = Arc::new(Metrics::default());
     let registry = open_registry(surroundings, &options, metrics.clone()).await?;
     let (stop, stopping) = watch::channel(false);
