@@ -7,8 +7,8 @@
 pub const CONNECTIONS_MAX: u32 = 512;
 /// Rows of one message: with all attributes known they stay below the server's 64 MiB.
 pub const BATCH_ROWS_MAX: u32 = 1 << 20;
-/// Rows of one message unless told otherwise. Prepared blocks on two cores shared with the server and
-/// other work, so weak evidence: 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; acks of
+/// Rows of one message unless told otherwise. Prepared blocks on two cores shared with the server
+/// and other work, so weak evidence: 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; acks of
 /// larger ones take longer.
 pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
 /// Rows of one message unless told otherwise when answers are verified: more epochs to compare.
