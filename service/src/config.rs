@@ -158,6 +158,9 @@ impl ServeConfig {
             limits = ?options.limits,
             "configuration in effect"
         );
+        if let (_, Some(cause)) = options.engine.resolve() {
+            tracing::info!("--engine auto takes the cpu: {cause}");
+        }
         if options.insecure {
             tracing::warn!(
                 "--insecure: whoever reaches {} can read and write every position; nothing is \

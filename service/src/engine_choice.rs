@@ -33,21 +33,33 @@ impl EngineChoice {
     pub fn check(self) -> Result<(), ServiceError> {
         match self {
             Self::Auto | Self::Cpu => Ok(()),
-            Self::Cuda => Err(ServiceError::EngineUnavailable {
-                engine: "cuda",
-                cause: "this binary was built without it".into(),
+            Self::Cuda => cuda_device().map(|_| ()).map_err(|cause| {
+                ServiceError::EngineUnavailable { engine: "cuda", cause: cause.to_string() }
             }),
+        }
+    }
+
+    /// What this choice comes to on this machine, and for `auto` without a device the reason.
+    #[must_use]
+    pub fn resolve(self) -> (Self, Option<String>) {
+        match self {
+            Self::Auto => match cuda_device() {
+                Ok(_) => (Self::Cuda, None),
+                Err(cause) => (Self::Cpu, Some(cause.to_string())),
+            },
+            Self::Cpu | Self::Cuda => (self, None),
         }
     }
 
     /// Starts engines with nothing in them.
     #[must_use]
     pub fn factory(self) -> EngineFactory {
-        let start = move |options: EngineOptions| -> Result<Box<dyn Backend>, ServiceError> {
-            self.check()?;
-            Ok(Box::new(CpuBackend::new(options)))
+        let engine = self.resolve().0;
+        let start = move |options: EngineOptions| match engine {
+            Self::Cuda => start_cuda(options),
+            Self::Auto | Self::Cpu => Ok(Box::new(CpuBackend::new(options)) as Box<dyn Backend>),
         };
-        EngineFactory { name: self.engine_name(), start: Arc::new(start) }
+        EngineFactory { name: engine.engine_name(), start: Arc::new(start) }
     }
 
     /// Makes the pool that all engines of the process share, so that its threads bear a name of
@@ -58,13 +70,37 @@ impl EngineChoice {
         let _ = pool.thread_name(|index| format!("engine-{index}")).build_global();
     }
 
-    /// Name of the engine that this choice runs: "cpu" or "cuda".
+    /// Name of the engine that this choice runs here: "cpu" or "cuda".
     pub fn engine_name(self) -> &'static str {
-        match self {
+        match self.resolve().0 {
             Self::Auto | Self::Cpu => "cpu",
             Self::Cuda => "cuda",
         }
     }
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_device() -> Result<shoal_gpu::Gpu, shoal_gpu::Unavailable> {
+    shoal_gpu::Gpu::open()
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_device() -> Result<(), shoal_gpu::Unavailable> {
+    Err(shoal_gpu::Unavailable::NotBuilt)
+}
+
+#[cfg(feature = "cuda")]
+fn start_cuda(options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
+    let unavailable = |cause: String| ServiceError::EngineUnavailable { engine: "cuda", cause };
+    let gpu = cuda_device().map_err(|cause| unavailable(cause.to_string()))?;
+    let backend = shoal_gpu::CudaBackend::new(&gpu, options);
+    Ok(Box::new(backend.map_err(|fault| unavailable(fault.to_string()))?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn start_cuda(_options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
+    let cause = shoal_gpu::Unavailable::NotBuilt.to_string();
+    Err(ServiceError::EngineUnavailable { engine: "cuda", cause })
 }
 
 /// Starts the engines of a server.

@@ -11,7 +11,7 @@ pub const CYCLE_QUERIES_MAX: usize = 1 << 20;
 /// Requests (batches, blocks, removals) in one cycle.
 pub const CYCLE_REQUESTS_MAX: usize = 1 << 16;
 /// Cycles submitted and not yet waited for.
-pub const CYCLES_IN_FLIGHT_MAX: usize = 2;
+pub const CYCLES_IN_FLIGHT_MAX: usize = 3;
 /// Objects that one `Get` may name, and one removal.
 pub const GET_OBJECTS_MAX: usize = 1 << 16;
 /// Neighbours that one query may ask for.

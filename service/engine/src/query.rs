@@ -4,6 +4,9 @@
 //! at the door, through `Space`. Answers hold their rows in shared pages, so a million small
 //! answers are a few allocations.
 
+use std::fmt;
+use std::sync::Arc;
+
 use shoal_codec::FixRow;
 
 use crate::region::Region;
@@ -149,45 +152,104 @@ pub struct AnswerPage {
     pub ranks: Vec<u64>,
 }
 
+/// Words that whoever made them may want back, such as page-locked memory.
+pub type SharedWords = Arc<dyn AsRef<[u64]> + Send + Sync>;
+
 /// The answers of one cycle, by the query's place in the input.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerSet {
-    pages: Vec<AnswerPage>,
-    /// Per query: page, head.
-    places: Vec<(u32, u32)>,
+    store: Store,
+}
+
+#[derive(Clone)]
+enum Store {
+    /// Pages, and per query: page, head.
+    Pages(Vec<AnswerPage>, Vec<(u32, u32)>),
+    /// Ids of all queries behind each other: per query its first and the end, ids, most ids to
+    /// return (empty: all).
+    Ids(SharedWords, SharedWords, Vec<u64>),
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::Pages(Vec::new(), Vec::new())
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pages(pages, places) => {
+                f.debug_tuple("Pages").field(pages).field(places).finish()
+            }
+            Self::Ids(bounds, objects, limits) => {
+                let (bounds, objects) = (bounds.as_ref().as_ref(), objects.as_ref().as_ref());
+                f.debug_tuple("Ids").field(&bounds).field(&objects).field(limits).finish()
+            }
+        }
+    }
 }
 
 impl AnswerSet {
     /// Builds a set from pages and, per query, its (page, head).
     #[must_use]
     pub fn new(pages: Vec<AnswerPage>, places: Vec<(u32, u32)>) -> Self {
-        Self { pages, places }
+        Self { store: Store::Pages(pages, places) }
+    }
+
+    /// Builds a set of answers that are ids alone. `bounds` has one more word than there are
+    /// queries: where in `objects` each query's ids begin, and the end. `limits` is empty or has
+    /// the limit of each query.
+    #[must_use]
+    pub fn of_ids(bounds: SharedWords, objects: SharedWords, limits: Vec<u64>) -> Self {
+        Self { store: Store::Ids(bounds, objects, limits) }
     }
 
     /// Number of answers.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        match &self.store {
+            Store::Pages(_, places) => places.len(),
+            Store::Ids(bounds, ..) => bounds.as_ref().as_ref().len().saturating_sub(1),
+        }
     }
 
     /// True without answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.len() == 0
     }
 
     /// The answer of query `index`; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, index: usize) -> Answer<'_> {
-        let (page, head) = self.places[index];
-        let page = &self.pages[page as usize];
-        let head = &page.heads[head as usize];
-        Answer {
-            total: head.total,
-            truncated: head.truncated,
-            objects: &page.objects[head.objects.0..head.objects.1],
-            fixes: &page.fixes[head.fixes.0..head.fixes.1],
-            ranks: &page.ranks[head.ranks.0..head.ranks.1],
+        match &self.store {
+            Store::Pages(pages, places) => {
+                let (page, head) = places[index];
+                let page = &pages[page as usize];
+                let head = &page.heads[head as usize];
+                Answer {
+                    total: head.total,
+                    truncated: head.truncated,
+                    objects: &page.objects[head.objects.0..head.objects.1],
+                    fixes: &page.fixes[head.fixes.0..head.fixes.1],
+                    ranks: &page.ranks[head.ranks.0..head.ranks.1],
+                }
+            }
+            Store::Ids(bounds, objects, limits) => {
+                let bounds = bounds.as_ref().as_ref();
+                let (first, end) = (bounds[index], bounds[index + 1]);
+                let total = end - first;
+                let returned = limits.get(index).map_or(total, |limit| total.min(*limit));
+                let range = first as usize..(first + returned) as usize;
+                Answer {
+                    total,
+                    truncated: returned < total,
+                    objects: &objects.as_ref().as_ref()[range],
+                    fixes: &[],
+                    ranks: &[],
+                }
+            }
         }
     }
 

@@ -29,6 +29,12 @@ impl Ranker {
         (self.x, self.y)
     }
 
+    /// The centre's unit vector in geographic space.
+    #[must_use]
+    pub fn vector(&self) -> Option<[f64; 3]> {
+        self.vector
+    }
+
     /// True for chords, false for squared quanta.
     #[inline]
     #[must_use]

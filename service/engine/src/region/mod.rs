@@ -12,6 +12,6 @@ mod region;
 
 pub use circle::Circle;
 pub use cover::Cover;
-pub use polygon::Polygon;
+pub use polygon::{Edge, Polygon, Slabs};
 pub use rectangle::Rectangle;
 pub use region::Region;

@@ -16,7 +16,7 @@ const EDGE_MAX: u32 = i32::MAX as u32;
 
 /// One side of a ring, its lower end first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Edge {
+pub struct Edge {
     x_low: i32,
     y_low: i32,
     x_high: i32,
@@ -27,6 +27,12 @@ impl Edge {
     fn new(a: (i32, i32), b: (i32, i32)) -> Self {
         let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
         Self { x_low: low.0, y_low: low.1, x_high: high.0, y_high: high.1 }
+    }
+
+    /// Its lower and its higher end: x, y, x, y in quanta.
+    #[must_use]
+    pub fn ends(&self) -> [i32; 4] {
+        [self.x_low, self.y_low, self.x_high, self.y_high]
     }
 
     /// Where a point lies. Of the ends only the lower counts as crossed, so that a ray through a
@@ -102,7 +108,29 @@ pub struct Polygon {
     edges: Box<[Edge]>,
 }
 
+/// The edges of a polygon filed by horizontal slab, for evaluation elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Slabs<'a> {
+    /// The box of all vertices, longitude 180 kept.
+    pub extent: QuantaRect,
+    /// Whether points stored at longitude -180 are tested at 180 too.
+    pub touches_180: bool,
+    /// Height of a slab: 2^shift quanta.
+    pub shift: u32,
+    /// Per slab its first edge, and the end.
+    pub starts: &'a [u32],
+    /// The edges of every slab that they meet, slab by slab.
+    pub edges: &'a [Edge],
+}
+
 impl Polygon {
+    /// How its edges are filed.
+    #[must_use]
+    pub fn slabs(&self) -> Slabs<'_> {
+        let Self { extent, touches_180, shift, starts, edges, .. } = self;
+        Slabs { extent: *extent, touches_180: *touches_180, shift: *shift, starts, edges }
+    }
+
     /// See [`super::Region::polygon`].
     pub(super) fn new(space: &Space, rings: &[Vec<(f64, f64)>]) -> Result<Self, GeometryError> {
         let mut vertices = 0;

@@ -1,0 +1,245 @@
+// Entry points of stage dispatch, in the order in which a cycle runs them; one thread an arrival
+// unless said otherwise. All threads of a warp stay to the end.
+#include "dispatch.cuh"
+
+// Blocks with a row outside their header's ranges fail as a whole, before anything counts.
+extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    u32 number = request_of(input, rules.requests, arrival);
+    const Arrived& request = input.requests[number];
+    if (request.kind != REQUEST_BLOCK) return;
+    u32 row = arrival - request.first_arrival;
+    u32 time = at<u32>(input, request.time_at, row);
+    i32 x = at<i32>(input, request.x_at, row), y = at<i32>(input, request.y_at, row);
+    if (time < request.time_min || time > request.time_max || x < request.x_min
+        || x > request.x_max || y < request.y_min || y > request.y_max)
+        input.fates[number].failed = 1;
+}
+
+// Judges the rows and finds their slots.
+extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
+                                         u64* objects) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_row = arrival < rules.rows;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    u32 refusal = 0;
+    u64 time = 0;
+    if (is_row) {
+        const Arrived& request = input.requests[number];
+        u32 row = arrival - request.first_arrival;
+        u32 slot = NO_SLOT;
+        if (input.fates[number].failed == 0) {
+            Row read = {};
+            if (request.kind == REQUEST_REMOVE) {
+                read.object = at<u64>(input, request.object_at, row);
+            } else {
+                read = read_row(input, request, row);
+                refusal = judge(rules, read, read_optional(input, request, row));
+                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
+            }
+            if (refusal == 0 && read.object != NO_OBJECT)
+                slot = claim(index, read.object, rules.hash_key, objects, &rows.report->slots);
+        }
+        rows.slots[arrival] = slot;
+        rows.refusals[arrival] = (u8)refusal;
+    }
+    count_by_group(refusal != 0, number, &input.fates[number].refused);
+    count_where(refusal != 0, &rows.report->refused);
+    time = warp_max(time);
+    if (lane() == 0 && time != 0) atomicMax((u64*)&rows.report->time_max, time);
+}
+
+// Sorts out late rows and lets the others of one object compete. For cycles of fixes alone.
+extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
+                                          Records records) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_row = arrival < rules.rows;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    bool late = false, over = false;
+    u32 slot = is_row ? resolve(index, rows.slots[arrival]) : NO_SLOT;
+    if (slot != NO_SLOT) {
+        const Arrived& request = input.requests[number];
+        Row row = read_row(input, request, arrival - request.first_arrival);
+        const Version* start = records.versions + 2ull * slot + newest(records, slot);
+        bool existed = start->alive != 0;
+        over = rules.is_full != 0 && !existed;
+        late = existed && row.time_ms < start->time_ms;
+        if (over || late) {
+            slot = NO_SLOT;
+        } else {
+            u64 key = (u64)(row.time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
+            atomicMax(rows.best + slot, key);
+        }
+    }
+    if (is_row) {
+        rows.slots[arrival] = slot;
+        if (over) rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
+    }
+    count_by_group(late, number, &input.fates[number].late);
+    count_by_group(over, number, &input.fates[number].refused);
+    count_where(over, &rows.report->refused);
+}
+
+// Writes the winners. For cycles of fixes alone.
+extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = arrival < rules.rows ? rows.slots[arrival] : NO_SLOT;
+    u32 number = 0;
+    bool beaten = false;
+    Settled settled = {};
+    if (slot != NO_SLOT) {
+        number = request_of(input, rules.requests, arrival);
+        const Arrived& request = input.requests[number];
+        u32 at_row = arrival - request.first_arrival;
+        Row row = read_row(input, request, at_row);
+        u64 key = (u64)(row.time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
+        beaten = rows.best[slot] != key;
+        if (!beaten) {
+            // Losers that read after this see another key than theirs as well.
+            rows.best[slot] = 0;
+            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
+                                    read_state(input, request, at_row),
+                                    read_optional(input, request, at_row), true);
+        }
+    }
+    count_by_group(beaten, number, &input.fates[number].superseded);
+    book(rows, rules, slot, settled, number, input.fates);
+}
+
+// Keys that bring the rows and removals of one object together, in order of arrival.
+extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32* keys,
+                                        u32* arrivals) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    keys[arrival] = resolve(index, rows.slots[arrival]);
+    arrivals[arrival] = arrival;
+}
+
+// Takes one object through its rows, removals and the cycle's clears, as the contract has it. One
+// thread an entry of the sorted lists; the first of an object works.
+extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, Records records,
+                                          const u32* keys, const u32* arrivals,
+                                          const u32* clear_arrivals, const u32* clear_requests) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = entry < rules.rows ? keys[entry] : NO_SLOT;
+    bool works = slot != NO_SLOT && (entry == 0 || keys[entry - 1] != slot);
+    Settled settled = {};
+    u32 winner_request = 0;
+    if (works) {
+        rows.best[slot] = 1;
+        u32 old = newest(records, slot);
+        Version start = load(records.versions + 2ull * slot + old);
+        bool existed = start.alive != 0, gone = false, has_winner = false;
+        u32 winner = 0, clear = 0;
+        i64 winner_ms = 0;
+        for (u32 next = entry;; next++) {
+            bool more = next < rules.rows && keys[next] == slot;
+            u32 arrival = more ? arrivals[next] : 0xffffffffu;
+            for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
+                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                if (has_winner || (existed && !gone))
+                    atomicAdd(&input.fates[clear_requests[clear]].removed, 1u);
+                has_winner = false;
+                gone = true;
+            }
+            if (!more) break;
+            u32 number = request_of(input, rules.requests, arrival);
+            const Arrived& request = input.requests[number];
+            Fates* fates = input.fates + number;
+            bool starts = existed && !gone, alive = has_winner || starts;
+            if (request.kind == REQUEST_REMOVE) {
+                atomicAdd(alive ? &fates->removed : &fates->missing, 1u);
+                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                has_winner = false;
+                gone = true;
+                continue;
+            }
+            i64 time_ms = read_row(input, request, arrival - request.first_arrival).time_ms;
+            if (rules.is_full != 0 && !alive) {
+                rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
+                atomicAdd(&fates->refused, 1u);
+                atomicAdd(&rows.report->refused, 1u);
+            } else if (starts && time_ms < start.time_ms) {
+                atomicAdd(&fates->late, 1u);
+            } else if (has_winner && time_ms < winner_ms) {
+                atomicAdd(&fates->superseded, 1u);
+            } else {
+                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                has_winner = true;
+                winner = arrival;
+                winner_ms = time_ms;
+                winner_request = number;
+            }
+        }
+        if (has_winner) {
+            const Arrived& request = input.requests[winner_request];
+            u32 at_row = winner - request.first_arrival;
+            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
+                                    read_row(input, request, at_row),
+                                    read_state(input, request, at_row),
+                                    read_optional(input, request, at_row), !gone);
+        } else if (existed && gone) {
+            settled = end_object(records, rules, slot, old, start);
+        }
+    }
+    book(rows, rules, slot, settled, winner_request, input.fates);
+}
+
+// Counts removals of ids that no object can have.
+extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool missing = false;
+    u32 number = 0;
+    if (arrival < rules.rows) {
+        number = request_of(input, rules.requests, arrival);
+        missing = input.requests[number].kind == REQUEST_REMOVE && rows.slots[arrival] == NO_SLOT;
+    }
+    count_by_group(missing, number, &input.fates[number].missing);
+}
+
+// Ends the objects that a cycle has not touched but its first clear removed; forgets which were
+// touched. One thread a slot.
+extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
+                                         const u32* clear_requests, u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    Settled settled = {};
+    u32 request = rules.clears > 0 ? clear_requests[0] : 0;
+    bool cleared = false;
+    if (slot < slots) {
+        bool touched = rows.best[slot] != 0;
+        rows.best[slot] = 0;
+        if (rules.clears > 0 && !touched) {
+            u32 old = newest(records, slot);
+            Version was = load(records.versions + 2ull * slot + old);
+            cleared = was.alive != 0;
+            if (cleared) settled = end_object(records, rules, slot, old, was);
+        }
+    }
+    count_by_group(cleared, request, &input.fates[request].removed);
+    book(rows, rules, slot, settled, request, input.fates);
+}
+
+// Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
+extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, Records records,
+                                           u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    Settled settled = {};
+    u64 time = ~0ull;
+    if (slot < slots) {
+        u32 old = newest(records, slot);
+        Version was = load(records.versions + 2ull * slot + old);
+        if (was.alive != 0) {
+            // A record of this cycle was judged by age when it was written.
+            if (was.epoch != rules.epoch && was.time_ms < time_min_of(rules, rows.report)) {
+                settled = end_object(records, rules, slot, old, was);
+                settled.expired = true;
+            } else {
+                time = (u64)(was.time_ms - TIME_ORIGIN_MS);
+            }
+        }
+    }
+    time = warp_min(time);
+    if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
+    book(rows, rules, slot, settled, 0, input.fates);
+}

@@ -1,0 +1,181 @@
+// Stage dispatch: which rows count, which fix of each object is the newest, what moves in the grid?
+//
+// Rows are read where they arrived, in the columns of their requests. Nothing here depends on the
+// order of threads: rows of one object are decided by (time, arrival).
+#pragma once
+#include "index.cuh"
+#include "record.cuh"
+#include "warp.cuh"
+
+// The requests of a cycle and the bytes that they came in.
+struct Input {
+    const u8* bytes;
+    const Arrived* requests;
+    const u32* first_arrivals;
+    Fates* fates;
+};
+
+// Scratch of a cycle, by arrival unless said otherwise.
+struct Rows {
+    // What `claim` gave; later the slot, NO_SLOT for rows that no longer count.
+    u32* slots;
+    u8* refusals;
+    // By slot: greatest (time, arrival) of the cycle, 0 between cycles.
+    u64* best;
+    // Slots whose place in the grid changes, in no particular order, each once.
+    u32* moved;
+    // By slot: the lower bits of the last epoch in which it moved.
+    u32* stamps;
+    Report* report;
+};
+
+struct Row {
+    u64 object;
+    i64 time_ms;
+    i32 x;
+    i32 y;
+};
+
+template <class T>
+__device__ inline T at(const Input& input, u64 offset, u32 row) {
+    return ((const T*)(input.bytes + offset))[row];
+}
+
+// The request of an arrival: the last that begins at or before it.
+__device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) {
+    u32 low = 0, high = requests;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (input.first_arrivals[middle] <= arrival) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+__device__ inline Row read_row(const Input& input, const Arrived& request, u32 row) {
+    Row read;
+    read.object = at<u64>(input, request.object_at, row);
+    read.time_ms = request.kind == REQUEST_BLOCK
+        ? request.base_ms + at<u32>(input, request.time_at, row)
+        : at<i64>(input, request.time_at, row);
+    read.x = at<i32>(input, request.x_at, row);
+    read.y = at<i32>(input, request.y_at, row);
+    return read;
+}
+
+__device__ inline u32 read_state(const Input& input, const Arrived& request, u32 row) {
+    return request.state_at == NO_COLUMN ? 0 : at<u32>(input, request.state_at, row);
+}
+
+__device__ inline Optional read_optional(const Input& input, const Arrived& request, u32 row) {
+    Optional read = unknown();
+    if (request.speed_at != NO_COLUMN) read.speed_mm_s = at<u32>(input, request.speed_at, row);
+    if (request.altitude_at != NO_COLUMN)
+        read.altitude_mm = at<i32>(input, request.altitude_at, row);
+    if (request.heading_at != NO_COLUMN)
+        read.heading_cdeg = at<unsigned short>(input, request.heading_at, row);
+    return read;
+}
+
+// The first fault of a row, 0 without one; the twin of the engine's `Judge`.
+__device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
+    if (row.object == NO_OBJECT) return REFUSED_OBJECT;
+    if (row.x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
+    if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
+        return REFUSED_OUTSIDE;
+    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
+    if (row.time_ms > rules.time_max_ms) return REFUSED_LATE;
+    if (optional.speed_mm_s == 0xfffffffeu) return REFUSED_SPEED;
+    if (optional.heading_cdeg >= 36000u && optional.heading_cdeg != 0xffffu)
+        return REFUSED_HEADING;
+    if (optional.altitude_mm == (i32)0x80000001u) return REFUSED_ALTITUDE;
+    return 0;
+}
+
+// The clock of the running cycle, once all rows have been judged.
+__device__ inline i64 clock_of(const Rules& rules, const Report* report) {
+    i64 now = rules.system_ms;
+    if (rules.event_clock != 0) {
+        if (report->time_max == 0) return rules.clock_ms;
+        now = (i64)(report->time_max - 1) + TIME_ORIGIN_MS;
+    }
+    return now > rules.clock_ms ? now : rules.clock_ms;
+}
+
+// Event times below this expire.
+__device__ inline i64 time_min_of(const Rules& rules, const Report* report) {
+    i64 clock = clock_of(rules, report);
+    const i64 least = (i64)0x8000000000000000ll;
+    return rules.ttl_ms == 0x7fffffffffffffffll || clock < least + rules.ttl_ms
+        ? least
+        : clock - rules.ttl_ms;
+}
+
+// What settling one object changes; the caller books it.
+struct Settled {
+    bool moved;
+    int objects;
+    bool expired;
+    bool duplicate;
+};
+
+__device__ inline void write(const Records& records, u32 slot, u32 place, const Version& version,
+                             const Optional& optional) {
+    store(records.versions + 2ull * slot + place, version);
+    if (records.optional != nullptr) records.optional[2ull * slot + place] = optional;
+}
+
+// Ends an object that existed at the start of the cycle.
+__device__ inline Settled end_object(const Records& records, const Rules& rules, u32 slot,
+                                     u32 old, Version was) {
+    Settled settled = {};
+    settled.objects = -1;
+    settled.moved = true;
+    Optional optional = optional_of(records, slot, old);
+    was.alive = 0;
+    was.epoch = rules.epoch;
+    write(records, slot, 1 - old, was, optional);
+    records.current[slot].slot = NO_SLOT;
+    return settled;
+}
+
+// Makes a row the record of its object. `counts` is false when the record at the start of the cycle
+// was removed before the row arrived.
+__device__ inline Settled settle_winner(const Records& records, const Rules& rules, i64 time_min,
+                                        u32 slot, const Row& row, u32 state,
+                                        const Optional& optional, bool counts) {
+    u32 old = newest(records, slot);
+    Version was = load(records.versions + 2ull * slot + old);
+    Settled settled = {};
+    bool existed = was.alive != 0;
+    if (existed && counts && was.time_ms == row.time_ms && was.x == row.x && was.y == row.y
+        && was.state == state && equal(optional_of(records, slot, old), optional)) {
+        settled.duplicate = true;
+        return settled;
+    }
+    if (row.time_ms < time_min) {
+        if (existed) settled = end_object(records, rules, slot, old, was);
+        settled.expired = true;
+        return settled;
+    }
+    Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
+    write(records, slot, 1 - old, now, optional);
+    settled.moved = !existed || was.x != row.x || was.y != row.y || was.state != state;
+    if (settled.moved) records.current[slot] = {row.x, row.y, slot, state};
+    settled.objects = existed ? 0 : 1;
+    return settled;
+}
+
+// Books what became of an object; called by all threads of a warp.
+__device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, const Settled& settled,
+                            u32 request, Fates* fates) {
+    Report* report = rows.report;
+    u32 place = append_where(settled.moved, &report->moves);
+    if (settled.moved) {
+        rows.moved[place] = slot;
+        rows.stamps[slot] = (u32)rules.epoch;
+    }
+    add_signs(settled.objects, &report->objects);
+    count_where(settled.expired, &report->expired);
+    count_by_group(settled.duplicate, request, &fates[request].duplicate);
+}

@@ -1,0 +1,39 @@
+// Sorts and scans of CUB behind a small C interface. Every function returns a CUDA error number; called
+// with a null `scratch` it only tells in `scratch_bytes` how much it needs.
+#include <cub/cub.cuh>
+#include <cuda_runtime.h>
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// Stable sort of (key, value) by the key's lower bits.
+extern "C" int shoal_sort_pairs(void* scratch, size_t* scratch_bytes, const u32* keys,
+                                u32* sorted_keys, const u32* values, u32* sorted_values,
+                                u32 length, int bits, cudaStream_t stream) {
+    return (int)cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, keys, sorted_keys, values,
+                                                sorted_values, length, 0, bits, stream);
+}
+
+// Sums of all before, 32 bits.
+extern "C" int shoal_sum_before(void* scratch, size_t* scratch_bytes, const u32* values, u32* sums,
+                                u32 length, cudaStream_t stream) {
+    return (int)cub::DeviceScan::ExclusiveSum(scratch, *scratch_bytes, values, sums, length,
+                                              stream);
+}
+
+// Sums of all before, 64 bits.
+extern "C" int shoal_sum_before_wide(void* scratch, size_t* scratch_bytes, const u32* values,
+                                     u64* sums, u32 length, cudaStream_t stream) {
+    return (int)cub::DeviceScan::ExclusiveScan(scratch, *scratch_bytes, values, sums,
+                                               cuda::std::plus<u64>(), (u64)0, length, stream);
+}
+
+// Sorts ids, and their slots with them, inside segments [bounds[i], bounds[i + 1]).
+extern "C" int shoal_sort_segments(void* scratch, size_t* scratch_bytes, const u64* objects,
+                                   u64* sorted_objects, const u32* slots, u32* sorted_slots,
+                                   u32 length, u32 segments, const u64* bounds,
+                                   cudaStream_t stream) {
+    return (int)cub::DeviceSegmentedSort::SortPairs(scratch, *scratch_bytes, objects,
+                                                    sorted_objects, slots, sorted_slots, length,
+                                                    segments, bounds, bounds + 1, stream);
+}

@@ -1,0 +1,113 @@
+// Entry points of stage query.
+#include "query.cuh"
+
+// How many rows of cells each part covers. One thread a part.
+extern "C" __global__ void query_rows(Grid grid, const Part* parts, u32 length, u32* rows) {
+    u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number > length) return;
+    u32 count = 0;
+    if (number < length) {
+        Part part = parts[number];
+        count = row_of(grid, part.y_max) - row_of(grid, part.y_min) + 1;
+    }
+    rows[number] = count;
+}
+
+// Lists the rows of every part. One warp a part.
+extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
+                                       const u32* first_items, Item* items) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= length) return;
+    u32 first = first_items[number], count = first_items[number + 1] - first;
+    u32 row = row_of(grid, parts[number].y_min);
+    for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
+}
+
+// Counts the matches of every item. Items of parts that want but a number add to their query's
+// total and take no room. One warp an item.
+extern "C" __global__ void query_count(View view, Questions questions, u32* counts, u64* totals) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= questions.length) return;
+    Item item = questions.items[number];
+    u32 count = 0;
+    visit(view, questions, item, [&](const Entry&, bool matches) {
+        count += __popc(__ballot_sync(WHOLE_WARP, matches));
+    });
+    if (lane() != 0) return;
+    Part part = questions.parts[item.part];
+    bool only_count = (part.shape & PART_COUNT) != 0;
+    counts[number] = only_count ? 0 : count;
+    if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
+}
+
+// The first match of every query. One thread a query, and one for the end.
+extern "C" __global__ void query_bounds(const u32* first_parts, u32 queries,
+                                        const u32* first_items, const u64* offsets, u64* bounds) {
+    u32 query = blockIdx.x * blockDim.x + threadIdx.x;
+    if (query <= queries) bounds[query] = offsets[first_items[first_parts[query]]];
+}
+
+// Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. One warp
+// an item.
+extern "C" __global__ void query_write(View view, Questions questions, const u64* offsets,
+                                       u32 first, u64* objects, u32* slots) {
+    u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= questions.length) return;
+    u64 place = offsets[number] - offsets[first];
+    if (offsets[number + 1] == offsets[number]) return;
+    visit(view, questions, questions.items[number], [&](const Entry& entry, bool matches) {
+        u32 votes = __ballot_sync(WHOLE_WARP, matches);
+        if (matches) {
+            u64 at = place + __popc(votes & ((1u << lane()) - 1u));
+            objects[at] = view.records.objects[entry.slot];
+            slots[at] = entry.slot;
+        }
+        place += __popc(votes);
+    });
+}
+
+__device__ inline Answered answered(const Records& records, u32 slot, u64 epoch) {
+    u32 held = held_at(records, slot, epoch);
+    Version version = load(records.versions + 2ull * slot + held);
+    Optional optional = optional_of(records, slot, held);
+    bool found = version.alive != 0 && version.epoch <= epoch;
+    return {records.objects[slot], version.time_ms, version.x, version.y, optional.speed_mm_s,
+            optional.altitude_mm, optional.heading_cdeg, version.state, found ? 1u : 0u, 0u};
+}
+
+// The records of a list of slots. One thread a slot.
+extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* slots, u32 length,
+                                       Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) fixes[at] = answered(records, slots[at], epoch);
+}
+
+// The records of a list of ids. One thread an id.
+extern "C" __global__ void query_get(Records records, Index index, u64 key, u64 epoch,
+                                     const u64* objects, u32 length, Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at], key);
+    Answered none = {};
+    fixes[at] = slot == NO_SLOT ? none : answered(records, slot, epoch);
+}
+
+// The records of all slots after the last cycle, for export. One thread a slot.
+extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch, Answered* fixes) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot < slots) fixes[slot] = answered(records, slot, epoch);
+}
+
+// Enters every slot into an empty index of another size. One thread a slot.
+extern "C" __global__ void index_fill(Index index, const u64* objects, u64 key, u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot >= slots) return;
+    u64 object = objects[slot];
+    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+        u64* place = (u64*)&index.places[at].object;
+        if (atomicCAS(place, NO_OBJECT, object) == NO_OBJECT) {
+            index.places[at].slot = slot;
+            return;
+        }
+    }
+}

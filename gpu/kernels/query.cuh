@@ -1,0 +1,103 @@
+// Stage query: candidates are what is mapped to threads, not queries.
+//
+// A query's rectangles are cut into rows of cells (items). A warp takes an item, sums up the counts
+// of its cells (the bound table) and gives every candidate object a lane through the prefix sums
+// (the candidate-set mapping), so that crowded and empty cells cost by their objects.
+#pragma once
+#include "index.cuh"
+#include "record.cuh"
+#include "space.cuh"
+#include "warp.cuh"
+
+// What queries of a cycle read: one grid and the records as they were after `epoch`.
+struct View {
+    Grid grid;
+    const Cell* cells;
+    const Entry* entries;
+    Records records;
+    u64 epoch;
+    i64 clock_ms;
+};
+
+struct Questions {
+    const Part* parts;
+    const Shape* shapes;
+    Polygons polygons;
+    // By part: its first item.
+    const u32* first_items;
+    const Item* items;
+    u32 length;
+};
+
+__device__ inline bool filter_passes(const View& view, const Shape& shape, const Entry& entry) {
+    if (shape.filter == 0) return true;
+    if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)
+        return false;
+    if ((shape.filter & ~FILTER_STATE) == 0) return true;
+    u32 held = held_at(view.records, entry.slot, view.epoch);
+    if (shape.filter & FILTER_AGE) {
+        i64 time = view.records.versions[2ull * entry.slot + held].time_ms;
+        if (view.clock_ms - time > shape.age_max_ms) return false;
+    }
+    Optional optional = optional_of(view.records, entry.slot, held);
+    if (shape.filter & FILTER_SPEED) {
+        u32 speed = optional.speed_mm_s;
+        if (speed == 0xffffffffu || speed < shape.speed_min || speed > shape.speed_max)
+            return false;
+    }
+    if (shape.filter & FILTER_HEADING) {
+        u32 heading = optional.heading_cdeg, from = shape.heading_min, to = shape.heading_max;
+        if (heading == 0xffffu) return false;
+        bool within = from <= to ? from <= heading && heading <= to
+                                 : heading >= from || heading <= to;
+        if (!within) return false;
+    }
+    if (shape.filter & FILTER_ALTITUDE) {
+        i32 altitude = optional.altitude_mm;
+        if (altitude == (i32)0x80000000u || altitude < shape.altitude_min
+            || altitude > shape.altitude_max)
+            return false;
+    }
+    return true;
+}
+
+// Calls `each(entry, matches)` for the candidates of an item, a full warp at a time.
+template <class Each>
+__device__ inline void visit(const View& view, const Questions& questions, const Item& item,
+                             Each each) {
+    Part part = questions.parts[item.part];
+    u32 number = part.shape & ~PART_COUNT;
+    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
+    u32 row_start = item.row * view.grid.columns;
+    for (u32 column = first; column <= last; column += 32) {
+        Cell cell = {};
+        if (column + lane() <= last) cell = view.cells[row_start + column + lane()];
+        u32 before = warp_sum_before(cell.count);
+        u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
+        for (u32 base = 0; base < total; base += 32) {
+            u32 candidate = base + lane();
+            // The last cell whose lower bound is not above the candidate.
+            u32 owner = 0;
+            for (u32 step = 16; step > 0; step /= 2) {
+                u32 bound = __shfl_sync(WHOLE_WARP, before, owner + step);
+                if (bound <= candidate) owner += step;
+            }
+            u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
+            u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
+            bool matches = candidate < total;
+            Entry entry = {};
+            if (matches) {
+                int4 words = *(const int4*)(view.entries + start + (candidate - lower));
+                entry = *(Entry*)&words;
+                matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
+                    && entry.y <= part.y_max;
+                if (matches && number != 0) {
+                    const Shape& shape = questions.shapes[number];
+                    matches = shape_holds(shape, questions.polygons, entry.x, entry.y)
+                        && filter_passes(view, shape, entry);
+                }
+            }
+            each(entry, matches);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// What is known of an object, and at which epoch?
+//
+// A record has two versions. A cycle overwrites the older; queries of the cycle read the greatest
+// epoch below it, which is the other one, so they never read what is being written.
+#pragma once
+#include "layout.cuh"
+
+// The state of one fleet, by slot; all live in global memory.
+struct Records {
+    u64* objects;
+    Version* versions;
+    // Null until a row brings a speed, heading or altitude.
+    Optional* optional;
+    // The newest position of each slot, its `slot` NO_SLOT while the object does not exist.
+    Entry* current;
+};
+
+__device__ inline u64 epoch_of(const Version* version) {
+    return *(const volatile u64*)&version->epoch;
+}
+
+// Which of the two versions of a slot is the newest.
+__device__ inline u32 newest(const Records& records, u32 slot) {
+    const Version* both = records.versions + 2ull * slot;
+    return both[1].epoch > both[0].epoch ? 1u : 0u;
+}
+
+// Which version held after cycle `epoch`; the other may be being written.
+__device__ inline u32 held_at(const Records& records, u32 slot, u64 epoch) {
+    const Version* both = records.versions + 2ull * slot;
+    u64 first = epoch_of(both), second = epoch_of(both + 1);
+    bool first_counts = first <= epoch, second_counts = second <= epoch;
+    return second_counts && (!first_counts || second > first) ? 1u : 0u;
+}
+
+__device__ inline Version load(const Version* version) {
+    const int4* words = (const int4*)version;
+    int4 both[2] = {words[0], words[1]};
+    return *(Version*)both;
+}
+
+__device__ inline void store(Version* version, Version value) {
+    int4* words = (int4*)version;
+    words[0] = ((int4*)&value)[0];
+    words[1] = ((int4*)&value)[1];
+}
+
+__device__ inline Optional unknown() { return {0xffffffffu, (i32)0x80000000u, 0xffffu, 0u}; }
+
+__device__ inline Optional optional_of(const Records& records, u32 slot, u32 version) {
+    return records.optional == nullptr ? unknown() : records.optional[2ull * slot + version];
+}
+
+__device__ inline bool equal(const Optional& a, const Optional& b) {
+    return a.speed_mm_s == b.speed_mm_s && a.altitude_mm == b.altitude_mm
+        && a.heading_cdeg == b.heading_cdeg;
+}

@@ -1,0 +1,196 @@
+//! The CUDA backend as callers see it: packs cycles, hands them to its driver's thread, gives the
+//! outputs out.
+//!
+//! Answers lag one cycle: queries of cycle k see the state after k - 1 while k is applied. A failed
+//! device ends the engine; every call after that says so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use cudarc::driver::CudaStream;
+use shoal_engine::{
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket, limits,
+};
+
+use crate::device::Gpu;
+use crate::launch::{Memory, fault};
+use crate::pipeline::{Arena, Command, Driver, Finished, Staged, Status};
+
+/// The share of the device's memory that a fleet may take unless it is told otherwise, percent.
+const BUDGET_PERCENT: u64 = 90;
+
+/// One fleet on a device.
+#[derive(Debug)]
+pub struct CudaBackend {
+    options: EngineOptions,
+    memory: Memory,
+    copy_in: Arc<CudaStream>,
+    commands: Option<Sender<Command>>,
+    arenas: Receiver<Arena>,
+    outputs: Receiver<Result<Finished, EngineError>>,
+    status: Arc<Status>,
+    thread: Option<JoinHandle<()>>,
+    submitted: u64,
+    /// Outputs that came before they were asked for.
+    early: BTreeMap<u64, Finished>,
+    /// Tickets that were not waited for.
+    owed: Vec<u64>,
+    received: u64,
+    failed: Option<EngineError>,
+}
+
+impl CudaBackend {
+    /// An engine without objects on a device, with most of its memory as budget.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
+    pub fn new(gpu: &Gpu, options: EngineOptions) -> Result<Self, EngineError> {
+        Self::with_budget(gpu, options, gpu.memory_bytes() / 100 * BUDGET_PERCENT)
+    }
+
+    /// An engine that takes at most `budget_bytes` of the device's memory.
+    ///
+    /// # Errors
+    /// As [`CudaBackend::new`].
+    pub fn with_budget(
+        gpu: &Gpu,
+        options: EngineOptions,
+        budget_bytes: u64,
+    ) -> Result<Self, EngineError> {
+        gpu.context.bind_to_thread().map_err(fault)?;
+        let memory = Memory::new(gpu.context.clone(), budget_bytes);
+        let (commands, received) = channel();
+        let (free, arenas) = channel();
+        for _ in 0..=limits::CYCLES_IN_FLIGHT_MAX {
+            // The receiver is in this function.
+            let _ = free.send(Arena::new(&memory)?);
+        }
+        let (outputs, output) = channel();
+        let status = Arc::new(Status::default());
+        let driver = Driver::new(gpu, &options, &memory, status.clone(), free, outputs)?;
+        let thread = std::thread::Builder::new().name("cuda-driver".to_owned());
+        let thread = thread.spawn(move || driver.run(&received));
+        Ok(Self {
+            copy_in: gpu.context.new_stream().map_err(fault)?,
+            options,
+            memory,
+            commands: Some(commands),
+            arenas,
+            outputs: output,
+            status,
+            thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
+            submitted: 0,
+            early: BTreeMap::new(),
+            owed: Vec::new(),
+            received: 0,
+            failed: None,
+        })
+    }
+
+    fn stage(&mut self, input: CycleInput) -> Result<Staged, EngineError> {
+        self.memory.bind()?;
+        // One arena more than cycles in flight: there is always one, or one on its way.
+        let arena = self.arenas.recv().map_err(|_| self.gone())?;
+        crate::pipeline::stage(&self.memory, &self.copy_in, arena, input)
+    }
+
+    fn send(&self, command: Command) -> Result<(), EngineError> {
+        let sent = self.commands.as_ref().map(|commands| commands.send(command));
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// Why there is no driver any more.
+    fn gone(&self) -> EngineError {
+        let ended = || EngineError::Device("the engine's thread has ended".to_owned());
+        self.failed.clone().unwrap_or_else(ended)
+    }
+
+    /// Takes outputs until that of `ticket` is there.
+    fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
+        loop {
+            if let Some(finished) = self.early.remove(&ticket) {
+                return Ok(finished);
+            }
+            match self.outputs.recv() {
+                Ok(Ok(finished)) => {
+                    self.received += 1;
+                    self.early.insert(self.received, finished);
+                }
+                Ok(Err(error)) => {
+                    self.failed = Some(error.clone());
+                    return Err(error);
+                }
+                Err(_) => return Err(self.gone()),
+            }
+        }
+    }
+}
+
+impl Backend for CudaBackend {
+    fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    fn answer_lag(&self) -> u64 {
+        1
+    }
+
+    fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
+        if self.owed.len() >= limits::CYCLES_IN_FLIGHT_MAX {
+            return Err(EngineError::TooManyInFlight(self.owed.len()));
+        }
+        input.check()?;
+        let staged = self.stage(input)?;
+        self.send(Command::Cycle(Box::new(staged)))?;
+        self.submitted += 1;
+        self.owed.push(self.submitted);
+        Ok(Ticket(self.submitted))
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
+        let Some(at) = self.owed.iter().position(|owed| *owed == ticket.0) else {
+            return Err(EngineError::UnknownTicket(ticket.0));
+        };
+        self.owed.remove(at);
+        self.receive(ticket.0)?.wait()
+    }
+
+    fn export(&mut self) -> Result<Snapshot, EngineError> {
+        let (reply, answer) = channel();
+        self.send(Command::Export(reply))?;
+        answer.recv().map_err(|_| self.gone())?
+    }
+
+    fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
+        let (reply, answer) = channel();
+        self.send(Command::Import(snapshot, reply))?;
+        answer.recv().map_err(|_| self.gone())?
+    }
+
+    fn due_ms(&self) -> Option<i64> {
+        let ttl_ms = self.options.ttl_ms?;
+        let (objects, oldest_ms) = self.status.after(self.submitted);
+        let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
+        Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
+    }
+
+    fn objects(&self) -> u64 {
+        self.status.after(self.submitted).0
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.memory.used_bytes()
+    }
+}
+
+impl Drop for CudaBackend {
+    fn drop(&mut self) {
+        self.commands = None;
+        if let Some(thread) = self.thread.take() {
+            // A driver that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}

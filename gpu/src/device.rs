@@ -1,0 +1,81 @@
+//! Is there a device, and what is it?
+//!
+//! A missing driver or device is a value. One context is shared by all fleets of a process; each
+//! fleet has streams and memory of its own.
+
+use thiserror::Error;
+
+/// Why there is no device to run on.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum Unavailable {
+    /// The library was built without feature `cuda`.
+    #[error("this binary was built without CUDA (feature `cuda`)")]
+    NotBuilt,
+    /// No driver on this machine.
+    #[error("there is no NVIDIA driver: libcuda could not be loaded")]
+    NoDriver,
+    /// A driver, but no device that it would open, or one that the kernels were not built for.
+    #[error("no CUDA device could be opened: {0}")]
+    NoDevice(String),
+}
+
+#[cfg(feature = "cuda")]
+pub use present::Gpu;
+
+#[cfg(feature = "cuda")]
+mod present {
+    use std::sync::{Arc, OnceLock};
+
+    use cudarc::driver::{CudaContext, sys};
+
+    use super::Unavailable;
+    use crate::launch::Kernels;
+
+    /// An open device with the kernels loaded. Cloning shares it.
+    #[derive(Clone, Debug)]
+    pub struct Gpu {
+        pub(crate) context: Arc<CudaContext>,
+        pub(crate) kernels: Arc<Kernels>,
+        name: String,
+        memory_bytes: u64,
+    }
+
+    impl Gpu {
+        /// The first device of this machine, opened once a process.
+        ///
+        /// # Errors
+        /// [`Unavailable`] with what is missing.
+        pub fn open() -> Result<Self, Unavailable> {
+            static FIRST: OnceLock<Result<Gpu, Unavailable>> = OnceLock::new();
+            FIRST.get_or_init(Self::open_first).clone()
+        }
+
+        fn open_first() -> Result<Self, Unavailable> {
+            if !crate::launch::has_driver() {
+                return Err(Unavailable::NoDriver);
+            }
+            let failed =
+                |fault: cudarc::driver::DriverError| Unavailable::NoDevice(fault.to_string());
+            let context = CudaContext::new(0).map_err(failed)?;
+            let kernels = Arc::new(Kernels::load(&context).map_err(failed)?);
+            let name = context.name().map_err(failed)?;
+            let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+            let multiprocessors = context.attribute(attribute).map_err(failed)?;
+            let memory_bytes = context.total_mem().map_err(failed)? as u64;
+            let name = format!("{name}, {multiprocessors} multiprocessors");
+            Ok(Self { context, kernels, name, memory_bytes })
+        }
+
+        /// Name and number of multiprocessors, for people.
+        #[must_use]
+        pub fn name(&self) -> &str {
+            &self.name
+        }
+
+        /// Bytes of the device's memory.
+        #[must_use]
+        pub fn memory_bytes(&self) -> u64 {
+            self.memory_bytes
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Memory of the device and pinned memory of the host, both counted against one budget per fleet.
+//!
+//! Plain allocations; freeing waits for the device, so nothing that runs loses its memory.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
+use shoal_engine::EngineError;
+
+use super::plain::Plain;
+
+/// The device's memory as one fleet sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    context: Arc<CudaContext>,
+    used_bytes: Arc<AtomicU64>,
+    budget_bytes: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(context: Arc<CudaContext>, budget_bytes: u64) -> Self {
+        Self { context, used_bytes: Arc::default(), budget_bytes }
+    }
+
+    /// Bytes of the device in use.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Makes the device current on this thread.
+    pub(crate) fn bind(&self) -> Result<(), EngineError> {
+        self.context.bind_to_thread().map_err(fault)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), EngineError> {
+        let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes <= self.budget_bytes {
+            return Ok(());
+        }
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let (needed_bytes, budget_bytes) = (before + bytes, self.budget_bytes);
+        Err(EngineError::OutOfMemory { needed_bytes, budget_bytes })
+    }
+}
+
+/// A failed call of the driver as the engine's error.
+pub(crate) fn fault(error: DriverError) -> EngineError {
+    EngineError::Device(error.to_string())
+}
+
+/// Values on the device, zero when made.
+#[derive(Debug)]
+pub(crate) struct DeviceBuffer<T> {
+    memory: Memory,
+    address: u64,
+    length: usize,
+    values: PhantomData<T>,
+}
+
+impl<T: Plain> DeviceBuffer<T> {
+    /// Room for `length` values; at least one, so that every buffer has an address.
+    pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
+        let length = length.max(1);
+        let bytes = length * size_of::<T>();
+        memory.context.bind_to_thread().map_err(fault)?;
+        memory.take(bytes as u64)?;
+        // SAFETY: the context is current; the memory is set right after.
+        let made = unsafe {
+            result::malloc_sync(bytes)
+                .and_then(|address| result::memset_d8_sync(address, 0, bytes).map(|()| address))
+        };
+        match made {
+            Ok(address) => {
+                Ok(Self { memory: memory.clone(), address, length, values: PhantomData })
+            }
+            Err(error) => {
+                memory.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+                let is_full =
+                    error.0 == cudarc::driver::sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY;
+                Err(if is_full {
+                    let needed_bytes = memory.used_bytes() + bytes as u64;
+                    EngineError::OutOfMemory { needed_bytes, budget_bytes: memory.used_bytes() }
+                } else {
+                    fault(error)
+                })
+            }
+        }
+    }
+
+    /// Makes room for `length` values if there is less; what was in it is lost then. True when it
+    /// was replaced. Grows by a quarter more than was asked for.
+    pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
+        if length <= self.length {
+            return Ok(false);
+        }
+        let memory = self.memory.clone();
+        self.free();
+        *self = Self::new(&memory, length + length / 4)?;
+        Ok(true)
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Sets every byte of the first `length` values.
+    pub(crate) fn fill(
+        &self,
+        stream: &CudaStream,
+        byte: u8,
+        length: usize,
+    ) -> Result<(), EngineError> {
+        assert!(length <= self.length, "{length} values of {}", self.length);
+        // SAFETY: within the allocation; ordered by the stream.
+        unsafe {
+            result::memset_d8_async(self.address, byte, length * size_of::<T>(), stream.cu_stream())
+        }
+        .map_err(fault)
+    }
+
+    /// Copies `values` to place `at`; they must be pinned to be copied beside other work.
+    pub(crate) fn upload(
+        &self,
+        stream: &CudaStream,
+        at: usize,
+        values: &[T],
+    ) -> Result<(), EngineError> {
+        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+        if values.is_empty() {
+            return Ok(());
+        }
+        let address = self.address + (at * size_of::<T>()) as u64;
+        // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
+        unsafe { result::memcpy_htod_async(address, values, stream.cu_stream()) }.map_err(fault)
+    }
+
+    /// Copies values from place `at` on.
+    pub(crate) fn download(
+        &self,
+        stream: &CudaStream,
+        at: usize,
+        values: &mut [T],
+    ) -> Result<(), EngineError> {
+        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+        if values.is_empty() {
+            return Ok(());
+        }
+        let address = self.address + (at * size_of::<T>()) as u64;
+        // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
+        unsafe { result::memcpy_dtoh_async(values, address, stream.cu_stream()) }.map_err(fault)
+    }
+
+    /// Copies the first `length` values of another buffer.
+    pub(crate) fn copy_from(
+        &self,
+        stream: &CudaStream,
+        other: &Self,
+        length: usize,
+    ) -> Result<(), EngineError> {
+        assert!(length <= self.length && length <= other.length, "both have {length} values");
+        // SAFETY: within both allocations; ordered by the stream.
+        unsafe {
+            let bytes = length * size_of::<T>();
+            result::memcpy_dtod_async(self.address, other.address, bytes, stream.cu_stream())
+        }
+        .map_err(fault)
+    }
+}
+
+impl<T> DeviceBuffer<T> {
+    fn free(&mut self) {
+        if self.address == 0 {
+            return;
+        }
+        let bytes = (self.length * size_of::<T>()) as u64;
+        // A context that cannot be made current is gone with all its memory.
+        let _ = self.memory.context.bind_to_thread();
+        // SAFETY: allocated by `new`, freed once. An error here is one of earlier work, which the
+        // pipeline reports where it waits.
+        let _ = unsafe { result::free_sync(self.address) };
+        self.memory.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.address = 0;
+        self.length = 0;
+    }
+}
+
+impl<T> Drop for DeviceBuffer<T> {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+/// Values in page-locked memory of the host, which the device copies beside other work.
+#[derive(Debug)]
+pub(crate) struct PinnedBuffer<T> {
+    context: Arc<CudaContext>,
+    pointer: *mut T,
+    length: usize,
+}
+
+// SAFETY: it owns its memory like a boxed slice; the context may be used from any thread.
+unsafe impl<T: Plain> Send for PinnedBuffer<T> {}
+// SAFETY: as above; shared references only read.
+unsafe impl<T: Plain> Sync for PinnedBuffer<T> {}
+
+impl<T: Plain> PinnedBuffer<T> {
+    pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
+        let length = length.max(1);
+        let bytes = length * size_of::<T>();
+        memory.context.bind_to_thread().map_err(fault)?;
+        // SAFETY: the context is current; plain values may be all zeros, which are written here.
+        let pointer = unsafe {
+            let pointer = result::malloc_host(bytes, 0).map_err(fault)?;
+            pointer.cast::<u8>().write_bytes(0, bytes);
+            pointer.cast()
+        };
+        Ok(Self { context: memory.context.clone(), pointer, length })
+    }
+
+    /// As [`DeviceBuffer::fit`].
+    pub(crate) fn fit(&mut self, memory: &Memory, length: usize) -> Result<(), EngineError> {
+        if length > self.length {
+            *self = Self::new(memory, length + length / 4)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[T] {
+        // SAFETY: allocated with this length, initialised, plain.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: allocated with this length, initialised, plain, borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.length) }
+    }
+}
+
+impl<T> Drop for PinnedBuffer<T> {
+    fn drop(&mut self) {
+        let _ = self.context.bind_to_thread();
+        // SAFETY: allocated by `new`, freed once.
+        let _ = unsafe { result::free_host(self.pointer.cast::<c_void>()) };
+    }
+}

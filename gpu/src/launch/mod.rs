@@ -1,0 +1,27 @@
+//! The only place with `unsafe`: memory of the device, launches of kernels, CUB's functions.
+//!
+//! What is exported is safe to call on one condition, which the pipeline keeps by events: work that
+//! is queued on streams finishes before the buffers that it names are dropped, rewritten by the
+//! host or used by another stream. Lengths are asserted at every launch.
+
+#![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
+
+mod dispatch;
+mod memory;
+mod module;
+mod parameters;
+mod plain;
+mod primitives;
+mod query;
+mod update;
+
+pub(crate) use dispatch::{CycleRows, Ordered};
+pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault};
+pub(crate) use module::{Kernels, has_driver};
+pub(crate) use parameters::{
+    CellsArgument, IndexArgument, InputArgument, MovedArgument, QuestionStretches,
+    QuestionsArgument, RecordsArgument, RowsArgument, Span, Stretch, ViewArgument,
+};
+pub(crate) use plain::{Plain, bytes_of};
+pub(crate) use primitives::Scratch;
+pub(crate) use update::Clustered;

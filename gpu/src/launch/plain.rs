@@ -1,0 +1,47 @@
+//! Which values are nothing but their bytes?
+
+use shoal_engine::layout;
+
+/// A value without padding, pointers and invalid bit patterns.
+///
+/// # Safety
+/// Every byte of a value is initialised, and any bytes are a value.
+pub(crate) unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($name:ty),+) => {
+        $(
+            // SAFETY: integers and floats, alone or in a record that is asserted to have no gaps.
+            unsafe impl Plain for $name {}
+        )+
+    };
+}
+
+plain!(
+    u8,
+    u16,
+    u32,
+    u64,
+    i32,
+    i64,
+    layout::Entry,
+    layout::Version,
+    layout::Optional,
+    layout::Place,
+    layout::Arrived,
+    layout::Fates,
+    layout::Report,
+    layout::Cell,
+    layout::Part,
+    layout::Item,
+    layout::Shape,
+    layout::Edge,
+    layout::Answered,
+    super::Span
+);
+
+/// The bytes of some values.
+pub(crate) fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: plain values have no uninitialised bytes, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

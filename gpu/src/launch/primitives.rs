@@ -1,0 +1,194 @@
+//! CUB's sorts and scans, with their scratch memory.
+
+use std::ffi::{c_int, c_void};
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+
+use super::memory::{DeviceBuffer, Memory};
+
+/// `cudaStream_t`: the same pointer as the driver's stream.
+type Stream = *mut c_void;
+
+// SAFETY: the declarations match kernels/primitives.cu.
+unsafe extern "C" {
+    fn shoal_sort_pairs(
+        scratch: *mut c_void,
+        scratch_bytes: *mut usize,
+        keys: u64,
+        sorted_keys: u64,
+        values: u64,
+        sorted_values: u64,
+        length: u32,
+        bits: c_int,
+        stream: Stream,
+    ) -> c_int;
+    fn shoal_sum_before(
+        scratch: *mut c_void,
+        scratch_bytes: *mut usize,
+        values: u64,
+        sums: u64,
+        length: u32,
+        stream: Stream,
+    ) -> c_int;
+    fn shoal_sum_before_wide(
+        scratch: *mut c_void,
+        scratch_bytes: *mut usize,
+        values: u64,
+        sums: u64,
+        length: u32,
+        stream: Stream,
+    ) -> c_int;
+    fn shoal_sort_segments(
+        scratch: *mut c_void,
+        scratch_bytes: *mut usize,
+        objects: u64,
+        sorted_objects: u64,
+        slots: u64,
+        sorted_slots: u64,
+        length: u32,
+        segments: u32,
+        bounds: u64,
+        stream: Stream,
+    ) -> c_int;
+}
+
+/// Scratch memory of one stream's sorts and scans.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    memory: DeviceBuffer<u8>,
+}
+
+impl Scratch {
+    pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self { memory: DeviceBuffer::new(memory, 1 << 20)? })
+    }
+
+    /// Asks how much is needed, makes room, runs.
+    fn run(
+        &mut self,
+        what: &str,
+        call: impl Fn(*mut c_void, *mut usize) -> c_int,
+    ) -> Result<(), EngineError> {
+        let check = |status: c_int| match status {
+            0 => Ok(()),
+            number => Err(EngineError::Device(format!("{what}: CUDA error {number}"))),
+        };
+        let mut bytes = 0_usize;
+        check(call(std::ptr::null_mut(), &raw mut bytes))?;
+        // Freeing waits for the device, so work under way keeps its scratch.
+        self.memory.fit(bytes)?;
+        let mut bytes = self.memory.len();
+        check(call(self.memory.address() as *mut c_void, &raw mut bytes))
+    }
+
+    /// Sorts `length` pairs by the lower `bits` of their keys, stably.
+    pub(crate) fn sort_pairs(
+        &mut self,
+        stream: &CudaStream,
+        (keys, values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+        (sorted_keys, sorted_values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+        length: u32,
+        bits: u32,
+    ) -> Result<(), EngineError> {
+        let shortest = keys.len().min(values.len()).min(sorted_keys.len()).min(sorted_values.len());
+        assert!(shortest >= length as usize, "{length} pairs in buffers of {shortest}");
+        if length == 0 {
+            return Ok(());
+        }
+        self.run("sort", |scratch, bytes| {
+            // SAFETY: buffers are as long as asserted; the stream orders the work.
+            unsafe {
+                shoal_sort_pairs(
+                    scratch,
+                    bytes,
+                    keys.address(),
+                    sorted_keys.address(),
+                    values.address(),
+                    sorted_values.address(),
+                    length,
+                    bits.min(32) as c_int,
+                    stream.cu_stream().cast(),
+                )
+            }
+        })
+    }
+
+    /// Sums of all values before each.
+    pub(crate) fn sum_before(
+        &mut self,
+        stream: &CudaStream,
+        values: &DeviceBuffer<u32>,
+        sums: &DeviceBuffer<u32>,
+        length: u32,
+    ) -> Result<(), EngineError> {
+        assert!(values.len().min(sums.len()) >= length as usize, "a sum a value");
+        self.run("scan", |scratch, bytes| {
+            // SAFETY: as above.
+            unsafe {
+                let (values, sums) = (values.address(), sums.address());
+                shoal_sum_before(scratch, bytes, values, sums, length, stream.cu_stream().cast())
+            }
+        })
+    }
+
+    /// Sums of all values before each, in 64 bits.
+    pub(crate) fn sum_before_wide(
+        &mut self,
+        stream: &CudaStream,
+        values: &DeviceBuffer<u32>,
+        sums: &DeviceBuffer<u64>,
+        length: u32,
+    ) -> Result<(), EngineError> {
+        assert!(values.len().min(sums.len()) >= length as usize, "a sum a value");
+        self.run("scan", |scratch, bytes| {
+            // SAFETY: as above.
+            unsafe {
+                let (values, sums) = (values.address(), sums.address());
+                shoal_sum_before_wide(
+                    scratch,
+                    bytes,
+                    values,
+                    sums,
+                    length,
+                    stream.cu_stream().cast(),
+                )
+            }
+        })
+    }
+
+    /// Sorts `length` ids, and slots with them, inside the segments that `bounds` part.
+    pub(crate) fn sort_segments(
+        &mut self,
+        stream: &CudaStream,
+        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        (sorted_objects, sorted_slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        length: u32,
+        (bounds, segments): (&DeviceBuffer<u64>, u32),
+    ) -> Result<(), EngineError> {
+        let shortest =
+            objects.len().min(slots.len()).min(sorted_objects.len()).min(sorted_slots.len());
+        assert!(shortest >= length as usize, "{length} pairs in buffers of {shortest}");
+        assert!(bounds.len() > segments as usize, "a bound a segment and one more");
+        if length == 0 {
+            return Ok(());
+        }
+        self.run("sort of segments", |scratch, bytes| {
+            // SAFETY: as above; the bounds ascend to `length`.
+            unsafe {
+                shoal_sort_segments(
+                    scratch,
+                    bytes,
+                    objects.address(),
+                    sorted_objects.address(),
+                    slots.address(),
+                    sorted_slots.address(),
+                    length,
+                    segments,
+                    bounds.address(),
+                    stream.cu_stream().cast(),
+                )
+            }
+        })
+    }
+}

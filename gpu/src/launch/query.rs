@@ -1,0 +1,161 @@
+//! Launches of stage query.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Item, Part};
+
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, WARP, arguments, launch};
+use super::parameters::{
+    IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, Stretch, ViewArgument,
+};
+
+impl Kernels {
+    /// Rows of cells of each part, and 0 behind the last.
+    pub(crate) fn query_rows(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
+        rows: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(rows.len() > at.parts.length, "a number a part and one more");
+        let (grid, parts, length) =
+            (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
+        let rows = rows.address();
+        launch(
+            &self.query_rows,
+            stream,
+            u64::from(length) + 1,
+            arguments![grid, parts, length, rows],
+        )
+    }
+
+    /// Lists the rows of cells of each part.
+    pub(crate) fn query_items(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
+        first_items: &DeviceBuffer<u32>,
+        items: &DeviceBuffer<Item>,
+    ) -> Result<(), EngineError> {
+        assert!(first_items.len() > at.parts.length, "a number a part and one more");
+        let (grid, parts, length) =
+            (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
+        let (first_items, items) = (first_items.address(), items.address());
+        let arguments = arguments![grid, parts, length, first_items, items];
+        launch(&self.query_items, stream, u64::from(length) * WARP, arguments)
+    }
+
+    /// Counts the matches of every item.
+    pub(crate) fn query_count(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        questions: &QuestionsArgument,
+        counts: &DeviceBuffer<u32>,
+        totals: &DeviceBuffer<u64>,
+    ) -> Result<(), EngineError> {
+        let length = questions.length();
+        assert!(counts.len() >= length as usize, "a count an item");
+        let (counts, totals) = (counts.address(), totals.address());
+        let arguments = arguments![*view, *questions, counts, totals];
+        launch(&self.query_count, stream, u64::from(length) * WARP, arguments)
+    }
+
+    /// The first match of every query, and the end.
+    pub(crate) fn query_bounds(
+        &self,
+        stream: &CudaStream,
+        (input, first_parts): (&DeviceBuffer<u8>, Stretch),
+        first_items: &DeviceBuffer<u32>,
+        offsets: &DeviceBuffer<u64>,
+        bounds: &DeviceBuffer<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(bounds.len() >= first_parts.length, "a bound a query and one more");
+        let queries = first_parts.length as u32 - 1;
+        let first_parts = first_parts.address::<u32>(input);
+        let (first_items, offsets) = (first_items.address(), offsets.address());
+        let bounds = bounds.address();
+        let arguments = arguments![first_parts, queries, first_items, offsets, bounds];
+        launch(&self.query_bounds, stream, u64::from(queries) + 1, arguments)
+    }
+
+    /// Writes the matches of items `first` on; there are `matches` of them.
+    pub(crate) fn query_write(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        questions: &QuestionsArgument,
+        offsets: &DeviceBuffer<u64>,
+        (first, matches): (u32, usize),
+        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        let length = questions.length();
+        assert!(offsets.len() > length as usize, "an offset an item and one more");
+        assert!(objects.len().min(slots.len()) >= matches, "room for every match");
+        let (offsets, objects, slots) = (offsets.address(), objects.address(), slots.address());
+        let arguments = arguments![*view, *questions, offsets, first, objects, slots];
+        launch(&self.query_write, stream, u64::from(length - first) * WARP, arguments)
+    }
+
+    /// The records of the first `length` slots.
+    pub(crate) fn query_fixes(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        slots: &DeviceBuffer<u32>,
+        length: u32,
+        fixes: &DeviceBuffer<Answered>,
+    ) -> Result<(), EngineError> {
+        assert!(slots.len().min(fixes.len()) >= length as usize, "a record a slot");
+        let (records, epoch) = view.records();
+        let (slots, fixes) = (slots.address(), fixes.address());
+        let arguments = arguments![records, epoch, slots, length, fixes];
+        launch(&self.query_fixes, stream, length.into(), arguments)
+    }
+
+    /// The records of some ids.
+    pub(crate) fn query_get(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (index, key): (&IndexArgument, u64),
+        (input, ids): (&DeviceBuffer<u8>, Stretch),
+        fixes: &DeviceBuffer<Answered>,
+    ) -> Result<(), EngineError> {
+        assert!(fixes.len() >= ids.length, "a record an id");
+        let (records, epoch) = view.records();
+        let (objects, length) = (ids.address::<u64>(input), ids.length as u32);
+        let fixes = fixes.address();
+        let arguments = arguments![records, *index, key, epoch, objects, length, fixes];
+        launch(&self.query_get, stream, length.into(), arguments)
+    }
+
+    /// The records of slots 0 to `slots` after cycle `epoch`.
+    pub(crate) fn query_export(
+        &self,
+        stream: &CudaStream,
+        records: &RecordsArgument,
+        (slots, epoch): (u32, u64),
+        fixes: &DeviceBuffer<Answered>,
+    ) -> Result<(), EngineError> {
+        assert!(fixes.len() >= slots as usize, "a record a slot");
+        let fixes = fixes.address();
+        launch(&self.query_export, stream, slots.into(), arguments![*records, slots, epoch, fixes])
+    }
+
+    /// Enters slots into an empty index.
+    pub(crate) fn index_fill(
+        &self,
+        stream: &CudaStream,
+        index: &IndexArgument,
+        objects: &DeviceBuffer<u64>,
+        (key, slots): (u64, u32),
+    ) -> Result<(), EngineError> {
+        assert!(objects.len() >= slots as usize, "an id a slot");
+        let objects = objects.address();
+        launch(&self.index_fill, stream, slots.into(), arguments![*index, objects, key, slots])
+    }
+}

@@ -1,0 +1,154 @@
+//! Launches of stage update.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Entry, Grid};
+
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, WARP, arguments, launch};
+use super::parameters::{CellsArgument, MovedArgument, Span};
+
+/// Operations sorted by (cell, kind), or objects sorted by cell, and what belongs to them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clustered<'a> {
+    pub(crate) keys: &'a DeviceBuffer<u32>,
+    pub(crate) slots: &'a DeviceBuffer<u32>,
+    pub(crate) length: u32,
+    /// By cell.
+    pub(crate) spans: &'a DeviceBuffer<Span>,
+    /// By key.
+    pub(crate) holes: &'a DeviceBuffer<u32>,
+    /// Number of cells that would outgrow their room.
+    pub(crate) outgrown: &'a DeviceBuffer<u32>,
+}
+
+impl Clustered<'_> {
+    fn check(&self) {
+        let length = self.length as usize;
+        assert!(self.keys.len().min(self.slots.len()) >= length, "a slot a key");
+        assert!(self.holes.len() >= length, "room for a hole a key");
+    }
+}
+
+impl Kernels {
+    /// Keys of what moved; two for each slot.
+    pub(crate) fn update_keys(
+        &self,
+        stream: &CudaStream,
+        cells: &CellsArgument,
+        moved: &MovedArgument,
+        current: &DeviceBuffer<Entry>,
+        (keys, slots): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        assert!(keys.len().min(slots.len()) >= 2 * moved.length() as usize, "two keys a slot");
+        let (current, keys, slots) = (current.address(), keys.address(), slots.address());
+        let arguments = arguments![*cells, *moved, current, keys, slots];
+        launch(&self.update_keys, stream, moved.length().into(), arguments)
+    }
+
+    /// Applies sorted operations, unless a cell would outgrow its room.
+    pub(crate) fn update_apply(
+        &self,
+        stream: &CudaStream,
+        cells: &CellsArgument,
+        current: &DeviceBuffer<Entry>,
+        sorted: &Clustered<'_>,
+    ) -> Result<(), EngineError> {
+        sorted.check();
+        let (keys, slots, length) = (sorted.keys.address(), sorted.slots.address(), sorted.length);
+        let (spans, holes) = (sorted.spans.address(), sorted.holes.address());
+        let (outgrown, current, threads) =
+            (sorted.outgrown.address(), current.address(), length.into());
+        launch(&self.update_spans, stream, threads, arguments![keys, length, spans])?;
+        let arguments = arguments![*cells, keys, slots, length, spans, holes, outgrown];
+        launch(&self.update_holes, stream, threads, arguments)?;
+        let arguments = arguments![*cells, keys, length, spans, holes, outgrown];
+        launch(&self.update_marks, stream, threads, arguments)?;
+        let arguments = arguments![*cells, current, keys, slots, length, spans, holes, outgrown];
+        launch(&self.update_insert, stream, threads, arguments)?;
+        let arguments = arguments![*cells, keys, length, spans, holes, outgrown];
+        launch(&self.update_close, stream, threads, arguments)
+    }
+
+    /// Learns where every object is.
+    pub(crate) fn update_locate(
+        &self,
+        stream: &CudaStream,
+        cells: &CellsArgument,
+        length: u32,
+    ) -> Result<(), EngineError> {
+        let arguments = arguments![*cells, length];
+        launch(&self.update_locate, stream, u64::from(length) * WARP, arguments)
+    }
+
+    /// Every `step`-th newest position.
+    pub(crate) fn update_sample(
+        &self,
+        stream: &CudaStream,
+        current: &DeviceBuffer<Entry>,
+        slots: u32,
+        step: u32,
+        sample: &DeviceBuffer<Entry>,
+    ) -> Result<(), EngineError> {
+        assert!(current.len() >= slots as usize, "every slot has a position");
+        let (current, length) = (current.address(), sample.len() as u32);
+        let sample = sample.address();
+        let arguments = arguments![current, slots, step, sample, length];
+        launch(&self.update_sample, stream, length.into(), arguments)
+    }
+
+    /// The cell of every slot.
+    pub(crate) fn rebuild_keys(
+        &self,
+        stream: &CudaStream,
+        grid: &Grid,
+        current: &DeviceBuffer<Entry>,
+        slots: u32,
+        (keys, values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        assert!(current.len().min(keys.len()).min(values.len()) >= slots as usize, "a key a slot");
+        let (current, keys, values) = (current.address(), keys.address(), values.address());
+        let arguments = arguments![*grid, current, slots, keys, values];
+        launch(&self.rebuild_keys, stream, slots.into(), arguments)
+    }
+
+    /// Counts the objects of every cell and finds its room.
+    pub(crate) fn rebuild_rooms(
+        &self,
+        stream: &CudaStream,
+        sorted: &Clustered<'_>,
+        (cells, mean): (u32, f32),
+        rooms: &DeviceBuffer<u32>,
+        squares: &DeviceBuffer<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(sorted.keys.len() >= sorted.length as usize, "the keys are there");
+        assert!(sorted.spans.len().min(rooms.len()) >= cells as usize, "a room a cell");
+        let (keys, length, spans) = (sorted.keys.address(), sorted.length, sorted.spans.address());
+        launch(&self.rebuild_spans, stream, length.into(), arguments![keys, length, spans])?;
+        let (rooms, squares) = (rooms.address(), squares.address());
+        let arguments = arguments![spans, cells, mean, rooms, squares];
+        launch(&self.rebuild_rooms, stream, cells.into(), arguments)
+    }
+
+    /// Lays the cells out and fills them.
+    pub(crate) fn rebuild_fill(
+        &self,
+        stream: &CudaStream,
+        cells: &CellsArgument,
+        length: u32,
+        current: &DeviceBuffer<Entry>,
+        sorted: &Clustered<'_>,
+        (starts, rooms): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        assert!(starts.len().min(rooms.len()) >= length as usize, "a start a cell");
+        assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
+        let (spans, starts, rooms) = (sorted.spans.address(), starts.address(), rooms.address());
+        let arguments = arguments![*cells, spans, starts, rooms, length];
+        launch(&self.rebuild_cells, stream, length.into(), arguments)?;
+        let (current, keys, slots) =
+            (current.address(), sorted.keys.address(), sorted.slots.address());
+        let count = sorted.length;
+        let arguments = arguments![*cells, current, keys, slots, count, spans];
+        launch(&self.rebuild_fill, stream, count.into(), arguments)
+    }
+}

@@ -1,0 +1,290 @@
+//! How do answers of every kind come about from what the device found?
+//!
+//! Ranges come sorted by id; gets and the candidates of nearest queries come as records, of which
+//! the engine's own filter and ranker pick: what is compared is computed in one place.
+
+use shoal_codec::FixRow;
+use shoal_engine::layout::Answered;
+use shoal_engine::query::{AnswerHead, AnswerPage};
+use shoal_engine::{
+    AnswerSet, Circle, EngineError, Filter, Projection, Query, QueryKind, Ranker, Region, Space,
+};
+
+use super::asking::{Asking, Sorted};
+use super::questions::Questions;
+use super::staging::{Staged, distinct};
+use crate::launch::{
+    DeviceBuffer, IndexArgument, QuestionStretches, Stretch, ViewArgument, bytes_of, fault,
+};
+
+/// How much wider a circle gets that holds too few neighbours.
+const WIDER: f64 = 2.0;
+
+/// What answers are made of.
+pub(crate) struct Maker<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) asking: &'a mut Asking,
+    pub(crate) sorted: &'a mut Sorted,
+    pub(crate) view: ViewArgument,
+    pub(crate) index: (IndexArgument, u64),
+    pub(crate) clock_ms: i64,
+    /// Objects of the fleet, for a first guess of distances.
+    pub(crate) objects: u64,
+}
+
+/// A record as rows are.
+pub(crate) fn row(answered: &Answered) -> FixRow {
+    FixRow {
+        object: answered.object,
+        time_ms: answered.time_ms,
+        x: answered.x,
+        y: answered.y,
+        speed_mm_s: answered.speed_mm_s,
+        heading_cdeg: answered.heading_cdeg as u16,
+        altitude_mm: answered.altitude_mm,
+        state: answered.state,
+    }
+}
+
+impl Maker<'_> {
+    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of those that want
+    /// but a number.
+    pub(crate) fn make(
+        &mut self,
+        staged: &Staged,
+        bounds: &[u64],
+        totals: &[u64],
+    ) -> Result<AnswerSet, EngineError> {
+        let mut page = AnswerPage::default();
+        let matches = bounds.last().copied().unwrap_or(0) as usize;
+        let (mut objects, mut fixes) = (Vec::new(), Vec::new());
+        if matches > 0 {
+            let at = (&staged.arena.device, &staged.asked);
+            self.asking.write(&self.view, at, matches, self.sorted)?;
+            let is_range = |query: &&Query| matches!(query.kind, QueryKind::Range(_));
+            let wants_fixes = |query: &Query| query.projection == Projection::Fixes;
+            if staged.queries.iter().filter(is_range).any(wants_fixes) {
+                fixes = self.asking.fixes(&self.view, self.sorted, matches)?;
+            }
+            objects = self.asking.take_objects(self.sorted, matches)?;
+        }
+        let mut found = Vec::new();
+        if staged.gets.length > 0 {
+            let ids = (&staged.arena.device, staged.gets);
+            let (index, key) = &self.index;
+            found = self.asking.get(&self.view, (index, *key), ids)?;
+        }
+        let neighbours = self.nearest(&staged.queries)?;
+        let (mut next_get, mut next_nearest) = (0, neighbours.iter());
+        for (number, query) in staged.queries.iter().enumerate() {
+            match &query.kind {
+                QueryKind::Range(_) if query.projection == Projection::Count => {
+                    let total = totals[number];
+                    page.heads.push(AnswerHead { total, ..AnswerHead::default() });
+                }
+                QueryKind::Range(_) => {
+                    let range = bounds[number] as usize..bounds[number + 1] as usize;
+                    let rows = fixes.get(range.clone()).unwrap_or(&[]).iter().map(row);
+                    append(&mut page, query, &objects[range], rows);
+                }
+                QueryKind::Get(wanted) => {
+                    let count = distinct(wanted).len();
+                    let rows = found[next_get..next_get + count].iter().filter(|it| it.found != 0);
+                    next_get += count;
+                    let rows = rows.map(row).filter(|row| query.filter.passes(row, self.clock_ms));
+                    append_rows(&mut page, query, &rows.collect::<Vec<_>>());
+                }
+                QueryKind::Nearest { .. } => {
+                    append_nearest(&mut page, query, next_nearest.next().map_or(&[], |it| it));
+                }
+            }
+        }
+        let places = (0..staged.queries.len() as u32).map(|head| (0, head)).collect();
+        Ok(AnswerSet::new(vec![page], places))
+    }
+
+    /// The neighbours of all nearest queries, ordered by (rank, object).
+    ///
+    /// A circle is widened until it holds `k` objects that pass, or everything: whoever is outside
+    /// is farther than `k` objects inside.
+    fn nearest(&mut self, queries: &[Query]) -> Result<Vec<Vec<(u64, FixRow)>>, EngineError> {
+        let mut wanted = Vec::new();
+        for query in queries {
+            if let QueryKind::Nearest { x, y, k } = query.kind {
+                wanted.push((Ranker::new(self.space, x, y), k, query.filter));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut circles: Vec<(Circle, Filter)> = Vec::new();
+        let mut radii = Vec::new();
+        for (ranker, k, filter) in &wanted {
+            let radius_m = self.first_radius_m(*k);
+            radii.push(radius_m);
+            circles.push((Circle::within(self.space, ranker, radius_m), *filter));
+        }
+        let mut open: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at].1 > 0).collect();
+        while !open.is_empty() {
+            let asked: Vec<_> = open.iter().map(|at| circles[*at]).collect();
+            let (_, totals) = self.ask(&asked, true)?;
+            let mut still = Vec::new();
+            for (at, total) in open.into_iter().zip(totals) {
+                let (ranker, k, _) = &wanted[at];
+                if total < u64::from(*k) && !circles[at].0.is_everything() {
+                    radii[at] *= WIDER;
+                    circles[at].0 = Circle::within(self.space, ranker, radii[at]);
+                    still.push(at);
+                }
+            }
+            open = still;
+        }
+        let (bounds, _) = self.ask(&circles, false)?;
+        let matches = bounds.last().copied().unwrap_or(0) as usize;
+        let rows = if matches > 0 {
+            self.asking.fixes(&self.view, self.sorted, matches)?
+        } else {
+            Vec::new()
+        };
+        let pick = |(at, (ranker, k, _)): (usize, &(Ranker, u32, Filter))| {
+            let range = bounds[at] as usize..bounds[at + 1] as usize;
+            let ranked = |answered: &Answered| (ranker.rank(answered.x, answered.y), row(answered));
+            let mut list: Vec<_> = rows[range].iter().map(ranked).collect();
+            list.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
+            list.truncate(*k as usize);
+            list
+        };
+        Ok(wanted.iter().enumerate().map(pick).collect())
+    }
+
+    /// The radius that would hold twice `k` objects if they were spread evenly over the space.
+    fn first_radius_m(&self, k: u32) -> f64 {
+        let bounds = self.space.bounds();
+        let side = |min: i32, max: i32| f64::from(max.abs_diff(min)) + 1.0;
+        let unit_m = if self.space.is_geographic() { 0.011 } else { self.space.quantum() };
+        let (width, height) = (side(bounds.x_min, bounds.x_max), side(bounds.y_min, bounds.y_max));
+        let area_m2 = width * unit_m * height * unit_m;
+        let share = 2.0 * f64::from(k) / (self.objects.max(1) as f64);
+        (area_m2 * share / std::f64::consts::PI).sqrt().max(unit_m)
+    }
+
+    /// Asks circles of their own: counted only, or written and sorted as well. Waits.
+    fn ask(
+        &mut self,
+        circles: &[(Circle, Filter)],
+        count: bool,
+    ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
+        let mut list = Questions { shapes: vec![Default::default()], ..Questions::default() };
+        for ((circle, filter), number) in circles.iter().zip(0..) {
+            list.first_parts.push(list.parts.len() as u32);
+            list.push(number, &Region::Circle(*circle), filter, count);
+        }
+        list.first_parts.push(list.parts.len() as u32);
+        let (input, at) = upload(self.asking, &list)?;
+        let at = (&input, &at);
+        let cut = self.asking.cut(&self.view, at)?;
+        cut.synchronize().map_err(fault)?;
+        let mut bounds = vec![0; circles.len() + 1];
+        let mut totals = vec![0; circles.len()];
+        self.asking.count(&self.view, at, &mut bounds, count.then_some(&mut totals[..]))?;
+        self.asking.stream.synchronize().map_err(fault)?;
+        let matches = bounds[circles.len()] as usize;
+        if matches > 0 {
+            self.asking.write(&self.view, at, matches, self.sorted)?;
+            self.asking.stream.synchronize().map_err(fault)?;
+        }
+        Ok((bounds, totals))
+    }
+}
+
+/// Puts questions that are not part of a cycle's input on the device.
+fn upload(
+    asking: &Asking,
+    list: &Questions,
+) -> Result<(DeviceBuffer<u8>, QuestionStretches), EngineError> {
+    let pieces = [
+        bytes_of(&list.parts),
+        bytes_of(&list.first_parts),
+        bytes_of(&list.shapes),
+        bytes_of(&list.slabs),
+        bytes_of(&list.edges),
+    ];
+    let mut starts = [0; 5];
+    let mut bytes = Vec::new();
+    for (start, piece) in starts.iter_mut().zip(pieces) {
+        bytes.resize(bytes.len().next_multiple_of(256), 0);
+        *start = bytes.len();
+        bytes.extend_from_slice(piece);
+    }
+    let input = DeviceBuffer::new(asking.memory(), bytes.len())?;
+    input.upload(&asking.stream, 0, &bytes)?;
+    asking.stream.synchronize().map_err(fault)?;
+    let at = |place: usize, length: usize| Stretch { at: starts[place], length };
+    let at = QuestionStretches {
+        parts: at(0, list.parts.len()),
+        first_parts: at(1, list.first_parts.len()),
+        shapes: at(2, list.shapes.len()),
+        slabs: at(3, list.slabs.len()),
+        edges: at(4, list.edges.len()),
+    };
+    Ok((input, at))
+}
+
+/// Appends an answer: ids, and rows with [`Projection::Fixes`].
+fn append(
+    page: &mut AnswerPage,
+    query: &Query,
+    objects: &[u64],
+    rows: impl Iterator<Item = FixRow>,
+) {
+    let mut head = AnswerHead { total: objects.len() as u64, ..AnswerHead::default() };
+    let returned = returned(query, objects.len());
+    head.objects.0 = page.objects.len();
+    head.fixes.0 = page.fixes.len();
+    if query.projection != Projection::Count {
+        page.objects.extend_from_slice(&objects[..returned]);
+        head.truncated = returned < objects.len();
+    }
+    if query.projection == Projection::Fixes {
+        page.fixes.extend(rows.take(returned));
+    }
+    head.objects.1 = page.objects.len();
+    head.fixes.1 = page.fixes.len();
+    page.heads.push(head);
+}
+
+fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
+    let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
+    append(page, query, &objects, rows.iter().copied());
+}
+
+fn append_nearest(page: &mut AnswerPage, query: &Query, found: &[(u64, FixRow)]) {
+    let rows: Vec<FixRow> = found.iter().map(|(_, row)| *row).collect();
+    let first = page.ranks.len();
+    if query.projection != Projection::Count {
+        page.ranks.extend(found[..returned(query, found.len())].iter().map(|(rank, _)| *rank));
+    }
+    append_rows(page, query, &rows);
+    if let Some(head) = page.heads.last_mut() {
+        head.ranks = (first, page.ranks.len());
+    }
+}
+
+fn returned(query: &Query, found: usize) -> usize {
+    query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
+}
+
+/// Whether all queries are ranges that want ids: then nothing is left to make on the host.
+pub(crate) fn are_plain(queries: &[Query]) -> bool {
+    queries.iter().all(|query| {
+        matches!(query.kind, QueryKind::Range(_)) && query.projection == Projection::Ids
+    })
+}
+
+/// By query the most ids to return; empty when none is limited.
+pub(crate) fn limits(queries: &[Query]) -> Vec<u64> {
+    if queries.iter().all(|query| query.limit.is_none()) {
+        return Vec::new();
+    }
+    queries.iter().map(|query| query.limit.unwrap_or(u64::MAX)).collect()
+}

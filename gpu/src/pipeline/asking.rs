@@ -1,0 +1,204 @@
+//! Stage query on the device: from parts to sorted ids, counted before anything is written.
+//!
+//! Three steps with a number read back after each of the first two: cut parts into items, count
+//! matches, write and sort. The host only waits for numbers; ids are copied when asked for.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream};
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Item};
+
+use crate::launch::{
+    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, Scratch,
+    ViewArgument, fault,
+};
+
+/// Where questions are: the input and the stretches of it.
+pub(crate) type Questions<'a> = (&'a DeviceBuffer<u8>, &'a QuestionStretches);
+
+/// Lists of the stage; they grow, never shrink.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    memory: Memory,
+    kernels: Arc<Kernels>,
+    pub(crate) stream: Arc<CudaStream>,
+    scratch: Scratch,
+    rows: DeviceBuffer<u32>,
+    first_items: DeviceBuffer<u32>,
+    items: DeviceBuffer<Item>,
+    counts: DeviceBuffer<u32>,
+    offsets: DeviceBuffer<u64>,
+    totals: DeviceBuffer<u64>,
+    pub(crate) bounds: DeviceBuffer<u64>,
+    objects: DeviceBuffer<u64>,
+    slots: DeviceBuffer<u32>,
+    fixes: DeviceBuffer<Answered>,
+    last_item: PinnedBuffer<u32>,
+    items_used: u32,
+}
+
+/// Sorted ids on the device, and their slots beside them.
+#[derive(Debug)]
+pub(crate) struct Sorted {
+    pub(crate) objects: DeviceBuffer<u64>,
+    slots: DeviceBuffer<u32>,
+}
+
+impl Sorted {
+    pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self { objects: DeviceBuffer::new(memory, 1)?, slots: DeviceBuffer::new(memory, 1)? })
+    }
+}
+
+impl Asking {
+    pub(crate) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        stream: Arc<CudaStream>,
+    ) -> Result<Self, EngineError> {
+        Ok(Self {
+            memory: memory.clone(),
+            kernels: kernels.clone(),
+            stream,
+            scratch: Scratch::new(memory)?,
+            rows: DeviceBuffer::new(memory, 1)?,
+            first_items: DeviceBuffer::new(memory, 1)?,
+            items: DeviceBuffer::new(memory, 1)?,
+            counts: DeviceBuffer::new(memory, 1)?,
+            offsets: DeviceBuffer::new(memory, 1)?,
+            totals: DeviceBuffer::new(memory, 1)?,
+            bounds: DeviceBuffer::new(memory, 1)?,
+            objects: DeviceBuffer::new(memory, 1)?,
+            slots: DeviceBuffer::new(memory, 1)?,
+            fixes: DeviceBuffer::new(memory, 1)?,
+            last_item: PinnedBuffer::new(memory, 1)?,
+            items_used: 0,
+        })
+    }
+
+    /// Counts the rows of cells of every part. The event tells when [`Asking::count`] may go on.
+    pub(crate) fn cut(
+        &mut self,
+        view: &ViewArgument,
+        at: Questions<'_>,
+    ) -> Result<CudaEvent, EngineError> {
+        let parts = at.1.parts.length;
+        self.rows.fit(parts + 1)?;
+        self.first_items.fit(parts + 1)?;
+        self.kernels.query_rows(&self.stream, view, at, &self.rows)?;
+        let length = parts as u32 + 1;
+        self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
+        self.first_items.download(&self.stream, parts, &mut self.last_item.as_mut_slice()[..1])?;
+        self.stream.record_event(None).map_err(fault)
+    }
+
+    /// Counts the matches of every item and sums them up by query into `bounds`; totals of queries
+    /// that want but a number into `totals`. Both are complete when the stream has come so far.
+    pub(crate) fn count(
+        &mut self,
+        view: &ViewArgument,
+        at: Questions<'_>,
+        bounds: &mut [u64],
+        totals: Option<&mut [u64]>,
+    ) -> Result<(), EngineError> {
+        let items = self.last_item.as_slice()[0];
+        let queries = at.1.first_parts.length - 1;
+        self.items_used = items;
+        self.items.fit(items as usize)?;
+        self.counts.fit(items as usize + 1)?;
+        self.offsets.fit(items as usize + 1)?;
+        self.totals.fit(queries)?;
+        self.bounds.fit(queries + 1)?;
+        let stream = &self.stream;
+        self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
+        self.counts.fill(stream, 0, items as usize + 1)?;
+        if totals.is_some() {
+            self.totals.fill(stream, 0, queries)?;
+        }
+        let questions = self.questions(at, items);
+        self.kernels.query_count(stream, view, &questions, &self.counts, &self.totals)?;
+        self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, items + 1)?;
+        let of = (at.0, at.1.first_parts);
+        self.kernels.query_bounds(stream, of, &self.first_items, &self.offsets, &self.bounds)?;
+        self.bounds.download(stream, 0, bounds)?;
+        match totals {
+            Some(totals) => self.totals.download(stream, 0, totals),
+            None => Ok(()),
+        }
+    }
+
+    fn questions(&self, (input, at): Questions<'_>, items: u32) -> QuestionsArgument {
+        QuestionsArgument::new(input, at, &self.first_items, &self.items, items)
+    }
+
+    /// Writes all `matches` and sorts the ids of each query.
+    pub(crate) fn write(
+        &mut self,
+        view: &ViewArgument,
+        at: Questions<'_>,
+        matches: usize,
+        sorted: &mut Sorted,
+    ) -> Result<(), EngineError> {
+        let queries = at.1.first_parts.length as u32 - 1;
+        self.objects.fit(matches)?;
+        self.slots.fit(matches)?;
+        sorted.objects.fit(matches)?;
+        sorted.slots.fit(matches)?;
+        let questions = self.questions(at, self.items_used);
+        let lists = (&self.objects, &self.slots);
+        let what = (0, matches);
+        self.kernels.query_write(&self.stream, view, &questions, &self.offsets, what, lists)?;
+        let segments = (&self.bounds, queries);
+        let into = (&sorted.objects, &sorted.slots);
+        self.scratch.sort_segments(&self.stream, lists, into, matches as u32, segments)
+    }
+
+    /// The records of sorted matches; waits for them.
+    pub(crate) fn fixes(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<Answered>, EngineError> {
+        self.fixes.fit(matches)?;
+        let length = matches as u32;
+        self.kernels.query_fixes(&self.stream, view, &sorted.slots, length, &self.fixes)?;
+        self.take_fixes(matches)
+    }
+
+    /// The records of ids; waits for them.
+    pub(crate) fn get(
+        &mut self,
+        view: &ViewArgument,
+        index: (&crate::launch::IndexArgument, u64),
+        ids: (&DeviceBuffer<u8>, crate::launch::Stretch),
+    ) -> Result<Vec<Answered>, EngineError> {
+        self.fixes.fit(ids.1.length)?;
+        self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;
+        self.take_fixes(ids.1.length)
+    }
+
+    fn take_fixes(&self, length: usize) -> Result<Vec<Answered>, EngineError> {
+        let mut rows = vec![Answered::default(); length];
+        self.fixes.download(&self.stream, 0, &mut rows)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(rows)
+    }
+
+    /// Sorted ids; waits for them.
+    pub(crate) fn take_objects(
+        &self,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<u64>, EngineError> {
+        let mut objects = vec![0; matches];
+        sorted.objects.download(&self.stream, 0, &mut objects)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(objects)
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}

@@ -1,0 +1,78 @@
+//! Which way of bringing a grid up to a cycle is cheaper now: applying what moved, or building it
+//! anew?
+//!
+//! Both cost in proportion to something that is known beforehand. What one unit costs is measured
+//! with events whenever a way is taken; until then it is a guess from the design's sketch.
+
+/// Weight of the newest measurement.
+const NEWEST: f64 = 0.2;
+
+/// Nanoseconds a unit, by what was measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Fixed part of either way, launches.
+    launch_ns: f64,
+    apply_ns: f64,
+    rebuild_ns: f64,
+    locate_ns: f64,
+}
+
+/// A way of bringing a grid up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Delete, insert and move what moved.
+    Apply,
+    /// From the newest positions.
+    Rebuild,
+}
+
+impl Cost {
+    pub(crate) fn new() -> Self {
+        Self { launch_ns: 40_000.0, apply_ns: 0.15, rebuild_ns: 0.07, locate_ns: 0.05 }
+    }
+
+    /// The cheaper way: `moved` slots of two cycles, or all `slots`; a grid that was built anew
+    /// must first be located to be applied to.
+    pub(crate) fn cheaper(&self, moved: u32, slots: u32, is_located: bool) -> Way {
+        let locate = if is_located { 0.0 } else { self.locate_ns * f64::from(slots) };
+        let apply = self.launch_ns + self.apply_ns * f64::from(moved) + locate / 4.0;
+        let rebuild = self.launch_ns + self.rebuild_ns * f64::from(slots);
+        if apply <= rebuild { Way::Apply } else { Way::Rebuild }
+    }
+
+    /// Learns what a way took for so many units.
+    pub(crate) fn learn(&mut self, way: Way, units: u32, took_ms: f32) {
+        // Small work tells nothing but launches.
+        if units < 1 << 16 {
+            return;
+        }
+        let each = (f64::from(took_ms) * 1e6 - self.launch_ns).max(0.0) / f64::from(units);
+        let known = match way {
+            Way::Apply => &mut self.apply_ns,
+            Way::Rebuild => &mut self.rebuild_ns,
+        };
+        *known += (each - *known) * NEWEST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_moves_are_applied_and_many_rebuilt() {
+        let cost = Cost::new();
+        assert_eq!(cost.cheaper(100_000, 10_000_000, true), Way::Apply);
+        assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), Way::Rebuild);
+        assert_eq!(cost.cheaper(8_000_000, 100_000_000, true), Way::Apply);
+    }
+
+    #[test]
+    fn measurements_change_the_choice() {
+        let mut cost = Cost::new();
+        for _ in 0..100 {
+            cost.learn(Way::Rebuild, 1 << 20, 0.05);
+        }
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), Way::Rebuild);
+    }
+}

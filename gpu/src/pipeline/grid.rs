@@ -1,0 +1,124 @@
+//! Which grid suits the data? As many cells as the objects call for, over where nearly all are.
+//!
+//! Chosen anew when the number of objects has changed by much or the cells have become uneven, so
+//! its cost is a small share of the work that caused it. Never changes an answer.
+
+use shoal_engine::layout::{Entry, Grid, NO_SLOT};
+use shoal_engine::{QuantaRect, Space};
+
+/// Objects a cell when they are spread evenly. Measured on an H200 by the sketch of the design:
+/// 1,024 x 1,024 cells beat 512 x 512 for 10 M objects.
+const CELL_OBJECTS: u64 = 8;
+const CELLS_MIN: u64 = 64;
+/// Cells at most: (cell, kind) is a 32-bit key with room for "none".
+const CELLS_MAX: u64 = 1 << 26;
+/// Positions looked at to find the extent.
+pub(crate) const SAMPLE: usize = 1 << 14;
+/// The share of positions that may lie beyond each side of the extent: one in this many.
+const OUTLIERS: usize = 256;
+/// Objects that share a cell with an object, over the mean, from which cells are too coarse.
+const UNEVEN: f64 = 4.0;
+
+/// When the present grid was chosen, in numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) grid: Grid,
+    objects: u64,
+    /// Cells for every cell that evenly spread objects call for.
+    finer: u64,
+}
+
+impl Chosen {
+    /// One cell over the whole space.
+    pub(crate) fn first(space: &Space) -> Self {
+        Self { grid: new(&space.bounds(), 1, 1), objects: 0, finer: 1 }
+    }
+
+    /// Whether the number of objects calls for another grid.
+    pub(crate) fn is_outgrown(&self, objects: u64) -> bool {
+        objects > self.objects + self.objects / 2 + CELLS_MIN || objects < self.objects / 4
+    }
+
+    /// Takes note of how uneven the cells are (the sum of the squares of their counts); true when a
+    /// finer or coarser grid would do better.
+    pub(crate) fn refine(&mut self, squares: u64) -> bool {
+        let objects = self.objects.max(1) as f64;
+        let cells = f64::from(self.grid.columns) * f64::from(self.grid.rows);
+        // The objects that an object finds in its cell, if all were spread evenly: mean + 1.
+        let even = objects / cells + 1.0;
+        let unevenness = squares as f64 / objects / even;
+        let finest = self.cells(self.finer * 2) == self.cells(self.finer);
+        if unevenness > UNEVEN && !finest && self.finer < 64 {
+            self.finer *= 2;
+            true
+        } else {
+            false
+        }
+    }
+
+    fn cells(&self, finer: u64) -> u64 {
+        let most = (self.objects * 2).clamp(CELLS_MIN, CELLS_MAX);
+        (self.objects / CELL_OBJECTS * finer).clamp(CELLS_MIN, most)
+    }
+
+    /// A grid for so many objects, of which `sample` is a part.
+    pub(crate) fn choose(&mut self, space: &Space, sample: &[Entry], objects: u64) {
+        if self.is_outgrown(objects) {
+            self.objects = objects;
+        }
+        let extent = extent(space, sample);
+        let cells = self.cells(self.finer) as f64;
+        let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
+        let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
+        if space.is_geographic() {
+            // Cells about square on the ground at the middle latitude.
+            let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
+            width *= middle_deg.to_radians().cos().max(0.05);
+        }
+        let rows = (cells * height / width).sqrt().clamp(1.0, cells);
+        let columns = (cells / rows).max(1.0);
+        self.grid = new(&extent, columns.round() as u32, rows.round() as u32);
+    }
+}
+
+/// A grid of about so many cells; never more than quanta on a side.
+fn new(extent: &QuantaRect, columns: u32, rows: u32) -> Grid {
+    let side = |min: i32, max: i32| u64::from(max.abs_diff(min)) + 1;
+    let (width, height) = (side(extent.x_min, extent.x_max), side(extent.y_min, extent.y_max));
+    let columns = u64::from(columns).clamp(1, width);
+    let rows = u64::from(rows).clamp(1, height);
+    Grid {
+        scale_x: (columns << 32) / width,
+        scale_y: (rows << 32) / height,
+        x_min: extent.x_min,
+        y_min: extent.y_min,
+        x_max: extent.x_max,
+        y_max: extent.y_max,
+        columns: columns as u32,
+        rows: rows as u32,
+    }
+}
+
+/// The box of a sample without its outliers, a little widened; the whole space without objects.
+fn extent(space: &Space, sample: &[Entry]) -> QuantaRect {
+    let bounds = space.bounds();
+    let alive = || sample.iter().filter(|entry| entry.slot != NO_SLOT);
+    let mut xs: Vec<i32> = alive().map(|entry| entry.x).collect();
+    let mut ys: Vec<i32> = alive().map(|entry| entry.y).collect();
+    if xs.is_empty() {
+        return bounds;
+    }
+    let (x_min, x_max) = core(&mut xs, bounds.x_min, bounds.x_max);
+    let (y_min, y_max) = core(&mut ys, bounds.y_min, bounds.y_max);
+    QuantaRect { x_min, y_min, x_max, y_max }
+}
+
+/// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
+fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
+    values.sort_unstable();
+    let cut = values.len() / OUTLIERS;
+    let (low, high) = (i64::from(values[cut]), i64::from(values[values.len() - 1 - cut]));
+    let margin = (high - low) / 32 + 1;
+    let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
+    (clamp(low - margin), clamp(high + margin))
+}

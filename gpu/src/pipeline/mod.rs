@@ -1,0 +1,18 @@
+//! The framework: what a fleet has on the device, and the thread that takes cycles through the
+//! stages on concurrent streams.
+
+mod answers;
+mod asking;
+mod cells;
+mod cost;
+mod driver;
+mod grid;
+mod questions;
+mod records;
+mod results;
+mod staging;
+mod tables;
+
+pub(crate) use driver::{Command, Driver, Status};
+pub(crate) use results::Finished;
+pub(crate) use staging::{Arena, Staged, stage};

@@ -1,0 +1,267 @@
+//! What is known of every object on the device: the secondary index and the records by slot.
+//!
+//! Grows before a cycle that might need it; a slot is never given to another object while cycles
+//! run, so what queries read stays true. When most slots are dead, growth packs the living.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Entry, NO_SLOT, Optional, Place, Version};
+
+use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
+
+/// Slots at most: one bit of a slot says that it is not known yet.
+const SLOTS_MAX: usize = 1 << 30;
+const SLOTS_MIN: usize = 1 << 12;
+
+/// Everything by slot but the grids' places.
+#[derive(Debug)]
+pub(crate) struct Records {
+    memory: Memory,
+    kernels: Arc<Kernels>,
+    key: u64,
+    places: DeviceBuffer<Place>,
+    pub(crate) objects: DeviceBuffer<u64>,
+    versions: DeviceBuffer<Version>,
+    optional: Option<DeviceBuffer<Optional>>,
+    pub(crate) current: DeviceBuffer<Entry>,
+    /// The winners of a running cycle; 0 between cycles.
+    pub(crate) best: DeviceBuffer<u64>,
+    pub(crate) stamps: DeviceBuffer<u32>,
+    /// Slots in use.
+    pub(crate) slots: u32,
+}
+
+/// What making room changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fitted {
+    /// Nothing.
+    AsItWas,
+    /// There are more slots; those in use are the same.
+    Grown,
+    /// Slots have new numbers.
+    Packed,
+}
+
+impl Records {
+    pub(crate) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        stream: &CudaStream,
+        key: u64,
+    ) -> Result<Self, EngineError> {
+        let slots = SLOTS_MIN;
+        let records = Self {
+            memory: memory.clone(),
+            kernels: kernels.clone(),
+            key,
+            places: DeviceBuffer::new(memory, 2 * slots)?,
+            objects: DeviceBuffer::new(memory, slots)?,
+            versions: DeviceBuffer::new(memory, 2 * slots)?,
+            optional: None,
+            current: DeviceBuffer::new(memory, slots)?,
+            best: DeviceBuffer::new(memory, slots)?,
+            stamps: DeviceBuffer::new(memory, slots)?,
+            slots: 0,
+        };
+        records.places.fill(stream, 0xFF, 2 * slots)?;
+        records.current.fill(stream, 0xFF, slots)?;
+        stream.synchronize().map_err(fault)?;
+        Ok(records)
+    }
+
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Slots that there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn index(&self) -> IndexArgument {
+        IndexArgument::new(&self.places)
+    }
+
+    pub(crate) fn argument(&self) -> RecordsArgument {
+        let optional = self.optional.as_ref();
+        RecordsArgument::new(&self.objects, &self.versions, optional, &self.current)
+    }
+
+    pub(crate) fn has_optional(&self) -> bool {
+        self.optional.is_some()
+    }
+
+    /// Makes room for attributes. Nothing may run on the device.
+    pub(crate) fn fit_optional(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
+        if self.optional.is_none() {
+            let optional = DeviceBuffer::new(&self.memory, 2 * self.capacity())?;
+            self.kernels.dispatch_unknown(stream, &optional, 0)?;
+            stream.synchronize().map_err(fault)?;
+            self.optional = Some(optional);
+        }
+        Ok(())
+    }
+
+    /// Whether so many more slots have room.
+    pub(crate) fn fits(&self, more: usize) -> bool {
+        self.slots as usize + more <= self.capacity()
+    }
+
+    /// Makes room for `more` slots; `objects` of those in use are alive, after cycle `epoch`.
+    /// Nothing may run on the device.
+    pub(crate) fn fit(
+        &mut self,
+        stream: &CudaStream,
+        more: usize,
+        objects: u64,
+        epoch: u64,
+    ) -> Result<Fitted, EngineError> {
+        if self.fits(more) {
+            return Ok(Fitted::AsItWas);
+        }
+        let dead = u64::from(self.slots).saturating_sub(objects);
+        let pack = dead > objects.max(SLOTS_MIN as u64);
+        if pack {
+            self.pack(stream, epoch)?;
+        }
+        let needed = self.slots as usize + more;
+        if needed > SLOTS_MAX {
+            let (value, limit) = (needed as u64, SLOTS_MAX as u64);
+            return Err(EngineError::Limit {
+                what: "objects of a fleet on a device",
+                value,
+                limit,
+            });
+        }
+        if needed > self.capacity() {
+            self.grow(stream, (needed + needed / 2).min(SLOTS_MAX))?;
+        }
+        Ok(if pack { Fitted::Packed } else { Fitted::Grown })
+    }
+
+    fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
+        let (memory, slots) = (self.memory.clone(), self.slots as usize);
+        let current = DeviceBuffer::new(&memory, capacity)?;
+        current.fill(stream, 0xFF, capacity)?;
+        moved(stream, &mut self.current, current, slots)?;
+        moved(stream, &mut self.objects, DeviceBuffer::new(&memory, capacity)?, slots)?;
+        moved(stream, &mut self.versions, DeviceBuffer::new(&memory, 2 * capacity)?, 2 * slots)?;
+        if let Some(optional) = &mut self.optional {
+            let more = DeviceBuffer::new(&memory, 2 * capacity)?;
+            self.kernels.dispatch_unknown(stream, &more, 0)?;
+            moved(stream, optional, more, 2 * slots)?;
+        }
+        self.best = DeviceBuffer::new(&memory, capacity)?;
+        moved(stream, &mut self.stamps, DeviceBuffer::new(&memory, capacity)?, slots)?;
+        self.fill_index(stream, capacity)
+    }
+
+    fn fill_index(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
+        let places = (2 * capacity).next_power_of_two();
+        if places != self.places.len() {
+            // The old one first: it is large and not needed any more.
+            self.places = DeviceBuffer::new(&self.memory, 1)?;
+            self.places = DeviceBuffer::new(&self.memory, places)?;
+        }
+        self.places.fill(stream, 0xFF, places)?;
+        let index = IndexArgument::new(&self.places);
+        self.kernels.index_fill(stream, &index, &self.objects, (self.key, self.slots))?;
+        stream.synchronize().map_err(fault)
+    }
+
+    /// The records of all slots after cycle `epoch`. Nothing may run on the device.
+    pub(crate) fn export(
+        &self,
+        stream: &CudaStream,
+        epoch: u64,
+    ) -> Result<Vec<Answered>, EngineError> {
+        let fixes = DeviceBuffer::new(&self.memory, self.slots as usize)?;
+        let of = (self.slots, epoch);
+        self.kernels.query_export(stream, &self.argument(), of, &fixes)?;
+        let mut rows = vec![Answered::default(); self.slots as usize];
+        fixes.download(stream, 0, &mut rows)?;
+        stream.synchronize().map_err(fault)?;
+        rows.retain(|row| row.found != 0);
+        Ok(rows)
+    }
+
+    fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
+        let rows = self.export(stream, epoch)?;
+        self.replace(stream, &rows)
+    }
+
+    /// Takes these records instead of all others. Nothing may run on the device.
+    pub(crate) fn replace(
+        &mut self,
+        stream: &CudaStream,
+        rows: &[Answered],
+    ) -> Result<(), EngineError> {
+        self.slots = 0;
+        if rows.len() > self.capacity() {
+            self.grow(stream, rows.len() + rows.len() / 2)?;
+        }
+        let is_known = |row: &Answered| optional(row) != optional(&UNKNOWN);
+        if rows.iter().any(is_known) {
+            self.fit_optional(stream)?;
+        }
+        self.versions.fill(stream, 0, self.versions.len())?;
+        self.current.fill(stream, 0xFF, self.capacity())?;
+        let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
+        self.objects.upload(stream, 0, &objects)?;
+        let versions: Vec<Version> = rows.iter().flat_map(versions).collect();
+        self.versions.upload(stream, 0, &versions)?;
+        if let Some(buffer) = &self.optional {
+            let values = rows.iter().flat_map(|row| [optional(row), optional(&UNKNOWN)]);
+            buffer.upload(stream, 0, &values.collect::<Vec<_>>())?;
+        }
+        let entry =
+            |(slot, row): (u32, &Answered)| Entry { x: row.x, y: row.y, slot, state: row.state };
+        let current: Vec<Entry> = (0..NO_SLOT).zip(rows).map(entry).collect();
+        self.current.upload(stream, 0, &current)?;
+        self.slots = rows.len() as u32;
+        self.fill_index(stream, self.capacity())
+    }
+}
+
+const UNKNOWN: Answered = Answered {
+    object: 0,
+    time_ms: 0,
+    x: 0,
+    y: 0,
+    speed_mm_s: shoal_codec::SPEED_UNKNOWN,
+    altitude_mm: shoal_codec::ALTITUDE_UNKNOWN,
+    heading_cdeg: shoal_codec::HEADING_UNKNOWN as u32,
+    state: 0,
+    found: 0,
+    reserved: 0,
+};
+
+fn optional(row: &Answered) -> Optional {
+    Optional {
+        speed_mm_s: row.speed_mm_s,
+        altitude_mm: row.altitude_mm,
+        heading_cdeg: row.heading_cdeg,
+        reserved: 0,
+    }
+}
+
+/// A record as the first version of its slot.
+fn versions(row: &Answered) -> [Version; 2] {
+    let Answered { time_ms, x, y, state, .. } = *row;
+    [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
+}
+
+/// Puts the first `length` values of `buffer` into `into`, which takes its place.
+fn moved<T: crate::launch::Plain>(
+    stream: &CudaStream,
+    buffer: &mut DeviceBuffer<T>,
+    into: DeviceBuffer<T>,
+    length: usize,
+) -> Result<(), EngineError> {
+    into.copy_from(stream, buffer, length)?;
+    stream.synchronize().map_err(fault)?;
+    *buffer = into;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What a finished cycle is while its answers may still be on their way to the host.
+
+use std::sync::{Arc, Mutex};
+
+use cudarc::driver::CudaEvent;
+use shoal_engine::{AnswerSet, CycleOutput, EngineError};
+
+use crate::launch::{Memory, PinnedBuffer, fault};
+
+/// Pinned buffers that are kept for the next answers.
+const KEPT: usize = 12;
+
+/// Pinned memory that answers are copied into, lent and given back.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    memory: Memory,
+    free: Arc<Mutex<Vec<PinnedBuffer<u64>>>>,
+}
+
+impl Pool {
+    pub(crate) fn new(memory: &Memory) -> Self {
+        Self { memory: memory.clone(), free: Arc::default() }
+    }
+
+    /// Room for `length` words.
+    pub(crate) fn lend(&self, length: usize) -> Result<Lent, EngineError> {
+        let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let fits = |buffer: &PinnedBuffer<u64>| buffer.as_slice().len() >= length;
+        let at = free.iter().position(fits);
+        let buffer = match at.map(|at| free.swap_remove(at)) {
+            Some(buffer) => buffer,
+            None => {
+                if free.len() == KEPT {
+                    free.remove(0);
+                }
+                PinnedBuffer::new(&self.memory, length + length / 4)?
+            }
+        };
+        Ok(Lent { buffer: Some(buffer), length, pool: self.clone() })
+    }
+}
+
+/// Words of a pool's buffer; goes back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    buffer: Option<PinnedBuffer<u64>>,
+    length: usize,
+    pool: Pool,
+}
+
+impl Lent {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u64] {
+        let length = self.length;
+        self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.as_mut_slice()[..length])
+    }
+}
+
+impl AsRef<[u64]> for Lent {
+    fn as_ref(&self) -> &[u64] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[..self.length])
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if free.len() < KEPT {
+            free.extend(self.buffer.take());
+        }
+    }
+}
+
+/// Answers, perhaps still being copied.
+#[derive(Debug)]
+pub(crate) enum Answers {
+    /// All there.
+    Here(AnswerSet),
+    /// Ids of range queries.
+    Coming {
+        /// Set when they are there.
+        copied: CudaEvent,
+        /// By query its first id, and the end.
+        bounds: Lent,
+        /// Ids of all queries.
+        objects: Lent,
+        /// By query the most ids to return; empty when nothing is cut.
+        limits: Vec<u64>,
+    },
+}
+
+impl Answers {
+    /// Waits for them.
+    pub(crate) fn wait(self) -> Result<AnswerSet, EngineError> {
+        match self {
+            Self::Here(answers) => Ok(answers),
+            Self::Coming { copied, bounds, objects, limits } => {
+                copied.synchronize().map_err(fault)?;
+                Ok(AnswerSet::of_ids(Arc::new(bounds), Arc::new(objects), limits))
+            }
+        }
+    }
+}
+
+/// A cycle that the driver is done with.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Everything but the answers.
+    pub(crate) output: CycleOutput,
+    pub(crate) answers: Answers,
+}
+
+impl Finished {
+    /// The whole output.
+    pub(crate) fn wait(self) -> Result<CycleOutput, EngineError> {
+        Ok(CycleOutput { answers: self.answers.wait()?, ..self.output })
+    }
+}

@@ -1,0 +1,306 @@
+//! How does a cycle's input get to the device? Packed into pinned memory by the caller's thread on
+//! all cores, copied on a stream of its own while earlier cycles run.
+//!
+//! Columns travel as they came: blocks of plan raw as their own bytes, rows as theirs. What the
+//! device cannot decode is decoded here.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream};
+use rayon::prelude::*;
+use shoal_codec::{Block, Column, Encoding, FixColumns};
+use shoal_engine::layout::{
+    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
+};
+use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
+
+use super::questions::Questions;
+use crate::launch::{
+    DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, bytes_of, fault,
+};
+
+/// Every list of the input begins at a multiple of this.
+const ALIGN: usize = 256;
+/// Bytes that one core copies at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Memory of one cycle's input, on both sides.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    pinned: PinnedBuffer<u8>,
+    pub(crate) device: DeviceBuffer<u8>,
+    /// The last work that read the device's side.
+    pub(crate) idle: Option<CudaEvent>,
+}
+
+impl Arena {
+    pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        let (pinned, device) = (PinnedBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
+        Ok(Self { pinned, device, idle: None })
+    }
+}
+
+/// What of a request is needed after its rows have been copied.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Rows.
+    Fixes,
+    /// A block, kept to name what is wrong with it.
+    Block(Block),
+    /// Removals.
+    Remove,
+    /// A clear.
+    Clear,
+}
+
+/// A cycle's input on its way to the device.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) arena: Arena,
+    pub(crate) copied: CudaEvent,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) first_arrivals: Vec<u32>,
+    pub(crate) rows: u32,
+    pub(crate) requests: Stretch,
+    pub(crate) arrivals: Stretch,
+    pub(crate) asked: QuestionStretches,
+    /// Ids of all gets, query by query.
+    pub(crate) gets: Stretch,
+    pub(crate) queries: Vec<Query>,
+    /// By clear: the arrival that it stands before, and its request.
+    pub(crate) clears: Vec<(u32, u32)>,
+    pub(crate) has_removals: bool,
+    pub(crate) has_optional: bool,
+    pub(crate) system_ms: i64,
+    pub(crate) time_max_ms: i64,
+}
+
+impl Staged {
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.kinds.iter().any(|kind| matches!(kind, Kind::Block(_)))
+    }
+
+    /// Whether rows of one object must be taken one by one.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.has_removals || !self.clears.is_empty()
+    }
+}
+
+/// Lists and where they go.
+#[derive(Default)]
+struct Packing<'a> {
+    pieces: Vec<(usize, &'a [u8])>,
+    bytes: usize,
+}
+
+impl<'a> Packing<'a> {
+    fn push<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
+        let bytes = bytes_of(values);
+        let at = self.bytes;
+        self.pieces.push((at, bytes));
+        self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
+        Stretch { at, length: values.len() }
+    }
+
+    /// Copies everything on all cores; pieces ascend.
+    fn copy(&self, into: &mut [u8]) {
+        let mut work: Vec<(&mut [u8], &[u8])> = Vec::with_capacity(self.pieces.len());
+        let (mut rest, mut done) = (into, 0);
+        for (at, bytes) in &self.pieces {
+            let (_, tail) = rest.split_at_mut(at - done);
+            let (mut room, tail) = tail.split_at_mut(bytes.len());
+            (rest, done) = (tail, at + bytes.len());
+            let mut from = *bytes;
+            while from.len() > COPY_BYTES {
+                let (head, more) = room.split_at_mut(COPY_BYTES);
+                work.push((head, &from[..COPY_BYTES]));
+                (room, from) = (more, &from[COPY_BYTES..]);
+            }
+            work.push((room, from));
+        }
+        let copy = |(room, from): &mut (&mut [u8], &[u8])| room.copy_from_slice(from);
+        if self.bytes <= COPY_BYTES {
+            work.iter_mut().for_each(copy);
+        } else {
+            work.par_iter_mut().for_each(copy);
+        }
+    }
+}
+
+/// Packs a cycle and starts its copy to the device.
+pub(crate) fn stage(
+    memory: &Memory,
+    stream: &Arc<CudaStream>,
+    mut arena: Arena,
+    mut input: CycleInput,
+) -> Result<Staged, EngineError> {
+    if let Some(idle) = arena.idle.take() {
+        idle.synchronize().map_err(fault)?;
+    }
+    decode_foreign(&mut input.requests);
+    let questions = Questions::of(&input.queries);
+    let gets = gets(&input.queries);
+    let mut packing = Packing::default();
+    let mut requests = Vec::with_capacity(input.requests.len());
+    let mut rows = 0;
+    for request in &input.requests {
+        let arrived = place(&mut packing, request, rows);
+        rows += arrived.rows;
+        requests.push(arrived);
+    }
+    let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
+    let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
+    let asked = QuestionStretches {
+        parts: packing.push(&questions.parts),
+        first_parts: packing.push(&questions.first_parts),
+        shapes: packing.push(&questions.shapes),
+        slabs: packing.push(&questions.slabs),
+        edges: packing.push(&questions.edges),
+    };
+    let at_gets = packing.push(&gets);
+    arena.pinned.fit(memory, packing.bytes)?;
+    arena.device.fit(packing.bytes)?;
+    packing.copy(arena.pinned.as_mut_slice());
+    arena.device.upload(stream, 0, &arena.pinned.as_slice()[..packing.bytes])?;
+    let copied = stream.record_event(None).map_err(fault)?;
+    let is_clear = |(_, arrived): &(u32, &Arrived)| arrived.kind == REQUEST_CLEAR;
+    let numbered = (0..).zip(&requests);
+    let clears = numbered.filter(is_clear).map(|(number, it)| (it.first_arrival, number)).collect();
+    let optional = |it: &Arrived| {
+        it.speed_at != NO_COLUMN || it.heading_at != NO_COLUMN || it.altitude_at != NO_COLUMN
+    };
+    Ok(Staged {
+        arena,
+        copied,
+        first_arrivals,
+        rows,
+        requests: at_requests,
+        arrivals: at_arrivals,
+        asked,
+        gets: at_gets,
+        queries: input.queries,
+        clears,
+        has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
+        has_optional: requests.iter().any(optional),
+        system_ms: input.system_ms,
+        time_max_ms: input.time_max_ms,
+        kinds: input.requests.into_iter().map(kind).collect(),
+    })
+}
+
+fn kind(request: Request) -> Kind {
+    match request {
+        Request::Fixes(_) => Kind::Fixes,
+        Request::Block(block) => Kind::Block(block),
+        Request::Remove(_) => Kind::Remove,
+        Request::Clear => Kind::Clear,
+    }
+}
+
+/// Replaces blocks with encodings that the device cannot read by their rows. One that cannot be
+/// decoded stays, and fails there for the same reason.
+fn decode_foreign(requests: &mut [Request]) {
+    requests.par_iter_mut().for_each(|request| {
+        if let Request::Block(block) = request
+            && block.chunks().iter().any(|chunk| chunk.plan.nodes()[0].encoding != Encoding::Raw)
+            && let Ok(columns) = block.decode()
+        {
+            *request = Request::Fixes(columns);
+        }
+    });
+}
+
+/// The ids of all gets: of each query ascending and without repetition.
+fn gets(queries: &[Query]) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for query in queries {
+        if let QueryKind::Get(objects) = &query.kind {
+            ids.extend(distinct(objects));
+        }
+    }
+    ids
+}
+
+/// The ids of one get as they are asked of the device.
+pub(crate) fn distinct(objects: &[u64]) -> Vec<u64> {
+    let mut ids = objects.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Adds the columns of a request to the packing.
+fn place<'a>(packing: &mut Packing<'a>, request: &'a Request, first_arrival: u32) -> Arrived {
+    let nothing = Arrived {
+        object_at: NO_COLUMN,
+        time_at: NO_COLUMN,
+        x_at: NO_COLUMN,
+        y_at: NO_COLUMN,
+        speed_at: NO_COLUMN,
+        heading_at: NO_COLUMN,
+        altitude_at: NO_COLUMN,
+        state_at: NO_COLUMN,
+        first_arrival,
+        rows: request.rows() as u32,
+        ..Arrived::default()
+    };
+    match request {
+        Request::Fixes(columns) => place_columns(packing, columns, nothing),
+        Request::Block(block) => place_block(packing, block, nothing),
+        Request::Remove(objects) => {
+            Arrived { kind: REQUEST_REMOVE, object_at: packing.push(objects).at as u64, ..nothing }
+        }
+        Request::Clear => Arrived { kind: REQUEST_CLEAR, ..nothing },
+    }
+}
+
+fn place_columns<'a>(
+    packing: &mut Packing<'a>,
+    columns: &'a FixColumns,
+    nothing: Arrived,
+) -> Arrived {
+    fn optional<'a, T: Plain>(packing: &mut Packing<'a>, column: &'a Option<Vec<T>>) -> u64 {
+        column.as_ref().map_or(NO_COLUMN, |values| packing.push(values).at as u64)
+    }
+    Arrived {
+        kind: REQUEST_FIXES,
+        object_at: packing.push(&columns.object).at as u64,
+        time_at: packing.push(&columns.time_ms).at as u64,
+        x_at: packing.push(&columns.x).at as u64,
+        y_at: packing.push(&columns.y).at as u64,
+        speed_at: optional(packing, &columns.speed_mm_s),
+        heading_at: optional(packing, &columns.heading_cdeg),
+        altitude_at: optional(packing, &columns.altitude_mm),
+        state_at: optional(packing, &columns.state),
+        ..nothing
+    }
+}
+
+fn place_block<'a>(packing: &mut Packing<'a>, block: &'a Block, nothing: Arrived) -> Arrived {
+    let bytes: &[u8] = block.bytes();
+    let mut column = |wanted: Column| {
+        let chunk = block.chunks().iter().find(|chunk| chunk.column == wanted);
+        // Plan raw has one section.
+        chunk.map_or(NO_COLUMN, |chunk| packing.push(&bytes[chunk.sections[0].clone()]).at as u64)
+    };
+    let header = block.header();
+    Arrived {
+        kind: REQUEST_BLOCK,
+        object_at: column(Column::Object),
+        time_at: column(Column::Time),
+        x_at: column(Column::X),
+        y_at: column(Column::Y),
+        speed_at: column(Column::Speed),
+        heading_at: column(Column::Heading),
+        altitude_at: column(Column::Altitude),
+        state_at: column(Column::State),
+        base_ms: header.base_time_ms,
+        time_min: header.time_min_offset_ms,
+        time_max: header.time_max_offset_ms,
+        x_min: header.x_min,
+        x_max: header.x_max,
+        y_min: header.y_min,
+        y_max: header.y_max,
+        ..nothing
+    }
+}

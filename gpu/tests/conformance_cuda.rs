@@ -1,0 +1,16 @@
+//! Does the CUDA backend keep the contract?
+//!
+//! The whole suite: hand-made cases and ten seeds of both random parts. On a machine with an NVIDIA
+//! GPU run it with `--include-ignored`.
+
+#![cfg(feature = "cuda")]
+
+use shoal_engine::{Backend, EngineOptions};
+use shoal_gpu::{CudaBackend, Gpu};
+
+fn cuda(options: EngineOptions) -> Box<dyn Backend> {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
+}
+
+shoal_engine::conformance_suite!(cuda, #[ignore = "needs an NVIDIA GPU"]);

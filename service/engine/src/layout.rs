@@ -1,0 +1,302 @@
+//! Which records do host and device share, byte by byte?
+//!
+//! Free of dependencies: the engine compiles it, and the build of the GPU package includes it by
+//! path to render the kernels' header with static assertions. Fields are in the order of memory and
+//! leave no gaps; integers are little-endian on both sides.
+
+/// Size and fields of one record, for rendering.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordLayout {
+    /// Name on both sides.
+    pub name: &'static str,
+    /// `size_of` it.
+    pub bytes: usize,
+    /// Name, Rust type and offset of each field.
+    pub fields: &'static [(&'static str, &'static str, usize)],
+}
+
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ident,)+ })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq)]
+            #[repr(C)]
+            #[allow(missing_docs, reason = "fields are named for what the kernels call them")]
+            pub struct $name { $($(#[$field_doc])* pub $field: $type,)+ }
+
+            const _: () = assert!(
+                size_of::<$name>() == 0 $(+ size_of::<$type>())+,
+                "a record has no gaps",
+            );
+        )+
+
+        /// All records, in the order of their definition.
+        pub const RECORDS: &[RecordLayout] = &[$(
+            RecordLayout {
+                name: stringify!($name),
+                bytes: size_of::<$name>(),
+                fields: &[$(
+                    (stringify!($field), stringify!($type), std::mem::offset_of!($name, $field)),
+                )+],
+            },
+        )+];
+    };
+}
+
+macro_rules! constants {
+    ($($(#[$doc:meta])* $name:ident: $type:ident = $value:expr;)+) => {
+        $($(#[$doc])* pub const $name: $type = $value;)+
+
+        /// Name, Rust type and value of every constant.
+        pub const CONSTANTS: &[(&str, &str, i128)] =
+            &[$((stringify!($name), stringify!($type), $name as i128),)+];
+    };
+}
+
+constants! {
+    /// No slot: the object is not known, or the row does not count.
+    NO_SLOT: u32 = u32::MAX;
+    /// In place of a slot: the lower bits are the place in the secondary index where it will be.
+    SLOT_PENDING: u32 = 1 << 31;
+    /// The object of a free place of the secondary index; refused as an id.
+    NO_OBJECT: u64 = u64::MAX;
+    /// Bits of an arrival in the key that decides between fixes of one object.
+    ARRIVAL_BITS: u32 = 22;
+    /// Earliest event time, Unix milliseconds.
+    TIME_ORIGIN_MS: i64 = 946_684_800_000;
+    /// Kind of a request: rows whose times are 8 bytes.
+    REQUEST_FIXES: u32 = 0;
+    /// Kind of a request: a raw block, whose times are 4 bytes after a base.
+    REQUEST_BLOCK: u32 = 1;
+    /// Kind of a request: object ids to remove.
+    REQUEST_REMOVE: u32 = 2;
+    /// Kind of a request: everything goes.
+    REQUEST_CLEAR: u32 = 3;
+    /// The offset of a column that is not there.
+    NO_COLUMN: u64 = u64::MAX;
+    /// Reasons of refusal; the numbers of `Refusal`.
+    REFUSED_OBJECT: u32 = 1;
+    /// See `Refusal`.
+    REFUSED_NOT_FINITE: u32 = 2;
+    /// See `Refusal`.
+    REFUSED_OUTSIDE: u32 = 3;
+    /// See `Refusal`.
+    REFUSED_EARLY: u32 = 4;
+    /// See `Refusal`.
+    REFUSED_LATE: u32 = 5;
+    /// See `Refusal`.
+    REFUSED_SPEED: u32 = 6;
+    /// See `Refusal`.
+    REFUSED_HEADING: u32 = 7;
+    /// See `Refusal`.
+    REFUSED_ALTITUDE: u32 = 8;
+    /// See `Refusal`.
+    REFUSED_OBJECT_LIMIT: u32 = 9;
+    /// A shape: everything in the part's rectangle.
+    SHAPE_RECTANGLE: u32 = 0;
+    /// A shape: squared quanta from a centre.
+    SHAPE_CIRCLE_PLANAR: u32 = 1;
+    /// A shape: squared chord from a unit vector.
+    SHAPE_CIRCLE_GEOGRAPHIC: u32 = 2;
+    /// A shape: even-odd over edges filed by slab.
+    SHAPE_POLYGON: u32 = 3;
+    /// Flag of a part: only the number of objects is wanted.
+    PART_COUNT: u32 = 1 << 31;
+    /// Conditions of a filter that hold, as bits.
+    FILTER_STATE: u32 = 1;
+    /// See `Filter`.
+    FILTER_AGE: u32 = 2;
+    /// See `Filter`.
+    FILTER_SPEED: u32 = 4;
+    /// See `Filter`.
+    FILTER_HEADING: u32 = 8;
+    /// See `Filter`.
+    FILTER_ALTITUDE: u32 = 16;
+}
+
+records! {
+    /// One object in a cell: what a range query reads.
+    Entry { x: i32, y: i32, slot: u32, state: u32, }
+
+    /// One of the two versions of an object's record.
+    Version {
+        time_ms: i64,
+        /// The cycle that wrote it.
+        epoch: u64,
+        x: i32,
+        y: i32,
+        state: u32,
+        /// 1 while the object exists.
+        alive: u32,
+    }
+
+    /// Optional values of one version, with their unknown values.
+    Optional { speed_mm_s: u32, altitude_mm: i32, heading_cdeg: u32, reserved: u32, }
+
+    /// A place of the secondary index.
+    Place { object: u64, slot: u32, reserved: u32, }
+
+    /// One request of a cycle; offsets count bytes from the start of the cycle's input.
+    Arrived {
+        object_at: u64,
+        time_at: u64,
+        x_at: u64,
+        y_at: u64,
+        speed_at: u64,
+        heading_at: u64,
+        altitude_at: u64,
+        state_at: u64,
+        base_ms: i64,
+        first_arrival: u32,
+        rows: u32,
+        kind: u32,
+        /// Of a block: the range of its time offsets and its box.
+        time_min: u32,
+        time_max: u32,
+        x_min: i32,
+        x_max: i32,
+        y_min: i32,
+        y_max: i32,
+        reserved: u32,
+    }
+
+    /// What became of the rows of one request.
+    Fates {
+        duplicate: u32,
+        superseded: u32,
+        late: u32,
+        refused: u32,
+        removed: u32,
+        missing: u32,
+        /// 1 when a row of the block lies outside its header's ranges.
+        failed: u32,
+        reserved: u32,
+    }
+
+    /// What a cycle tells the host when dispatch is done.
+    Report {
+        /// Greatest event time that was not refused, milliseconds since the origin, plus 1; 0
+        /// without rows.
+        time_max: u64,
+        /// Least event time of any object, milliseconds since the origin; the greatest value
+        /// without objects or TTL.
+        time_min: u64,
+        /// Objects gained, as a wrapping sum.
+        objects: u64,
+        expired: u64,
+        refused: u32,
+        /// Slots in the list of those that moved.
+        moves: u32,
+        /// Slots in use.
+        slots: u32,
+        failed: u32,
+    }
+
+    /// A uniform grid over an extent.
+    Grid {
+        /// Cells per quantum in 32.32 fixed point.
+        scale_x: u64,
+        scale_y: u64,
+        x_min: i32,
+        y_min: i32,
+        x_max: i32,
+        y_max: i32,
+        columns: u32,
+        rows: u32,
+    }
+
+    /// Where the entries of one cell are.
+    Cell {
+        start: u32,
+        count: u32,
+        capacity: u32,
+        reserved: u32,
+    }
+
+    /// Rules of the running cycle.
+    Rules {
+        epoch: u64,
+        /// The clock before the cycle.
+        clock_ms: i64,
+        /// The system's clock.
+        system_ms: i64,
+        /// Records older than this before the clock go; the greatest value keeps all.
+        ttl_ms: i64,
+        time_max_ms: i64,
+        hash_key: u64,
+        x_min: i32,
+        y_min: i32,
+        x_max: i32,
+        y_max: i32,
+        rows: u32,
+        requests: u32,
+        clears: u32,
+        /// 1 when new objects are refused.
+        is_full: u32,
+        /// 1 when the rows drive the clock, 0 when the system does.
+        event_clock: u32,
+        reserved: u32,
+    }
+
+    /// One rectangle of a query's cover.
+    Part {
+        x_min: i32,
+        y_min: i32,
+        x_max: i32,
+        y_max: i32,
+        query: u32,
+        /// Place among the shapes, and flags.
+        shape: u32,
+    }
+
+    /// One row of cells of a part.
+    Item { part: u32, row: u32, }
+
+    /// What a rectangle of a cover is tested against: a region and a filter.
+    Shape {
+        /// Centre of a geographic circle.
+        vector_x: f64,
+        vector_y: f64,
+        vector_z: f64,
+        rank_max: u64,
+        age_max_ms: i64,
+        /// Centre of a planar circle; box of a polygon.
+        x: i32,
+        y: i32,
+        x_max: i32,
+        y_max: i32,
+        kind: u32,
+        /// A polygon's first slab boundary and first edge among all.
+        slabs_at: u32,
+        edges_at: u32,
+        slab_shift: u32,
+        touches_180: u32,
+        filter: u32,
+        state_mask: u32,
+        state_value: u32,
+        speed_min: u32,
+        speed_max: u32,
+        heading_min: u32,
+        heading_max: u32,
+        altitude_min: i32,
+        altitude_max: i32,
+    }
+
+    /// One edge of a polygon, its lower end first.
+    Edge { x_low: i32, y_low: i32, x_high: i32, y_high: i32, }
+
+    /// A whole record as an answer brings it.
+    Answered {
+        object: u64,
+        time_ms: i64,
+        x: i32,
+        y: i32,
+        speed_mm_s: u32,
+        altitude_mm: i32,
+        heading_cdeg: u32,
+        state: u32,
+        /// 1 when the object exists.
+        found: u32,
+        reserved: u32,
+    }
+}
