@@ -13,9 +13,14 @@ impl AnswerHash {
 
     pub(crate) fn add(&mut self, answers: &AnswerSet) {
         for answer in answers.iter() {
-            self.add_word(answer.total);
-            answer.objects.iter().for_each(|object| self.add_word(*object));
+            self.add_answer(answer.total, answer.objects);
         }
+    }
+
+    /// One answer: how many objects match, and those returned.
+    pub(crate) fn add_answer(&mut self, total: u64, objects: &[u64]) {
+        self.add_word(total);
+        objects.iter().for_each(|object| self.add_word(*object));
     }
 
     pub(crate) fn finish(&self) -> String {

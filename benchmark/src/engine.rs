@@ -7,24 +7,17 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use hdrhistogram::Histogram;
 use serde::Serialize;
-use shoal_codec::{FixColumns, SPEED_UNKNOWN};
 use shoal_engine::cpu::CpuBackend;
-use shoal_engine::{
-    Backend, CycleInput, EngineOptions, Filter, Projection, Query, QueryKind, Region, Request,
-    Space,
-};
-use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
+use shoal_engine::{Backend, CycleInput, EngineOptions, Request};
+use shoal_workload::Params;
 
 use crate::answer_hash::AnswerHash;
+use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
 use crate::machine;
+use crate::source::{Attributes, Source};
 
-/// Rows of the longest planar workload keep this resolution, metres.
-const QUANTUM_M: f64 = 0.01;
-/// The longest cycle that the histogram tells apart, microseconds.
-const CYCLE_US_MAX: u64 = 600_000_000;
 /// Loading gives up after this many rows an object: some generators report rarely.
 const LOAD_ROWS_PER_OBJECT: u64 = 300;
 
@@ -150,9 +143,9 @@ fn measure(
     distribution: &str,
     updates_per_query: u64,
 ) -> Result<Row, BenchmarkError> {
-    let mut source = Source::open(options, objects, distribution)?;
+    let mut source = open(options, objects, distribution)?;
     let mut backend: Box<dyn Backend> = match options.backend {
-        BackendName::Cpu => Box::new(CpuBackend::new(EngineOptions::new(source.space))),
+        BackendName::Cpu => Box::new(CpuBackend::new(EngineOptions::new(source.space()))),
     };
     load(&mut source, backend.as_mut(), objects, options.cycle)?;
     let updates = match options.updates {
@@ -160,20 +153,19 @@ fn measure(
         given => given,
     };
     let mut spent = Duration::ZERO;
-    let mut cycle_us = Histogram::<u64>::new_with_bounds(1, CYCLE_US_MAX, 3)
-        .map_err(|error| unexpected(&error))?;
+    let mut times = CycleTimes::new()?;
     let mut hash = AnswerHash::new();
     let (mut done, mut queries, mut results) = (0, 0, 0);
     while done < updates {
         let rows = options.cycle.min((updates - done) as usize);
-        let input = source.cycle(rows, rows / updates_per_query as usize)?;
+        let input = cycle(&mut source, rows, rows / updates_per_query as usize)?;
         done += rows as u64;
         queries += input.queries.len() as u64;
         let start = Instant::now();
         let output = backend.run(input)?;
         let took = start.elapsed();
         spent += took;
-        cycle_us.saturating_record(took.as_micros() as u64);
+        times.add(took);
         hash.add(&output.answers);
         results += output.answers.iter().map(|answer| answer.total).sum::<u64>();
     }
@@ -187,11 +179,32 @@ fn measure(
         seconds,
         updates_per_s: done as f64 / seconds,
         queries_per_s: queries as f64 / seconds,
-        cycle_ms_p99: cycle_us.value_at_quantile(0.99) as f64 / 1e3,
+        cycle_ms_p99: times.quantile_ms(0.99),
         bytes_per_object: backend.memory_bytes() as f64 / objects as f64,
         answer_hash: hash.finish(),
         results_per_query: results as f64 / queries.max(1) as f64,
         machine: machine.to_owned(),
+    })
+}
+
+fn open(options: &Options, objects: u64, distribution: &str) -> Result<Source, BenchmarkError> {
+    let params = Params {
+        objects,
+        seed: options.seed,
+        window: options.window,
+        windows_follow: options.windows_follow,
+        ..Params::default()
+    };
+    let attributes = if options.attributes { Attributes::Motion } else { Attributes::None };
+    Source::open(distribution, &params, attributes)
+}
+
+fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
+    Ok(CycleInput {
+        system_ms: 0,
+        time_max_ms: i64::MAX,
+        requests: vec![Request::Fixes(source.columns(rows)?)],
+        queries: source.queries(queries)?,
     })
 }
 
@@ -209,86 +222,8 @@ fn load(
             let text = format!("{rows} rows brought only {known} of {objects} objects");
             return Err(BenchmarkError::WorkloadRows(text));
         }
-        backend.run(source.cycle(cycle, 0)?)?;
+        backend.run(self::cycle(source, cycle, 0)?)?;
         rows += cycle as u64;
     }
     Ok(())
-}
-
-fn unexpected(error: &dyn std::error::Error) -> BenchmarkError {
-    BenchmarkError::WorkloadRows(error.to_string())
-}
-
-/// Turns a workload into cycles.
-struct Source {
-    workload: Box<dyn Workload>,
-    space: Space,
-    fixes: Vec<Fix>,
-    attributes: bool,
-}
-
-impl Source {
-    fn open(options: &Options, objects: u64, distribution: &str) -> Result<Self, BenchmarkError> {
-        let params = Params {
-            objects,
-            seed: options.seed,
-            window: options.window,
-            windows_follow: options.windows_follow,
-            ..Params::default()
-        };
-        let workload = shoal_workload::open(distribution, &params)?;
-        let space = match workload.space() {
-            WorkloadSpace::Geographic => Space::geographic(),
-            WorkloadSpace::Planar { width_m, height_m } => {
-                Space::planar(width_m, height_m, QUANTUM_M)?
-            }
-        };
-        Ok(Self { workload, space, fixes: Vec::new(), attributes: options.attributes })
-    }
-
-    fn cycle(&mut self, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
-        self.fixes.clear();
-        self.workload.fill(rows, &mut self.fixes);
-        let mut columns = FixColumns::with_capacity(rows);
-        for fix in &self.fixes {
-            let Ok((x, y)) = self.space.quantise(fix.x, fix.y) else {
-                let text = format!("the workload left its space at {}, {}", fix.x, fix.y);
-                return Err(BenchmarkError::WorkloadRows(text));
-            };
-            columns.object.push(fix.object);
-            columns.time_ms.push(fix.time_ms);
-            columns.x.push(x);
-            columns.y.push(y);
-        }
-        if self.attributes {
-            let speed = |fix: &Fix| fix.speed_m_s.map_or(SPEED_UNKNOWN, |m_s| (m_s * 1e3) as u32);
-            columns.speed_mm_s = Some(self.fixes.iter().map(speed).collect());
-            let heading =
-                |fix: &Fix| fix.heading_deg.map_or(0, |deg| (deg * 100.0) as u16 % 36_000);
-            columns.heading_cdeg = Some(self.fixes.iter().map(heading).collect());
-        }
-        let mut asked = Vec::with_capacity(queries);
-        for _ in 0..queries {
-            let window = self.workload.window();
-            let region = Region::rectangle(
-                &self.space,
-                window.west,
-                window.south,
-                window.east,
-                window.north,
-            )?;
-            asked.push(Query {
-                kind: QueryKind::Range(region),
-                filter: Filter::default(),
-                projection: Projection::Ids,
-                limit: None,
-            });
-        }
-        Ok(CycleInput {
-            system_ms: 0,
-            time_max_ms: i64::MAX,
-            requests: vec![Request::Fixes(columns)],
-            queries: asked,
-        })
-    }
 }

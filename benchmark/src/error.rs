@@ -14,6 +14,23 @@ pub(crate) enum BenchmarkError {
     /// The engine refused a cycle.
     #[error(transparent)]
     Engine(#[from] shoal_engine::EngineError),
+    /// Rows could not be encoded or decoded.
+    #[error(transparent)]
+    Block(#[from] shoal_codec::BlockError),
+    /// Backends that must agree answered the same queries differently.
+    #[error("{backend} answers {answers} where {other} answers {others}, {case}")]
+    Disagreement {
+        /// What was measured.
+        case: String,
+        /// One backend.
+        backend: String,
+        /// The hash of its answers.
+        answers: String,
+        /// A backend that ran before it.
+        other: String,
+        /// The hash of that one's.
+        others: String,
+    },
     /// The results could not be written.
     #[error("cannot write {path}: {source}")]
     Write {

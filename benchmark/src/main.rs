@@ -4,9 +4,13 @@
 //! answers, so that a number can be repeated and a fast wrong answer is seen.
 
 mod answer_hash;
+mod cycle_times;
 mod engine;
 mod error;
+mod glfpp;
 mod machine;
+mod pgrid;
+mod source;
 
 use std::process::ExitCode;
 
@@ -24,11 +28,14 @@ struct Arguments {
 enum Command {
     /// Rates of the engine alone: cycles of updates and queries, rows made before the clock starts.
     Engine(engine::Options),
+    /// The experiments of the G-LFPP paper, the baseline PGrid beside the backends.
+    Glfpp(glfpp::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Engine(options) => engine::run(&options),
+        Command::Glfpp(options) => glfpp::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

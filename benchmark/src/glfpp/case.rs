@@ -1,0 +1,170 @@
+//! One point of an experiment: which objects, which stream, which cells.
+//!
+//! The numbers are those of Wei, Gong, Li, "A GPU-based moving object parallel processing
+//! framework" (2016) where it has them: windows of 100 m on 100 km x 100 km, 10 M objects, 40 M
+//! updates. Objects, updates and cycles follow the flags.
+
+use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX};
+
+use super::options::{Experiment, Options};
+use crate::source::Attributes;
+
+/// Queries in a hundred updates, the paper's five mixes.
+const MIXES: [u64; 5] = [10, 8, 5, 2, 1];
+const MIX: u64 = 10;
+const HOTSPOTS: [u32; 3] = [1, 10, 100];
+const HOTSPOTS_USUAL: u32 = 10;
+/// Side of a window as a share of the space's side: 100 m of 100 km.
+const WINDOW: f64 = 0.001;
+const LARGE_FACTOR: u64 = 10;
+const LARGE_RESULTS: f64 = 10.0;
+const SMALL_CYCLE: u64 = 100_000;
+/// Sides of the grids that are compared; the paper's two optima, 128 and 512, are among them. Those
+/// with more than [`CELLS_PER_OBJECT_MAX`] are left out.
+const SIDES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+
+const CELLS_PER_OBJECT_MAX: u64 = 16;
+
+/// How objects move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Distribution {
+    Uniform,
+    /// Around so many hot-spots.
+    Gauss(u32),
+}
+
+impl Distribution {
+    /// The workload's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Gauss(_) => "gauss",
+        }
+    }
+}
+
+/// One point of an experiment.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) experiment: Experiment,
+    pub(super) objects: u64,
+    pub(super) distribution: Distribution,
+    /// Updates in all, a whole number of cycles; 0 asks only.
+    pub(super) updates: u64,
+    /// Queries in all.
+    pub(super) queries: u64,
+    pub(super) cycles: u64,
+    pub(super) window: f64,
+    pub(super) attributes: Attributes,
+    /// Cells along an axis, where the experiment says so.
+    pub(super) side: Option<u32>,
+    pub(super) seed: u64,
+    pub(super) windows_follow: bool,
+}
+
+impl Case {
+    /// Ten to one, uniform, no attributes.
+    fn usual(experiment: Experiment, options: &Options) -> Self {
+        let case = Self {
+            experiment,
+            objects: options.objects,
+            distribution: Distribution::Uniform,
+            updates: 0,
+            queries: 0,
+            cycles: 0,
+            window: WINDOW,
+            attributes: Attributes::None,
+            side: None,
+            seed: options.seed,
+            windows_follow: options.windows_follow,
+        };
+        case.mixed(options.updates, MIX, options.cycle)
+    }
+
+    /// So many updates with so many queries in a hundred, in equal cycles about so long.
+    fn mixed(self, updates: u64, queries_per_100: u64, cycle: u64) -> Self {
+        let cycles = updates.div_ceil(cycle.min(CYCLE_FIXES_MAX as u64));
+        let rows = updates.div_ceil(cycles);
+        let queries = rows * queries_per_100 / 100;
+        Self { updates: cycles * rows, queries: cycles * queries, cycles, ..self }
+    }
+
+    /// Queries alone.
+    fn asking(self, queries: u64, cycle: u64) -> Self {
+        let cycles = queries.div_ceil(cycle.clamp(1, CYCLE_QUERIES_MAX as u64));
+        let asked = queries.div_ceil(cycles);
+        Self { updates: 0, queries: cycles * asked, cycles, ..self }
+    }
+
+    /// The space's share that one window takes in each direction so that a query finds `results`
+    /// objects on average.
+    fn window_of_results(self, results: f64) -> Self {
+        let window = (results / self.objects as f64).sqrt().min(1.0);
+        Self { window, ..self }
+    }
+
+    /// Updates of one cycle.
+    pub(super) fn cycle_updates(&self) -> usize {
+        (self.updates / self.cycles) as usize
+    }
+
+    /// Queries of one cycle.
+    pub(super) fn cycle_queries(&self) -> usize {
+        (self.queries / self.cycles) as usize
+    }
+
+    /// What tells this case from the others of its experiment, for tables and axes.
+    pub(super) fn label(&self) -> String {
+        match self.experiment {
+            Experiment::Mixed => {
+                let queries = (100 * self.queries).checked_div(self.updates).unwrap_or(0);
+                format!("100:{queries}")
+            }
+            Experiment::Gauss => match self.distribution {
+                Distribution::Gauss(hotspots) => format!("H = {hotspots}"),
+                Distribution::Uniform => "uniform".into(),
+            },
+            Experiment::CellsUpdates | Experiment::CellsQueries => {
+                self.side.map_or_else(String::new, |side| (side * side).to_string())
+            }
+            Experiment::Large | Experiment::Small | Experiment::Attributes => {
+                self.distribution.name().into()
+            }
+        }
+    }
+}
+
+/// The cases of an experiment.
+pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
+    let usual = Case::usual(experiment, options);
+    let with_sides = |case: Case| -> Vec<Case> {
+        let cells_max = CELLS_PER_OBJECT_MAX * case.objects;
+        let sides = SIDES.iter().filter(|side| u64::from(**side).pow(2) <= cells_max);
+        sides.map(|side| Case { side: Some(*side), ..case.clone() }).collect()
+    };
+    match experiment {
+        Experiment::Mixed => MIXES
+            .iter()
+            .map(|queries| usual.clone().mixed(options.updates, *queries, options.cycle))
+            .collect(),
+        Experiment::Gauss => HOTSPOTS
+            .iter()
+            .map(|hotspots| Case { distribution: Distribution::Gauss(*hotspots), ..usual.clone() })
+            .collect(),
+        Experiment::Large => [Distribution::Uniform, Distribution::Gauss(HOTSPOTS_USUAL)]
+            .iter()
+            .map(|distribution| {
+                let objects = LARGE_FACTOR * options.objects;
+                Case { objects, distribution: *distribution, ..usual.clone() }
+                    .window_of_results(LARGE_RESULTS)
+            })
+            .collect(),
+        Experiment::Small => vec![usual.mixed(options.updates, MIX, SMALL_CYCLE)],
+        Experiment::CellsUpdates => with_sides(usual.mixed(options.updates, 0, options.cycle)),
+        Experiment::CellsQueries => {
+            let queries = options.updates.div_ceil(MIX);
+            with_sides(usual.asking(queries, options.cycle.div_ceil(MIX)))
+        }
+        Experiment::Attributes => vec![Case { attributes: Attributes::All, ..usual }],
+    }
+}

@@ -1,0 +1,17 @@
+//! `shoal-bench glfpp`: the paper's experiments and ours beyond them, backends side by side.
+
+mod case;
+mod contender;
+mod engine_contender;
+mod options;
+mod pgrid_contender;
+mod plot;
+mod prepared;
+mod row;
+mod run;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use options::Options;
+pub(crate) use run::run;

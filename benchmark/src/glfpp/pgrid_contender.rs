@@ -1,0 +1,166 @@
+//! The baseline as a contender: tuned for the case, then run.
+//!
+//! Its rows are its own 16 bytes, decoded before the clock starts, and its queries plain
+//! rectangles: all in its favour. It knows no cycles; workers take portions of the whole stream.
+
+use shoal_engine::{QuantaRect, Query, QueryKind};
+
+use super::contender::{Contender, Measured};
+use super::options::Options;
+use super::prepared::{Cycle, Prepared};
+use crate::answer_hash::AnswerHash;
+use crate::cycle_times::CycleTimes;
+use crate::error::BenchmarkError;
+use crate::pgrid::{
+    Answers, Layout, PGrid, PORTION_UPDATES, Sample, Stream, TIME_MAX_MS, Trial, Update, tune,
+};
+use crate::source::Attributes;
+
+/// Updates of the sample that tuning runs for each layout, with their queries.
+const SAMPLE_UPDATES: usize = 2_000_000;
+/// Buckets of the experiments over cells, where nothing is tuned but the cells.
+const BUCKET_LINES: usize = 4;
+
+/// The baseline.
+pub(super) struct PgridContender {
+    workers: usize,
+    objects: u32,
+    layout: Option<Layout>,
+}
+
+impl PgridContender {
+    /// The baseline for a case; why not, if it cannot run it.
+    pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, &'static str> {
+        let case = &prepared.case;
+        if case.attributes != Attributes::None {
+            return Err("its objects have 16 bytes and no attributes");
+        }
+        let Ok(objects) = u32::try_from(case.objects) else {
+            return Err("it numbers objects with 32 bits");
+        };
+        let given = options.pgrid_side.zip(options.pgrid_bucket_lines);
+        let layout = match case.side {
+            Some(side) => Some(Layout { side, bucket_lines: BUCKET_LINES }),
+            None => given.map(|(side, lines)| Layout { side, bucket_lines: lines as usize }),
+        };
+        Ok(Self { workers: options.threads(), objects, layout })
+    }
+
+    /// The given layout, or the best one for this case.
+    fn layout(&self, prepared: &Prepared, first: &Stream, next: &Stream) -> Layout {
+        if let Some(layout) = self.layout {
+            return layout;
+        }
+        let cut = |length: usize| {
+            let whole = next.updates.len().max(next.windows.len());
+            length * SAMPLE_UPDATES.min(whole) / whole.max(1)
+        };
+        let sample = Stream {
+            updates: next.updates[..cut(next.updates.len())].to_vec(),
+            windows: next.windows[..cut(next.windows.len())].to_vec(),
+        };
+        let trials = tune(&Sample {
+            bounds: prepared.space.bounds(),
+            objects: self.objects,
+            workers: self.workers,
+            first,
+            next: &sample,
+        });
+        let told: Vec<_> = trials.iter().map(tell).collect();
+        println!("# pgrid tuned: {}", told.join(", "));
+        trials[0].layout
+    }
+}
+
+/// A trial in a few words.
+fn tell(trial: &Trial) -> String {
+    let Layout { side, .. } = trial.layout;
+    let (length, rate) = (trial.layout.bucket_objects(), trial.operations_per_s / 1e6);
+    format!("{side} x {side} cells of {length}: {rate:.2} M/s")
+}
+
+impl Contender for PgridContender {
+    fn run(self: Box<Self>, prepared: &Prepared) -> Result<Measured, BenchmarkError> {
+        let first = stream(&prepared.load, prepared)?;
+        let warm = stream(std::slice::from_ref(&prepared.warm), prepared)?;
+        let next = stream(&prepared.cycles, prepared)?;
+        let layout = self.layout(prepared, &first, &next);
+        let mut grid = PGrid::new(prepared.space.bounds(), self.objects, self.workers, layout);
+        for before in [first, warm] {
+            grid.run(&before);
+            grid.settle();
+        }
+        if grid.objects() != prepared.case.objects {
+            let text = format!("the first reports brought {} objects", grid.objects());
+            return Err(BenchmarkError::WorkloadRows(text));
+        }
+        let (took, answers) = grid.run(&next);
+
+        let mut times = CycleTimes::new()?;
+        answers.portion_times().for_each(|took| times.add(took));
+        let (run_hash, results) = hash(&answers);
+        let last = prepared.cycles.last().map_or(&[][..], |cycle| &cycle.queries);
+        let at_rest = Stream { updates: Vec::new(), windows: windows(last)? };
+        let (_, answers) = grid.run(&at_rest);
+        Ok(Measured {
+            seconds: took.as_secs_f64(),
+            times,
+            cycle_updates: PORTION_UPDATES.min(next.updates.len()),
+            epochs_behind: 0,
+            results,
+            run_hash,
+            answer_hash: hash(&answers).0,
+            memory_bytes: grid.memory_bytes(),
+            layout: Some((u64::from(layout.side).pow(2), layout.bucket_objects())),
+        })
+    }
+}
+
+fn hash(answers: &Answers) -> (String, u64) {
+    let (mut hash, mut results) = (AnswerHash::new(), 0);
+    for objects in answers.iter() {
+        hash.add_answer(objects.len() as u64, objects);
+        results += objects.len() as u64;
+    }
+    (hash.finish(), results)
+}
+
+/// Cycles as one stream, times counted from the first report of all.
+fn stream(cycles: &[Cycle], prepared: &Prepared) -> Result<Stream, BenchmarkError> {
+    let first = prepared.load.iter().flat_map(|cycle| &cycle.blocks);
+    let base_ms = first.map(|block| block.header().base_time_ms).min().unwrap_or(0);
+    let mut stream = Stream::default();
+    for cycle in cycles {
+        for block in &cycle.blocks {
+            let columns = block.decode()?;
+            for row in 0..columns.len() {
+                let time_ms = u32::try_from(columns.time_ms[row] - base_ms);
+                let Some(time_ms) = time_ms.ok().filter(|time_ms| *time_ms <= TIME_MAX_MS) else {
+                    let text = format!("the baseline has no time {} ms", columns.time_ms[row]);
+                    return Err(BenchmarkError::WorkloadRows(text));
+                };
+                // Generators number objects from 0; how many there are fits 32 bits.
+                let object = columns.object[row] as u32;
+                stream.updates.push(Update {
+                    object,
+                    time_ms,
+                    x: columns.x[row],
+                    y: columns.y[row],
+                });
+            }
+        }
+        stream.windows.extend(windows(&cycle.queries)?);
+    }
+    Ok(stream)
+}
+
+/// The rectangles of range queries.
+fn windows(queries: &[Query]) -> Result<Vec<QuantaRect>, BenchmarkError> {
+    let window = |query: &Query| match &query.kind {
+        QueryKind::Range(region) if region.is_cover() && region.cover().as_slice().len() == 1 => {
+            Ok(region.cover().as_slice()[0])
+        }
+        _ => Err(BenchmarkError::WorkloadRows("the baseline answers one rectangle".into())),
+    };
+    queries.iter().map(window).collect()
+}

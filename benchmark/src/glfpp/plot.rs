@@ -1,0 +1,86 @@
+//! One SVG plot per experiment: rate over cases, one line per backend, logarithmic.
+//!
+//! Text stays text in the file, so drawing needs no fonts of the machine.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::row::Row;
+use super::table::failed;
+use crate::error::BenchmarkError;
+
+const SIZE: (u32, u32) = (800, 480);
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(0x1F, 0x77, 0xB4), RGBColor(0xD6, 0x27, 0x28), RGBColor(0x2C, 0xA0, 0x2C), BLACK];
+/// Room above and below the measured rates, as a factor.
+const MARGIN: f64 = 1.5;
+
+type Failure = DrawingAreaErrorKind<std::io::Error>;
+
+/// Draws the rows of one experiment into a folder, as `glfpp_NAME.svg`.
+pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
+    std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+    let path = folder.join(format!("glfpp_{}.svg", name.replace('-', "_")));
+    let area = SVGBackend::new(&path, SIZE).into_drawing_area();
+    draw_on(&area, name, rows)
+        .map_err(|error| failed(&path, std::io::Error::other(error.to_string())))
+}
+
+fn draw_on(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    name: &str,
+    rows: &[Row],
+) -> Result<(), Failure> {
+    let mut cases: Vec<&str> = Vec::new();
+    let mut backends: Vec<&str> = Vec::new();
+    for row in rows {
+        if !cases.contains(&row.case.as_str()) {
+            cases.push(&row.case);
+        }
+        if !backends.contains(&row.backend_name()) {
+            backends.push(row.backend_name());
+        }
+    }
+    let rates = || rows.iter().map(|row| row.rate() / 1e6);
+    let least = rates().fold(f64::INFINITY, f64::min) / MARGIN;
+    let most = rates().fold(0.0, f64::max) * MARGIN;
+    area.fill(&WHITE)?;
+    let last = cases.len() as f64 - 1.0;
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{name}, {} objects", rows[0].objects), ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(70)
+        .build_cartesian_2d(-0.5..last + 0.5, (least..most).log_scale())?;
+    let is_asking = rows.iter().all(|row| row.updates == 0);
+    let label = |at: &f64| {
+        let is_whole = (at - at.round()).abs() < 1e-6;
+        let case = is_whole.then(|| cases.get(at.round() as usize)).flatten();
+        case.map_or_else(String::new, |case| (*case).to_owned())
+    };
+    chart
+        .configure_mesh()
+        .x_labels(2 * cases.len() + 1)
+        .x_label_formatter(&label)
+        .y_desc(if is_asking { "million queries/s" } else { "million updates/s" })
+        .disable_x_mesh()
+        .draw()?;
+    for (backend, colour) in backends.iter().zip(COLOURS.iter().cycle()) {
+        let of_backend = rows.iter().filter(|row| row.backend_name() == *backend);
+        let points: Vec<_> = of_backend
+            .filter_map(|row| {
+                let case = cases.iter().position(|case| *case == row.case)?;
+                Some((case as f64, row.rate() / 1e6))
+            })
+            .collect();
+        chart
+            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+            .label(*backend)
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(points.iter().map(|at| Circle::new(*at, 4, colour.filled())))?;
+    }
+    chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;
+    area.present()
+}

@@ -1,0 +1,96 @@
+//! Runs the experiments: prepares each case once, lets every backend run it, compares answers.
+
+use clap::ValueEnum;
+
+use super::case::{Case, cases};
+use super::contender::contender;
+use super::options::{Experiment, Options};
+use super::prepared::Prepared;
+use super::row::Row;
+use super::{plot, table};
+use crate::error::BenchmarkError;
+use crate::machine;
+
+/// Runs what the flags ask for; writes what was measured even if a later case fails.
+pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    let machine = machine::describe();
+    println!("# glfpp, {} threads, seed {}", options.threads(), options.seed);
+    println!("# {machine}");
+    let mut rows = Vec::new();
+    let mut done = Ok(());
+    for experiment in &options.experiment {
+        done = run_experiment(*experiment, options, &machine, &mut rows);
+        if done.is_err() {
+            break;
+        }
+    }
+    write(options, &rows)?;
+    done
+}
+
+fn write(options: &Options, rows: &[Row]) -> Result<(), BenchmarkError> {
+    if let Some(path) = &options.json {
+        table::write_json(path, rows)?;
+    }
+    if let Some(path) = &options.csv {
+        table::write_csv(path, rows)?;
+    }
+    Ok(())
+}
+
+fn run_experiment(
+    experiment: Experiment,
+    options: &Options,
+    machine: &str,
+    rows: &mut Vec<Row>,
+) -> Result<(), BenchmarkError> {
+    let name = experiment.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
+    table::print_head(&name);
+    let first = rows.len();
+    for case in cases(experiment, options) {
+        run_case(&case, options, machine, rows)?;
+    }
+    match &options.svg {
+        Some(folder) if rows.len() > first => plot::draw(folder, &name, &rows[first..]),
+        _ => Ok(()),
+    }
+}
+
+/// Lets every backend run one case; appends their rows.
+pub(super) fn run_case(
+    case: &Case,
+    options: &Options,
+    machine: &str,
+    rows: &mut Vec<Row>,
+) -> Result<(), BenchmarkError> {
+    let prepared = Prepared::new(case)?;
+    let first = rows.len();
+    for name in &options.backends {
+        let contender = match contender(*name, &prepared, options) {
+            Ok(contender) => contender,
+            Err(why) => {
+                println!("# {}: {name:?} left out, {why}", case.label());
+                continue;
+            }
+        };
+        let measured = contender.run(&prepared)?;
+        let row = Row::new(case, *name, measured, (options.threads(), machine));
+        table::print(&row);
+        rows.push(row);
+    }
+    agree(case, &rows[first..])
+}
+
+/// The same queries at rest have the same answers, whoever was asked.
+pub(super) fn agree(case: &Case, rows: &[Row]) -> Result<(), BenchmarkError> {
+    match rows.iter().find(|row| row.answer_hash != rows[0].answer_hash) {
+        None => Ok(()),
+        Some(row) => Err(BenchmarkError::Disagreement {
+            case: format!("{:?} {}", case.experiment, case.label()),
+            backend: row.backend_name().into(),
+            answers: row.answer_hash.clone(),
+            other: rows[0].backend_name().into(),
+            others: rows[0].answer_hash.clone(),
+        }),
+    }
+}

@@ -1,0 +1,137 @@
+//! What the backends answer in an experiment equals a map of newest reports and a scan of it.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use shoal_codec::FixRow;
+use shoal_engine::{Query, QueryKind};
+
+use super::options;
+use crate::answer_hash::AnswerHash;
+use crate::glfpp::case::{Case, cases};
+use crate::glfpp::options::{BackendName, Experiment};
+use crate::glfpp::prepared::{Cycle, Prepared};
+use crate::glfpp::row::Row;
+use crate::glfpp::run::{agree, run_case};
+
+#[derive(Default)]
+struct Naive(BTreeMap<u64, FixRow>);
+
+impl Naive {
+    fn apply(&mut self, cycle: &Cycle) {
+        for block in &cycle.blocks {
+            let columns = block.decode().unwrap();
+            for row in (0..columns.len()).map(|row| columns.row(row)) {
+                let present = self.0.entry(row.object).or_insert(row);
+                if row.time_ms >= present.time_ms {
+                    *present = row;
+                }
+            }
+        }
+    }
+
+    fn answer(&self, queries: &[Query], hash: &mut AnswerHash) -> u64 {
+        let mut results = 0;
+        for query in queries {
+            let QueryKind::Range(region) = &query.kind else { panic!("{query:?}") };
+            let inside = self.0.values().filter(|row| region.contains(row.x, row.y));
+            let objects: Vec<u64> = inside.map(|row| row.object).collect();
+            hash.add_answer(objects.len() as u64, &objects);
+            results += objects.len() as u64;
+        }
+        results
+    }
+}
+
+/// Hash of the answers while running, objects in them, hash of the answers at rest.
+fn naive(case: &Case) -> (String, u64, String) {
+    let prepared = Prepared::new(case).unwrap();
+    let mut naive = Naive::default();
+    prepared.load.iter().for_each(|cycle| naive.apply(cycle));
+    assert_eq!(naive.0.len() as u64, case.objects, "the load is the whole fleet");
+    naive.apply(&prepared.warm);
+    let (mut run, mut results) = (AnswerHash::new(), 0);
+    for cycle in &prepared.cycles {
+        naive.apply(cycle);
+        results += naive.answer(&cycle.queries, &mut run);
+    }
+    let mut rest = AnswerHash::new();
+    naive.answer(&prepared.cycles.last().unwrap().queries, &mut rest);
+    (run.finish(), results, rest.finish())
+}
+
+fn check(row: &Row, case: &Case) {
+    let about = format!("{:?} {} {:?}", case.experiment, case.label(), row.backend);
+    let (run_hash, results, answer_hash) = naive(case);
+    assert_eq!(row.answer_hash, answer_hash, "{about}");
+    if row.backend == BackendName::Cpu || case.updates == 0 {
+        assert_eq!(row.run_hash, run_hash, "{about}");
+        let found = row.results_per_query * case.queries as f64;
+        assert!((found - results as f64).abs() < 0.5, "{about}: {found} of {results}");
+    }
+    assert_eq!((row.updates, row.queries), (case.updates, case.queries), "{about}");
+    assert_eq!(row.epochs_behind, 0, "{about}");
+    assert!(row.seconds > 0.0 && row.cycle_ms_p99 >= row.cycle_ms_p50, "{about}");
+    assert_eq!(row.cells > 0, row.backend == BackendName::Pgrid, "{about}");
+}
+
+/// Runs every case of an experiment, as wide windows as make it find something.
+fn check_experiment(experiment: Experiment, backends_per_case: usize) {
+    let options = options(&["--windows-follow", "--seed", "7"]);
+    for case in cases(experiment, &options) {
+        let case = Case { window: case.window.max(0.05), ..case };
+        let mut rows = Vec::new();
+        run_case(&case, &options, "a test", &mut rows).unwrap();
+        assert_eq!(rows.len(), backends_per_case, "{experiment:?}");
+        rows.iter().for_each(|row| check(row, &case));
+    }
+}
+
+#[test]
+fn mixed_answers_equal_a_scan() {
+    check_experiment(Experiment::Mixed, 2);
+}
+
+#[test]
+fn gauss_answers_equal_a_scan() {
+    check_experiment(Experiment::Gauss, 2);
+}
+
+#[test]
+fn large_answers_equal_a_scan() {
+    check_experiment(Experiment::Large, 2);
+}
+
+#[test]
+fn small_answers_equal_a_scan() {
+    check_experiment(Experiment::Small, 2);
+}
+
+#[test]
+fn cells_are_compared_where_they_can_be_set() {
+    check_experiment(Experiment::CellsUpdates, 1);
+    check_experiment(Experiment::CellsQueries, 1);
+}
+
+#[test]
+fn attributes_are_for_those_who_keep_them() {
+    check_experiment(Experiment::Attributes, 1);
+}
+
+#[test]
+fn every_experiment_is_checked_here() {
+    assert_eq!(Experiment::value_variants().len(), 7);
+}
+
+#[test]
+fn different_answers_end_the_run_and_are_named() {
+    let options = options(&["--pgrid-side", "16", "--pgrid-bucket-lines", "2"]);
+    let case = cases(Experiment::Small, &options).remove(0);
+    let mut rows = Vec::new();
+    run_case(&case, &options, "a test", &mut rows).unwrap();
+    agree(&case, &rows).unwrap();
+    assert_eq!((rows[0].cells, rows[0].bucket_objects), (256, 6));
+    rows[1].answer_hash = "0123".into();
+    let error = agree(&case, &rows).unwrap_err().to_string();
+    assert!(error.contains("cpu answers 0123") && error.contains("Small"), "{error}");
+}

@@ -1,0 +1,122 @@
+//! The grid as a whole: cells, buckets, secondary index, and what the workers share.
+//!
+//! Knows nothing of threads; `worker.rs` changes and reads it, `stream.rs` runs the workers.
+
+use std::sync::{Mutex, PoisonError};
+
+use shoal_engine::QuantaRect;
+
+use super::arena::Arena;
+use super::bucket::{BUCKET_LINES_MAX, bucket_objects};
+use super::cells::Cells;
+use super::grace::Grace;
+use super::index::Index;
+use super::worker::{Leftover, Worker};
+
+/// Grid sides up to this number keep cell numbers below half of all bucket numbers.
+const SIDE_MAX: u32 = 1 << 15;
+
+/// What is tuned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Cells along each axis, 1 to 32,768.
+    pub(crate) side: u32,
+    /// Cache lines of a bucket, 1 to 16.
+    pub(crate) bucket_lines: usize,
+}
+
+impl Layout {
+    /// Objects of one bucket.
+    pub(crate) fn bucket_objects(&self) -> usize {
+        bucket_objects(self.bucket_lines)
+    }
+}
+
+/// One report, the 16 bytes of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Update {
+    /// The object, below the grid's number of objects.
+    pub(crate) object: u32,
+    /// Event time, milliseconds since a moment of the caller's choice, below 2^31.
+    pub(crate) time_ms: u32,
+    /// Position in quanta.
+    pub(crate) x: i32,
+    /// Position in quanta.
+    pub(crate) y: i32,
+}
+
+const _: () = assert!(size_of::<Update>() == 16, "the paper's object");
+
+/// The structure of Sidlauskas, Saltenis, Jensen, "Parallel main-memory indexing for moving-object
+/// query and update workloads" (SIGMOD 2012).
+///
+/// Uniform cells with chains of buckets; a secondary index from object to slot with a latch per
+/// object. An update within a cell writes in place; any other writes the new entry first, then
+/// marks the old one as logically deleted. A query takes no latch and waits for nobody. It reports
+/// every object that was inside during the whole query, none that was outside during the whole
+/// query, and each once: an entry marked as deleted leads through the index to the object's newest
+/// position, and that decides.
+///
+/// Better than the paper, in favour of the baseline: slots left behind are freed soon after in a
+/// cell still cached (`grace.rs`), not at the object's next report; freed slots are filled again
+/// instead of moving the cell's last object, which saves a random access to the index; slots are
+/// claimed by an atomic bit, so the latch of a cell is for linking buckets alone; look-ups of 32
+/// reports overlap. Objects are never removed: no experiment does.
+#[derive(Debug)]
+pub(crate) struct PGrid {
+    pub(super) cells: Cells,
+    pub(super) arena: Arena,
+    pub(super) index: Index,
+    pub(super) grace: Grace,
+    pub(super) leftover: Mutex<Leftover>,
+    workers: usize,
+}
+
+impl PGrid {
+    /// An empty grid for objects `0..objects` and at most `workers` workers at a time.
+    ///
+    /// # Panics
+    /// For a layout outside its ranges or no worker.
+    pub(crate) fn new(bounds: QuantaRect, objects: u32, workers: usize, layout: Layout) -> Self {
+        assert!((1..=SIDE_MAX).contains(&layout.side), "{layout:?}");
+        assert!((1..=BUCKET_LINES_MAX).contains(&layout.bucket_lines), "{layout:?}");
+        assert!(workers > 0, "somebody must work");
+        let cells = Cells::new(bounds, layout.side);
+        Self {
+            arena: Arena::new(cells.count(), layout.bucket_lines),
+            cells,
+            index: Index::new(objects as usize),
+            grace: Grace::new(workers),
+            leftover: Mutex::default(),
+            workers,
+        }
+    }
+
+    /// How many workers may be at work.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Frees what the workers left behind; none may be at work, as `&mut` proves.
+    pub(crate) fn settle(&mut self) {
+        let mut worker = Worker::new(self, 0);
+        // The first frees slots and unlinks emptied buckets, the second frees those.
+        worker.pass();
+        worker.pass();
+    }
+
+    /// Objects that have reported.
+    pub(crate) fn objects(&self) -> u64 {
+        self.index.known()
+    }
+
+    /// Bytes of cells, buckets and index.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.arena.memory_bytes() + self.index.memory_bytes()) as u64
+    }
+
+    /// What workers that have left did not finish; a panic elsewhere does not make it wrong.
+    pub(super) fn leftover(&self) -> std::sync::MutexGuard<'_, Leftover> {
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

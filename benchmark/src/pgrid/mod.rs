@@ -1,0 +1,18 @@
+//! PGrid, the CPU structure that the paper compares itself with: the baseline.
+
+mod arena;
+mod bucket;
+mod cells;
+mod grace;
+mod grid;
+mod index;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tune;
+mod worker;
+
+pub(crate) use bucket::TIME_MAX_MS;
+pub(crate) use grid::{Layout, PGrid, Update};
+pub(crate) use stream::{Answers, PORTION_UPDATES, Stream};
+pub(crate) use tune::{Sample, Trial, tune};

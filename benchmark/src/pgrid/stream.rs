@@ -1,0 +1,138 @@
+//! A mixed stream of updates and queries, worked off by all workers at once.
+//!
+//! The stream is cut into portions, each with its share of updates and of queries; a worker takes
+//! the next portion and interleaves the two. No barrier, no order between portions but that of
+//! event times. Answers stay with their worker until the clock has stopped.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shoal_engine::QuantaRect;
+
+use super::grid::{PGrid, Update};
+use super::worker::{GROUP, Worker};
+
+/// Updates of one portion: passing a quiescent point reads a cache line of every worker.
+pub(crate) const PORTION_UPDATES: usize = 1024;
+/// Queries of one portion where there are no updates.
+const PORTION_QUERIES: usize = 128;
+
+/// Updates and windows, to be mixed in proportion.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stream {
+    /// Reports in order of time.
+    pub(crate) updates: Vec<Update>,
+    /// Range queries.
+    pub(crate) windows: Vec<QuantaRect>,
+}
+
+impl Stream {
+    fn portions(&self) -> usize {
+        let of_updates = self.updates.len().div_ceil(PORTION_UPDATES);
+        of_updates.max(self.windows.len().div_ceil(PORTION_QUERIES))
+    }
+}
+
+/// The answers of one worker.
+#[derive(Debug, Default)]
+struct Pages {
+    /// Per portion taken: its number, and how many answers came before.
+    portions: Vec<(usize, usize)>,
+    /// Per answer, where it ends in `objects`.
+    ends: Vec<usize>,
+    objects: Vec<u64>,
+    took: Vec<Duration>,
+}
+
+/// The answers of one stream.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    workers: Vec<Pages>,
+    /// Per portion: worker, its first answer there, number of answers.
+    places: Vec<(usize, usize, usize)>,
+}
+
+impl Answers {
+    fn new(workers: Vec<Pages>, stream: &Stream) -> Self {
+        let portions = stream.portions();
+        let mut places = vec![(0, 0, 0); portions];
+        for (worker, pages) in workers.iter().enumerate() {
+            for (portion, first) in &pages.portions {
+                let count = part(&stream.windows, *portion, portions).len();
+                places[*portion] = (worker, *first, count);
+            }
+        }
+        Self { workers, places }
+    }
+
+    /// The objects of each answer, ascending, in order of the windows.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u64]> {
+        self.places.iter().flat_map(|(worker, first, count)| {
+            let pages = &self.workers[*worker];
+            (*first..first + count).map(|at| {
+                let start = if at == 0 { 0 } else { pages.ends[at - 1] };
+                &pages.objects[start..pages.ends[at]]
+            })
+        })
+    }
+
+    /// How long each portion took, from being taken to its last answer.
+    pub(crate) fn portion_times(&self) -> impl Iterator<Item = Duration> {
+        self.workers.iter().flat_map(|pages| pages.took.iter().copied())
+    }
+}
+
+impl PGrid {
+    /// Works a stream off with all workers; returns the time from start to end of the last one.
+    pub(crate) fn run(&self, stream: &Stream) -> (Duration, Answers) {
+        let next = AtomicUsize::new(0);
+        let start = Instant::now();
+        let workers = thread::scope(|scope| {
+            let work = |number| {
+                let next = &next;
+                scope.spawn(move || work_off(&mut Worker::new(self, number), stream, next))
+            };
+            let threads: Vec<_> = (0..self.workers()).map(work).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, Pages>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        let took = start.elapsed();
+        (took, Answers::new(workers, stream))
+    }
+}
+
+fn work_off(worker: &mut Worker<'_>, stream: &Stream, next: &AtomicUsize) -> Pages {
+    let portions = stream.portions();
+    let mut pages = Pages::default();
+    loop {
+        let portion = next.fetch_add(1, Relaxed);
+        if portion >= portions {
+            return pages;
+        }
+        let start = Instant::now();
+        pages.portions.push((portion, pages.ends.len()));
+        let updates = part(&stream.updates, portion, portions);
+        let windows = part(&stream.windows, portion, portions);
+        let groups = updates.len().div_ceil(GROUP).max(windows.len().div_ceil(GROUP));
+        for group in 0..groups {
+            let windows = part(windows, group, groups);
+            worker.look_ahead_windows(windows);
+            worker.apply(part(updates, group, groups));
+            for window in windows {
+                worker.query(window, &mut pages.objects);
+                pages.ends.push(pages.objects.len());
+            }
+        }
+        worker.pass();
+        pages.took.push(start.elapsed());
+    }
+}
+
+/// The `number`-th of `count` nearly equal parts.
+fn part<T>(items: &[T], number: usize, count: usize) -> &[T] {
+    &items[items.len() * number / count..items.len() * (number + 1) / count]
+}

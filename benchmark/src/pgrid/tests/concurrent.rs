@@ -1,0 +1,165 @@
+//! While objects move, a query reports every object that was inside all the while, none that was
+//! outside all the while, and nobody twice.
+//!
+//! Threads note on one counter when each update and each query begins and ends. Afterwards every
+//! answer is judged by what its query could have seen. Space and cells are few, so that workers
+//! meet; a failing seed can be repeated, though not its schedule.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+use shoal_engine::QuantaRect;
+
+use super::{Random, bounds};
+use crate::pgrid::worker::Worker;
+use crate::pgrid::{Layout, PGrid, Stream, Update};
+
+const THREADS: usize = 4;
+const OBJECTS: u32 = 240;
+const STEPS: u32 = 4_000;
+
+/// An update or a query between two ticks of the counter.
+struct Event<T> {
+    begin: u64,
+    end: u64,
+    what: T,
+}
+
+type Moved = Event<Update>;
+type Asked = Event<(QuantaRect, Vec<u64>)>;
+
+fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
+    let begin = counter.fetch_add(1, SeqCst);
+    let what = act();
+    Event { begin, end: counter.fetch_add(1, SeqCst), what }
+}
+
+/// One thread: moves its own objects and asks between.
+fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<Moved>, Vec<Asked>) {
+    let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(number as u64));
+    let mut worker = Worker::new(grid, number);
+    let (mut moved, mut asked) = (Vec::new(), Vec::new());
+    for step in 1..=STEPS {
+        let own = random.below(OBJECTS / THREADS as u32);
+        let object = own * THREADS as u32 + number as u32;
+        let (x, y) = random.point();
+        let update = Update { object, time_ms: step, x, y };
+        moved.push(timed(counter, || {
+            worker.apply(&[update]);
+            update
+        }));
+        if random.below(3) == 0 {
+            let window = random.window();
+            asked.push(timed(counter, || {
+                let mut found = Vec::new();
+                worker.query(&window, &mut found);
+                (window, found)
+            }));
+        }
+        if random.below(8) == 0 {
+            worker.pass();
+        }
+    }
+    (moved, asked)
+}
+
+/// Judges one answer for one object by that object's moves, in their order.
+fn judge(asked: &Asked, object: u32, moves: &[&Moved], seed: u64) {
+    let (window, found) = &asked.what;
+    // The last move that was over before the query, and every one that overlaps it.
+    let before = moves.partition_point(|moved| moved.end < asked.begin);
+    let until = moves.partition_point(|moved| moved.begin < asked.end);
+    let seen = &moves[before.saturating_sub(1)..until];
+    let is_found = found.binary_search(&object.into()).is_ok();
+    let is_inside = |moved: &&Moved| window.contains(moved.what.x, moved.what.y);
+    if before > 0 && seen.iter().all(is_inside) {
+        assert!(is_found, "seed {seed}: object {object} was inside all the while, {window:?}");
+    }
+    if !seen.iter().any(is_inside) {
+        assert!(!is_found, "seed {seed}: object {object} was outside all the while, {window:?}");
+    }
+}
+
+fn run(seed: u64, layout: Layout) -> (usize, usize) {
+    let mut grid = PGrid::new(bounds(), OBJECTS, THREADS, layout);
+    let counter = AtomicU64::new(0);
+    let logs: Vec<_> = thread::scope(|scope| {
+        let (grid, counter) = (&grid, &counter);
+        let start = |number| scope.spawn(move || wander(grid, number, seed, counter));
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut moves: Vec<Vec<&Moved>> = vec![Vec::new(); OBJECTS as usize];
+    for moved in logs.iter().flat_map(|(moved, _)| moved) {
+        moves[moved.what.object as usize].push(moved);
+    }
+    let (mut overlaps, mut found) = (0, 0);
+    for asked in logs.iter().flat_map(|(_, asked)| asked) {
+        assert!(asked.what.1.is_sorted_by(|a, b| a < b), "seed {seed}: twice or out of order");
+        overlaps += usize::from(asked.end > asked.begin + 1);
+        found += asked.what.1.len();
+        for (object, moves) in moves.iter().enumerate() {
+            judge(asked, object as u32, moves, seed);
+        }
+    }
+    grid.settle();
+    let (_, answers) = grid.run(&Stream { windows: vec![bounds()], ..Stream::default() });
+    let everyone = moves.iter().filter(|moves| !moves.is_empty()).count();
+    assert_eq!(answers.iter().next().map(<[u64]>::len), Some(everyone), "seed {seed}");
+    (overlaps, found)
+}
+
+#[test]
+fn queries_see_what_was_there_all_the_while() {
+    let layouts = [(2, 1), (4, 1), (4, 2), (10, 1), (30, 4)];
+    let (mut overlaps, mut found) = (0, 0);
+    for seed in 0..6 {
+        for (side, bucket_lines) in layouts {
+            let (more_overlaps, more_found) = run(seed, Layout { side, bucket_lines });
+            overlaps += more_overlaps;
+            found += more_found;
+        }
+    }
+    assert!(overlaps > 100, "only {overlaps} queries ran beside others");
+    assert!(found > 100_000, "only {found} objects were found");
+}
+
+#[test]
+fn the_newest_report_wins_whoever_brings_it() {
+    for seed in 0..20 {
+        let grid = PGrid::new(bounds(), 8, THREADS, Layout { side: 3, bucket_lines: 1 });
+        let last: Vec<Vec<Update>> = thread::scope(|scope| {
+            let bring = |number: usize| {
+                let mut random = Random::new(seed * 100 + number as u64);
+                let mut worker = Worker::new(&grid, number);
+                let mut last = Vec::new();
+                for step in 0..3_000_u32 {
+                    let (x, y) = random.point();
+                    let time_ms = step * THREADS as u32 + number as u32;
+                    let update = Update { object: random.below(8), time_ms, x, y };
+                    worker.apply(&[update]);
+                    last.push(update);
+                    if step % 16 == 0 {
+                        worker.pass();
+                    }
+                }
+                last
+            };
+            let threads: Vec<_> =
+                (0..THREADS).map(|number| scope.spawn(move || bring(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for object in 0..8 {
+            let own = last.iter().flatten().filter(|update| update.object == object);
+            let newest = own.max_by_key(|update| update.time_ms).unwrap();
+            let (x, y) = (newest.x, newest.y);
+            let windows = vec![QuantaRect { x_min: x, y_min: y, x_max: x, y_max: y }];
+            let (_, answers) = grid.run(&Stream { windows, ..Stream::default() });
+            let answer = answers.iter().next().unwrap();
+            assert!(answer.contains(&object.into()), "seed {seed}: {newest:?}");
+        }
+        let (_, answers) = grid.run(&Stream { windows: vec![bounds()], ..Stream::default() });
+        assert_eq!(answers.iter().next().unwrap(), (0..8).collect::<Vec<u64>>(), "seed {seed}");
+    }
+}

@@ -1,0 +1,336 @@
+//! One thread's hands on the grid: updates, queries, and the freeing of what updates left behind.
+//!
+//! Look-ups of a group of updates are made ahead in three rounds (index, old entry, new cell), so
+//! that their cache misses overlap; the updates follow one by one. A worker passes a quiescent
+//! point between portions of work, never within an update or a query.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+
+use shoal_engine::QuantaRect;
+
+use super::bucket::{Identity, NO_BUCKET};
+use super::grid::{PGrid, Update};
+use super::index::Place;
+
+/// Updates whose look-ups overlap: about as many misses as a core keeps in flight, twice.
+pub(super) const GROUP: usize = 32;
+/// Buckets of a crowded cell that an insertion looks into before it takes a new one.
+const WALK_BUCKETS_MAX: usize = 8;
+/// Free buckets that a worker takes from the shared ones at a time.
+const FREE_BUCKETS_TAKEN: usize = 32;
+
+/// Something given up that others may still be reading.
+#[derive(Clone, Copy, Debug)]
+enum Retired {
+    /// An entry logically deleted, and its cell.
+    Entry(Place, u32),
+    /// A bucket out of its chain.
+    Bucket(u32),
+}
+
+/// What a worker had not finished when it left.
+#[derive(Debug, Default)]
+pub(super) struct Leftover {
+    retired: Vec<Retired>,
+    free_buckets: Vec<u32>,
+}
+
+/// A worker; one number is one worker at a time.
+#[derive(Debug)]
+pub(super) struct Worker<'a> {
+    grid: &'a PGrid,
+    number: usize,
+    retired: VecDeque<Retired>,
+    /// Stamp and count of the portions in `retired`, oldest first.
+    portions: VecDeque<(u64, usize)>,
+    /// How many of `retired` are not in a portion yet.
+    unstamped: usize,
+    free_buckets: Vec<u32>,
+}
+
+impl<'a> Worker<'a> {
+    /// Starts work under a number below [`PGrid::workers`].
+    pub(super) fn new(grid: &'a PGrid, number: usize) -> Self {
+        grid.grace.join(number);
+        let retired = std::mem::take(&mut grid.leftover().retired);
+        Self {
+            grid,
+            number,
+            unstamped: retired.len(),
+            retired: retired.into(),
+            portions: VecDeque::new(),
+            free_buckets: Vec::new(),
+        }
+    }
+
+    /// Passes a quiescent point and frees what nobody can be reading any more.
+    pub(super) fn pass(&mut self) {
+        let stamp = self.grid.grace.pass(self.number);
+        if self.unstamped > 0 {
+            self.portions.push_back((stamp, std::mem::take(&mut self.unstamped)));
+        }
+        let free_until = self.grid.grace.free_until();
+        while let Some((_, count)) = self.portions.pop_front_if(|(stamp, _)| *stamp <= free_until) {
+            for _ in 0..count {
+                match self.retired.pop_front() {
+                    Some(Retired::Entry(place, cell)) => self.vacate(place, cell),
+                    Some(Retired::Bucket(number)) => self.free_buckets.push(number),
+                    None => debug_assert!(false, "portions count what is retired"),
+                }
+            }
+        }
+    }
+
+    fn retire(&mut self, retired: Retired) {
+        self.retired.push_back(retired);
+        self.unstamped += 1;
+    }
+
+    /// Makes a slot free; takes its bucket out of the chain when that is empty now.
+    fn vacate(&mut self, place: Place, cell: u32) {
+        let arena = &self.grid.arena;
+        let is_empty = arena.bucket(place.bucket).vacate(place.slot.into());
+        if arena.is_head(place.bucket) {
+            return;
+        }
+        let head = arena.head(cell);
+        let is_hinted = head.hint() == place.bucket;
+        // A busy latch is no matter: the bucket stays, and will be found or emptied again.
+        if (is_empty || !is_hinted) && head.try_latch() {
+            let bucket = arena.bucket(place.bucket);
+            if is_empty && bucket.close() {
+                self.unlink(cell, place.bucket);
+                self.retire(Retired::Bucket(place.bucket));
+            } else if !bucket.is_closed() {
+                head.set_hint(place.bucket);
+            }
+            head.unlatch();
+        }
+    }
+
+    /// Takes a closed bucket out of its chain, whose latch is held. Its own `next` stays, for those
+    /// who stand in it.
+    fn unlink(&self, cell: u32, number: u32) {
+        let arena = &self.grid.arena;
+        let head = arena.head(cell);
+        let behind = arena.bucket(number).next();
+        let mut before = head;
+        while before.next() != number {
+            before = arena.bucket(before.next());
+        }
+        before.set_next(behind);
+        if head.hint() == number {
+            head.set_hint(head.next());
+        }
+    }
+
+    /// Applies updates in order; each is whole or not yet there for every reader.
+    pub(super) fn apply(&mut self, updates: &[Update]) {
+        for group in updates.chunks(GROUP) {
+            self.look_ahead(group);
+            group.iter().for_each(|update| self.update(update));
+        }
+    }
+
+    /// Touches what the updates will need, one kind of miss at a time.
+    fn look_ahead(&self, group: &[Update]) {
+        let PGrid { index, arena, cells, .. } = self.grid;
+        let mut places = [None; GROUP];
+        for (place, update) in places.iter_mut().zip(group) {
+            *place = index.place(update.object);
+        }
+        for place in places.iter().flatten() {
+            black_box(arena.bucket(place.bucket).position(place.slot.into()));
+        }
+        for update in group {
+            black_box(arena.head(cells.of(update.x, update.y)).occupied());
+        }
+    }
+
+    /// Applies one update; an object's older report than the present one is ignored.
+    fn update(&mut self, update: &Update) {
+        let PGrid { index, arena, cells, .. } = self.grid;
+        let Update { object, time_ms, x, y } = *update;
+        let cell = cells.of(x, y);
+        let identity = Identity::new(object, time_ms);
+        let Some(old) = index.latch(object) else {
+            let place = self.insert(cell, identity, x, y);
+            index.unlatch(object, place);
+            return;
+        };
+        let (bucket, slot) = (arena.bucket(old.bucket), usize::from(old.slot));
+        let Some(present) = bucket.identity(slot) else {
+            unreachable!("the index leads to the object's entry");
+        };
+        if time_ms < present.time_ms() {
+            index.unlatch(object, old);
+            return;
+        }
+        let (old_x, old_y) = bucket.position(slot);
+        let old_cell = cells.of(old_x, old_y);
+        if old_cell == cell {
+            bucket.write(slot, identity, x, y);
+            index.unlatch(object, old);
+            return;
+        }
+        let place = self.insert(cell, identity, x, y);
+        // Whoever meets the deleted entry finds the new one through the index.
+        index.relocate(object, place);
+        bucket.delete_logically(slot, present);
+        index.unlatch(object, place);
+        self.retire(Retired::Entry(old, old_cell));
+    }
+
+    /// Writes a new entry into a cell.
+    fn insert(&mut self, cell: u32, identity: Identity, x: i32, y: i32) -> Place {
+        let (number, slot) = self.claim(cell);
+        self.grid.arena.bucket(number).write(slot, identity, x, y);
+        Place { bucket: number, slot: slot as u8 }
+    }
+
+    /// Takes a free slot of a cell: in its first bucket, in one that had room lately, in one of the
+    /// next few behind that, in a new one.
+    fn claim(&mut self, cell: u32) -> (u32, usize) {
+        let arena = &self.grid.arena;
+        let head = arena.head(cell);
+        if let Some(slot) = head.claim() {
+            return (cell, slot);
+        }
+        for start in [head.hint(), head.next()] {
+            let mut number = start;
+            for _ in 0..WALK_BUCKETS_MAX {
+                if number == NO_BUCKET {
+                    break;
+                }
+                let bucket = arena.bucket(number);
+                if let Some(slot) = bucket.claim() {
+                    head.set_hint(number);
+                    return (number, slot);
+                }
+                number = bucket.next();
+            }
+        }
+        self.extend(cell)
+    }
+
+    /// Links a new bucket behind the first one and takes a slot of it.
+    fn extend(&mut self, cell: u32) -> (u32, usize) {
+        let number = self.free_bucket().unwrap_or_else(|| self.grid.arena.unused());
+        let arena = &self.grid.arena;
+        let (head, bucket) = (arena.head(cell), arena.bucket(number));
+        head.latch();
+        let slot = bucket.open(head.next());
+        head.set_next(number);
+        head.set_hint(number);
+        head.unlatch();
+        (number, slot)
+    }
+
+    /// A bucket that left its chain, from this worker's own or from the shared ones if nobody else
+    /// is at those.
+    fn free_bucket(&mut self) -> Option<u32> {
+        if self.free_buckets.is_empty()
+            && let Ok(mut leftover) = self.grid.leftover.try_lock()
+        {
+            let shared = &mut leftover.free_buckets;
+            let kept = shared.len().saturating_sub(FREE_BUCKETS_TAKEN);
+            self.free_buckets.extend(shared.drain(kept..));
+        }
+        self.free_buckets.pop()
+    }
+
+    /// Touches the first buckets of the cells that windows need.
+    pub(super) fn look_ahead_windows(&self, windows: &[QuantaRect]) {
+        let PGrid { arena, cells, .. } = self.grid;
+        for window in windows {
+            let cover = cells.touched(window);
+            for row in cover.rows() {
+                black_box(arena.head(cells.number(cover.columns.0, row)).occupied());
+                black_box(arena.head(cells.number(cover.columns.1, row)).occupied());
+            }
+        }
+    }
+
+    /// Appends the objects inside a window, ascending, each once.
+    pub(super) fn query(&self, window: &QuantaRect, found: &mut Vec<u64>) {
+        let PGrid { arena, cells, .. } = self.grid;
+        let start = found.len();
+        let cover = cells.touched(window);
+        for row in cover.rows() {
+            for column in cover.columns() {
+                let is_inner = cover.is_inner(column, row);
+                let cell = cells.number(column, row);
+                let mut bucket = arena.head(cell);
+                loop {
+                    let mut occupied = bucket.occupied();
+                    while occupied != 0 {
+                        let slot = occupied.trailing_zeros() as usize;
+                        occupied &= occupied - 1;
+                        let Some(identity) = bucket.identity(slot) else { continue };
+                        let is_inside = if identity.is_deleted() {
+                            self.is_inside_by_now(identity.object(), window)
+                        } else {
+                            let (x, y) = bucket.position(slot);
+                            is_inner || window.contains(x, y)
+                        };
+                        if is_inside {
+                            found.push(identity.object().into());
+                        }
+                    }
+                    let next = bucket.next();
+                    if next == NO_BUCKET {
+                        break;
+                    }
+                    bucket = arena.bucket(next);
+                }
+            }
+        }
+        if found.len() - start > 1 {
+            found[start..].sort_unstable();
+            dedup_from(found, start);
+        }
+    }
+
+    /// Whether the newest position of an object that moved between cells lies inside.
+    #[cold]
+    fn is_inside_by_now(&self, object: u32, window: &QuantaRect) -> bool {
+        loop {
+            let place = self.grid.index.place(object);
+            let Some(Place { bucket, slot }) = place else {
+                return false;
+            };
+            let (bucket, slot) = (self.grid.arena.bucket(bucket), usize::from(slot));
+            let is_live =
+                |identity: Identity| identity.object() == object && !identity.is_deleted();
+            if bucket.identity(slot).is_some_and(is_live) {
+                let (x, y) = bucket.position(slot);
+                return window.contains(x, y);
+            }
+            // It has moved on between the two looks; the index knows where to.
+        }
+    }
+}
+
+impl Drop for Worker<'_> {
+    /// Leaves what is not yet free to whoever works next.
+    fn drop(&mut self) {
+        let mut leftover = self.grid.leftover();
+        leftover.retired.extend(self.retired.drain(..));
+        leftover.free_buckets.append(&mut self.free_buckets);
+        drop(leftover);
+        self.grid.grace.leave(self.number);
+    }
+}
+
+/// Drops repeated objects among those from `start` on, which ascend.
+fn dedup_from(found: &mut Vec<u64>, start: usize) {
+    let mut kept = start + 1;
+    for at in start + 1..found.len() {
+        if found[at] != found[kept - 1] {
+            found[kept] = found[at];
+            kept += 1;
+        }
+    }
+    found.truncate(kept);
+}

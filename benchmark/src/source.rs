@@ -1,0 +1,115 @@
+//! Turns a workload into columns of rows and into range queries, before any clock starts.
+//!
+//! Rows keep the order of the workload. What leaves the space or ends is an error: no run is
+//! shorter than it says.
+
+use shoal_codec::{FixColumns, SPEED_UNKNOWN};
+use shoal_engine::{Filter, Projection, Query, QueryKind, Region, Space};
+use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
+
+use crate::error::BenchmarkError;
+
+/// Rows of the longest planar workload keep this resolution, metres.
+const QUANTUM_M: f64 = 0.01;
+/// Bits of the state that all-attribute rows count their object in.
+const STATE_BITS: u64 = 0xFF;
+
+/// Which optional columns rows bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    /// None: 20 bytes a row.
+    None,
+    /// Speed and heading: 26 bytes a row.
+    Motion,
+    /// Speed, heading, altitude and state: 34 bytes a row.
+    All,
+}
+
+/// One workload, opened.
+pub(crate) struct Source {
+    workload: Box<dyn Workload>,
+    space: Space,
+    fixes: Vec<Fix>,
+    attributes: Attributes,
+}
+
+impl Source {
+    /// Opens a workload by name.
+    pub(crate) fn open(
+        name: &str,
+        params: &Params,
+        attributes: Attributes,
+    ) -> Result<Self, BenchmarkError> {
+        let workload = shoal_workload::open(name, params)?;
+        let space = match workload.space() {
+            WorkloadSpace::Geographic => Space::geographic(),
+            WorkloadSpace::Planar { width_m, height_m } => {
+                Space::planar(width_m, height_m, QUANTUM_M)?
+            }
+        };
+        Ok(Self { workload, space, fixes: Vec::new(), attributes })
+    }
+
+    /// Where its objects move.
+    pub(crate) fn space(&self) -> Space {
+        self.space
+    }
+
+    /// The next rows.
+    pub(crate) fn columns(&mut self, rows: usize) -> Result<FixColumns, BenchmarkError> {
+        self.fixes.clear();
+        let brought = self.workload.fill(rows, &mut self.fixes);
+        if brought < rows {
+            let text = format!("the workload ended {} rows too early", rows - brought);
+            return Err(BenchmarkError::WorkloadRows(text));
+        }
+        let mut columns = FixColumns::with_capacity(rows);
+        for fix in &self.fixes {
+            let Ok((x, y)) = self.space.quantise(fix.x, fix.y) else {
+                let text = format!("the workload left its space at {}, {}", fix.x, fix.y);
+                return Err(BenchmarkError::WorkloadRows(text));
+            };
+            columns.object.push(fix.object);
+            columns.time_ms.push(fix.time_ms);
+            columns.x.push(x);
+            columns.y.push(y);
+        }
+        if self.attributes != Attributes::None {
+            let speed = |fix: &Fix| fix.speed_m_s.map_or(SPEED_UNKNOWN, |m_s| (m_s * 1e3) as u32);
+            columns.speed_mm_s = Some(self.fixes.iter().map(speed).collect());
+            let heading =
+                |fix: &Fix| fix.heading_deg.map_or(0, |deg| (deg * 100.0) as u16 % 36_000);
+            columns.heading_cdeg = Some(self.fixes.iter().map(heading).collect());
+        }
+        if self.attributes == Attributes::All {
+            // No generator flies or has a state; any values cost the same.
+            let altitude = |fix: &Fix| (fix.time_ms % 10_000_000) as i32;
+            columns.altitude_mm = Some(self.fixes.iter().map(altitude).collect());
+            let state = |fix: &Fix| (fix.object & STATE_BITS) as u32;
+            columns.state = Some(self.fixes.iter().map(state).collect());
+        }
+        Ok(columns)
+    }
+
+    /// The next range queries, ids wanted.
+    pub(crate) fn queries(&mut self, count: usize) -> Result<Vec<Query>, BenchmarkError> {
+        let mut queries = Vec::with_capacity(count);
+        for _ in 0..count {
+            let window = self.workload.window();
+            let region = Region::rectangle(
+                &self.space,
+                window.west,
+                window.south,
+                window.east,
+                window.north,
+            )?;
+            queries.push(Query {
+                kind: QueryKind::Range(region),
+                filter: Filter::default(),
+                projection: Projection::Ids,
+                limit: None,
+            });
+        }
+        Ok(queries)
+    }
+}
