@@ -75,7 +75,7 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=32_768)
     )]
     pub(super) pgrid_side: Option<u32>,
-    /// Cache lines of a bucket of the baseline; 2 hold 6 objects, 4 hold 14, 16 hold 62.
+    /// Cache lines of a bucket of the baseline; 1 holds 3 objects, 4 hold 15, 16 hold 63.
     #[arg(
         long,
         requires = "pgrid_side",

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::bucket::{Bucket, Line, vacant_lines};
+use super::chain::Chain;
 
 /// Buckets of one chunk.
 const CHUNK_BUCKETS: u32 = 1 << 12;
@@ -19,6 +20,7 @@ const CHUNKS_MAX: u32 = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Arena {
     heads: Vec<Line>,
+    chains: Vec<Chain>,
     chunks: Vec<OnceLock<Vec<Line>>>,
     cells: u32,
     lines_per_bucket: usize,
@@ -29,6 +31,7 @@ impl Arena {
     pub(super) fn new(cells: u32, lines_per_bucket: usize) -> Self {
         Self {
             heads: vacant_lines(cells as usize, lines_per_bucket),
+            chains: (0..cells).map(|_| Chain::new()).collect(),
             chunks: (0..CHUNKS_MAX).map(|_| OnceLock::new()).collect(),
             cells,
             lines_per_bucket,
@@ -41,6 +44,11 @@ impl Arena {
     pub(super) fn head(&self, cell: u32) -> Bucket<'_> {
         let start = cell as usize * self.lines_per_bucket;
         Bucket::new(&self.heads[start..start + self.lines_per_bucket])
+    }
+
+    /// What a cell knows of its other buckets.
+    pub(super) fn chain(&self, cell: u32) -> &Chain {
+        &self.chains[cell as usize]
     }
 
     /// Any bucket by its number.
@@ -77,6 +85,6 @@ impl Arena {
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks = self.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
         let lines = self.heads.len() + chunks * CHUNK_BUCKETS as usize * self.lines_per_bucket;
-        lines * size_of::<Line>()
+        lines * size_of::<Line>() + self.chains.len() * size_of::<Chain>()
     }
 }

@@ -1,23 +1,22 @@
 //! How does a bucket lie in memory, and how is an object of 16 bytes read whole?
 //!
-//! A header of four words, then entries of two words that never straddle a cache line. A position
+//! A header of two words, then entries of two words that never straddle a cache line. A position
 //! is one word, so it is never torn. Identity and position are two loads, and belong together all
 //! the same: a slot is reused only after every worker has passed a quiescent point since its object
 //! left (`grace.rs`), so no reader sees two objects in it. Without `unsafe` there is no 128-bit
 //! load; that reading costs nothing more, but the compiler may not make vector code of a scan.
 
+use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 const LINE_WORDS: usize = 8;
-const HEADER_WORDS: usize = 4;
+const HEADER_WORDS: usize = 2;
 const ENTRY_WORDS: usize = 2;
 
-// Words of the header. Only a cell's first bucket uses the last two.
+// Words of the header.
 const OCCUPIED: usize = 0;
 const NEXT: usize = 1;
-const HINT: usize = 2;
-const LATCH: usize = 3;
 
 /// In place of an identity: nobody is in this slot.
 const VACANT: u64 = u64::MAX;
@@ -50,8 +49,8 @@ pub(super) fn vacant_lines(buckets: usize, lines_per_bucket: usize) -> Vec<Line>
     let line = |number: usize| {
         let is_head = number.is_multiple_of(lines_per_bucket);
         Line(std::array::from_fn(|word| match word {
-            OCCUPIED | LATCH if is_head => AtomicU64::new(0),
-            NEXT | HINT if is_head => AtomicU64::new(NO_BUCKET.into()),
+            OCCUPIED if is_head => AtomicU64::new(0),
+            NEXT if is_head => AtomicU64::new(NO_BUCKET.into()),
             _ => AtomicU64::new(VACANT),
         }))
     };
@@ -124,6 +123,15 @@ impl<'a> Bucket<'a> {
         }
     }
 
+    /// Touches the slot that [`Bucket::claim`] will take, if there is one.
+    #[inline(always)]
+    pub(super) fn look_at_free_slot(self) {
+        let slot = (!self.word(OCCUPIED).load(Relaxed)).trailing_zeros() as usize;
+        if slot < bucket_objects(self.lines.len()) {
+            black_box(self.identity(slot));
+        }
+    }
+
     /// Gives a slot back that nobody can be reading; true when the bucket is now empty.
     pub(super) fn vacate(self, slot: usize) -> bool {
         self.word(HEADER_WORDS + ENTRY_WORDS * slot).store(VACANT, Relaxed);
@@ -187,32 +195,6 @@ impl<'a> Bucket<'a> {
     pub(super) fn set_next(self, next: u32) {
         self.word(NEXT).store(next.into(), Release);
     }
-
-    /// A bucket of this cell's chain that had room lately, or [`NO_BUCKET`]. Set only to one that
-    /// cannot leave the chain meanwhile: the latch is held, or a slot of it that is not yet filled.
-    pub(super) fn hint(self) -> u32 {
-        self.word(HINT).load(Relaxed) as u32
-    }
-
-    pub(super) fn set_hint(self, bucket: u32) {
-        self.word(HINT).store(bucket.into(), Relaxed);
-    }
-
-    /// Takes the latch of this cell's chain; false when another has it.
-    pub(super) fn try_latch(self) -> bool {
-        self.word(LATCH).compare_exchange(0, 1, Acquire, Relaxed).is_ok()
-    }
-
-    /// Takes the latch of this cell's chain, held for a few stores only.
-    pub(super) fn latch(self) {
-        while !self.try_latch() {
-            std::hint::spin_loop();
-        }
-    }
-
-    pub(super) fn unlatch(self) {
-        self.word(LATCH).store(0, Release);
-    }
 }
 
 #[cfg(test)]
@@ -224,7 +206,7 @@ mod tests {
         let lines = vacant_lines(1, 2);
         let bucket = Bucket::new(&lines);
         let slots: Vec<_> = std::iter::from_fn(|| bucket.claim()).collect();
-        assert_eq!(slots, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(slots, [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(bucket.identity(3), None, "claimed is not yet written");
         bucket.write(3, Identity::new(7, 9), -5, i32::MAX);
         let identity = bucket.identity(3).unwrap();

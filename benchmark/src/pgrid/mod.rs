@@ -3,6 +3,7 @@
 mod arena;
 mod bucket;
 mod cells;
+mod chain;
 mod grace;
 mod grid;
 mod index;

@@ -94,18 +94,18 @@ impl<'a> Worker<'a> {
         if arena.is_head(place.bucket) {
             return;
         }
-        let head = arena.head(cell);
-        let is_hinted = head.hint() == place.bucket;
+        let chain = arena.chain(cell);
+        let is_hinted = chain.hint() == place.bucket;
         // A busy latch is no matter: the bucket stays, and will be found or emptied again.
-        if (is_empty || !is_hinted) && head.try_latch() {
+        if (is_empty || !is_hinted) && chain.try_latch() {
             let bucket = arena.bucket(place.bucket);
             if is_empty && bucket.close() {
                 self.unlink(cell, place.bucket);
                 self.retire(Retired::Bucket(place.bucket));
             } else if !bucket.is_closed() {
-                head.set_hint(place.bucket);
+                chain.set_hint(place.bucket);
             }
-            head.unlatch();
+            chain.unlatch();
         }
     }
 
@@ -120,8 +120,9 @@ impl<'a> Worker<'a> {
             before = arena.bucket(before.next());
         }
         before.set_next(behind);
-        if head.hint() == number {
-            head.set_hint(head.next());
+        let chain = arena.chain(cell);
+        if chain.hint() == number {
+            chain.set_hint(head.next());
         }
     }
 
@@ -143,8 +144,13 @@ impl<'a> Worker<'a> {
         for place in places.iter().flatten() {
             black_box(arena.bucket(place.bucket).position(place.slot.into()));
         }
-        for update in group {
-            black_box(arena.head(cells.of(update.x, update.y)).occupied());
+        let mut heads = [0; GROUP];
+        for (head, update) in heads.iter_mut().zip(group) {
+            *head = cells.of(update.x, update.y);
+            black_box(arena.head(*head).occupied());
+        }
+        for head in &heads[..group.len()] {
+            arena.head(*head).look_at_free_slot();
         }
     }
 
@@ -197,7 +203,12 @@ impl<'a> Worker<'a> {
         if let Some(slot) = head.claim() {
             return (cell, slot);
         }
-        for start in [head.hint(), head.next()] {
+        let first = head.next();
+        if first == NO_BUCKET {
+            return self.extend(cell);
+        }
+        let chain = arena.chain(cell);
+        for start in [chain.hint(), first] {
             let mut number = start;
             for _ in 0..WALK_BUCKETS_MAX {
                 if number == NO_BUCKET {
@@ -205,7 +216,7 @@ impl<'a> Worker<'a> {
                 }
                 let bucket = arena.bucket(number);
                 if let Some(slot) = bucket.claim() {
-                    head.set_hint(number);
+                    chain.set_hint(number);
                     return (number, slot);
                 }
                 number = bucket.next();
@@ -218,12 +229,12 @@ impl<'a> Worker<'a> {
     fn extend(&mut self, cell: u32) -> (u32, usize) {
         let number = self.free_bucket().unwrap_or_else(|| self.grid.arena.unused());
         let arena = &self.grid.arena;
-        let (head, bucket) = (arena.head(cell), arena.bucket(number));
-        head.latch();
+        let (head, chain, bucket) = (arena.head(cell), arena.chain(cell), arena.bucket(number));
+        chain.latch();
         let slot = bucket.open(head.next());
         head.set_next(number);
-        head.set_hint(number);
-        head.unlatch();
+        chain.set_hint(number);
+        chain.unlatch();
         (number, slot)
     }
 

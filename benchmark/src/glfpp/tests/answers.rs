@@ -130,7 +130,7 @@ fn different_answers_end_the_run_and_are_named() {
     let mut rows = Vec::new();
     run_case(&case, &options, "a test", &mut rows).unwrap();
     agree(&case, &rows).unwrap();
-    assert_eq!((rows[0].cells, rows[0].bucket_objects), (256, 6));
+    assert_eq!((rows[0].cells, rows[0].bucket_objects), (256, 7));
     rows[1].answer_hash = "0123".into();
     let error = agree(&case, &rows).unwrap_err().to_string();
     assert!(error.contains("cpu answers 0123") && error.contains("Small"), "{error}");
