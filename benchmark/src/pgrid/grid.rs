@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use shoal_engine::QuantaRect;
 
 use super::arena::Arena;
-use super::bucket::{BUCKET_LINES_MAX, bucket_objects};
+use super::bucket::{BUCKET_LINES_MAX, Line, bucket_objects};
 use super::cells::Cells;
 use super::grace::Grace;
 use super::index::Index;
@@ -29,6 +29,11 @@ impl Layout {
     /// Objects of one bucket.
     pub(crate) fn bucket_objects(&self) -> usize {
         bucket_objects(self.bucket_lines)
+    }
+
+    /// Bytes that the first buckets of all cells take.
+    pub(super) fn heads_bytes(&self) -> u64 {
+        u64::from(self.side).pow(2) * (self.bucket_lines * size_of::<Line>()) as u64
     }
 }
 

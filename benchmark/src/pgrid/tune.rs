@@ -15,6 +15,11 @@ const BUCKET_LINES_GUESS: usize = 2;
 /// Sides that are tried: 64 to 8,192 cells.
 const SIDE_LOG2: std::ops::RangeInclusive<u32> = 6..=13;
 
+/// Bytes of all cells' first buckets that a layout may take for each object, and at the least: finer
+/// grids were never best, and several of them would not fit a machine.
+const HEADS_BYTES_PER_OBJECT_MAX: u64 = 640;
+const HEADS_BYTES_MAX_LEAST: u64 = 64 << 20;
+
 /// What one layout did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
@@ -40,6 +45,12 @@ pub(crate) struct Sample<'a> {
 }
 
 impl Sample<'_> {
+    /// Whether a layout may be tried.
+    fn holds(&self, layout: &Layout) -> bool {
+        let bytes_max = HEADS_BYTES_PER_OBJECT_MAX * u64::from(self.objects);
+        layout.heads_bytes() <= bytes_max.max(HEADS_BYTES_MAX_LEAST)
+    }
+
     fn measure(&self, layout: Layout) -> Trial {
         let mut grid = PGrid::new(self.bounds, self.objects, self.workers, layout);
         grid.run(self.first);
@@ -58,7 +69,7 @@ pub(crate) fn tune(sample: &Sample<'_>) -> Vec<Trial> {
     let mut best = trials.of(Layout { side, bucket_lines: BUCKET_LINES_GUESS });
     for steps in [[finer, coarser], [longer, shorter], [finer, coarser]] {
         for step in steps {
-            while let Some(layout) = step(best.layout) {
+            while let Some(layout) = step(best.layout).filter(|layout| sample.holds(layout)) {
                 let trial = trials.of(layout);
                 if trial.operations_per_s <= best.operations_per_s {
                     break;

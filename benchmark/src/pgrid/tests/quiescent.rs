@@ -127,5 +127,6 @@ fn tuning_tries_neighbours_and_names_the_best_first() {
     for (at, trial) in trials.iter().enumerate() {
         let repeated = trials[..at].iter().any(|other| other.layout == trial.layout);
         assert!(!repeated, "{trials:?}");
+        assert!(trial.layout.heads_bytes() <= 64 << 20, "few objects need no large grid");
     }
 }
