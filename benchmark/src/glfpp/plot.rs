@@ -14,8 +14,6 @@ use crate::error::BenchmarkError;
 const SIZE: (u32, u32) = (800, 480);
 const COLOURS: [RGBColor; 4] =
     [RGBColor(0x1F, 0x77, 0xB4), RGBColor(0xD6, 0x27, 0x28), RGBColor(0x2C, 0xA0, 0x2C), BLACK];
-/// Room above and below the measured rates, as a factor.
-const MARGIN: f64 = 1.5;
 
 type Failure = DrawingAreaErrorKind<std::io::Error>;
 
@@ -26,6 +24,14 @@ pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), Benchm
     let area = SVGBackend::new(&path, SIZE).into_drawing_area();
     draw_on(&area, name, rows)
         .map_err(|error| failed(&path, std::io::Error::other(error.to_string())))
+}
+
+/// The powers of ten, in millions a second, that enclose all rates.
+fn decades(rows: &[Row]) -> (f64, f64) {
+    let logs = || rows.iter().map(|row| (row.rate() / 1e6).log10());
+    let least = logs().fold(f64::INFINITY, f64::min).floor();
+    let most = logs().fold(f64::NEG_INFINITY, f64::max).ceil().max(least + 1.0);
+    (10.0_f64.powf(least), 10.0_f64.powf(most))
 }
 
 fn draw_on(
@@ -43,9 +49,7 @@ fn draw_on(
             backends.push(row.backend_name());
         }
     }
-    let rates = || rows.iter().map(|row| row.rate() / 1e6);
-    let least = rates().fold(f64::INFINITY, f64::min) / MARGIN;
-    let most = rates().fold(0.0, f64::max) * MARGIN;
+    let (least, most) = decades(rows);
     area.fill(&WHITE)?;
     let last = cases.len() as f64 - 1.0;
     let mut chart = ChartBuilder::on(area)

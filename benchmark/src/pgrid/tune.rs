@@ -15,8 +15,8 @@ const BUCKET_LINES_GUESS: usize = 2;
 /// Sides that are tried: 64 to 8,192 cells.
 const SIDE_LOG2: std::ops::RangeInclusive<u32> = 6..=13;
 
-/// Bytes of all cells' first buckets that a layout may take for each object, and at the least: finer
-/// grids were never best, and several of them would not fit a machine.
+/// Bytes of all cells' first buckets that a layout may take for each object, and at the least:
+/// finer grids were never best, and some of them would not fit a machine.
 const HEADS_BYTES_PER_OBJECT_MAX: u64 = 640;
 const HEADS_BYTES_MAX_LEAST: u64 = 64 << 20;
 
