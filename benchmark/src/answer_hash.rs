@@ -27,7 +27,7 @@ impl AnswerHash {
         format!("{:016x}", self.0)
     }
 
-    fn add_word(&mut self, word: u64) {
+    pub(crate) fn add_word(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
     }
 }

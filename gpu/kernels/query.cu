@@ -23,15 +23,20 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
     for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
 }
 
-// Counts the matches of every item. Items of parts that want but a number add to their query's
-// total and take no room. One warp an item.
-extern "C" __global__ void query_count(View view, Questions questions, u32* counts, u64* totals) {
+// Counts the matches of every item and keeps the first few, so that few items are visited twice.
+// Items of parts that want but a number add to their query's total and take no room. One warp an
+// item.
+extern "C" __global__ void query_count(View view, Questions questions, u32* counts, u64* totals,
+                                       u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= questions.length) return;
     Item item = questions.items[number];
     u32 count = 0;
-    visit(view, questions, item, [&](const Entry&, bool matches) {
-        count += __popc(__ballot_sync(WHOLE_WARP, matches));
+    visit(view, questions, item, [&](const Entry& entry, bool matches) {
+        u32 votes = __ballot_sync(WHOLE_WARP, matches);
+        u32 at = count + __popc(votes & ((1u << lane()) - 1u));
+        if (matches && at < KEPT) kept[(u64)number * KEPT + at] = entry.slot;
+        count += __popc(votes);
     });
     if (lane() != 0) return;
     Part part = questions.parts[item.part];
@@ -40,21 +45,73 @@ extern "C" __global__ void query_count(View view, Questions questions, u32* coun
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// The first match of every query. One thread a query, and one for the end.
+// The first match of every query, and the longest answer. One thread a query, and one for the end.
 extern "C" __global__ void query_bounds(const u32* first_parts, u32 queries,
-                                        const u32* first_items, const u64* offsets, u64* bounds) {
+                                        const u32* first_items, const u64* offsets, u64* bounds,
+                                        u64* longest) {
     u32 query = blockIdx.x * blockDim.x + threadIdx.x;
-    if (query <= queries) bounds[query] = offsets[first_items[first_parts[query]]];
+    u64 length = 0;
+    if (query <= queries) {
+        u64 first = offsets[first_items[first_parts[query]]];
+        bounds[query] = first;
+        if (query < queries) length = offsets[first_items[first_parts[query + 1]]] - first;
+    }
+    length = warp_max(length);
+    if (lane() == 0 && length != 0) atomicMax(longest, length);
 }
 
-// Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. One warp
-// an item.
-extern "C" __global__ void query_write(View view, Questions questions, const u64* offsets,
-                                       u32 first, u64* objects, u32* slots) {
+// Sorts the ids of every query, and slots with them; no query has more than a warp has threads
+// (bitonic). One warp a query.
+extern "C" __global__ void query_sort(const u64* bounds, u32 queries, const u64* objects,
+                                      const u32* slots, u64* sorted_objects, u32* sorted_slots) {
+    u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (query >= queries) return;
+    u64 first = bounds[query];
+    u32 count = (u32)(bounds[query + 1] - first);
+    if (count == 0) return;
+    bool mine = lane() < count;
+    u64 object = mine ? objects[first + lane()] : ~0ull;
+    u32 slot = mine ? slots[first + lane()] : NO_SLOT;
+    for (u32 size = 2; size < 2 * count; size *= 2) {
+        for (u32 step = size / 2; step > 0; step /= 2) {
+            u64 other_object = __shfl_xor_sync(WHOLE_WARP, object, step);
+            u32 other_slot = __shfl_xor_sync(WHOLE_WARP, slot, step);
+            bool is_lower = (lane() & step) == 0, ascends = (lane() & size) == 0;
+            bool takes = (other_object < object) == (is_lower == ascends)
+                && other_object != object;
+            if (takes) {
+                object = other_object;
+                slot = other_slot;
+            }
+        }
+    }
+    if (mine) {
+        sorted_objects[first + lane()] = object;
+        sorted_slots[first + lane()] = slot;
+    }
+}
+
+// Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of
+// KEPT threads an item.
+extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
+                                       const u32* kept, u64* objects, u32* slots) {
+    u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = first + thread / KEPT, at = thread % KEPT;
+    if (number >= items) return;
+    u64 place = offsets[number], count = offsets[number + 1] - place;
+    if (count > KEPT || at >= count) return;
+    u32 slot = kept[(u64)number * KEPT + at];
+    objects[place - offsets[first] + at] = records.objects[slot];
+    slots[place - offsets[first] + at] = slot;
+}
+
+// As `query_write`, for the items with more matches than were kept. One warp an item.
+extern "C" __global__ void query_write_many(View view, Questions questions, const u64* offsets,
+                                            u32 first, u64* objects, u32* slots) {
     u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= questions.length) return;
     u64 place = offsets[number] - offsets[first];
-    if (offsets[number + 1] == offsets[number]) return;
+    if (offsets[number + 1] - offsets[number] <= KEPT) return;
     visit(view, questions, questions.items[number], [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {

@@ -44,5 +44,5 @@ struct Moved {
 // Room for a cell: enough that a cell of chance occupancy (Poisson) seldom outgrows it.
 __device__ inline u32 room_of(u32 count, float mean) {
     float expected = fmaxf((float)count, mean);
-    return (u32)(expected + 6.0f * sqrtf(expected) + 4.0f);
+    return (u32)(expected + 8.0f * sqrtf(expected) + 8.0f);
 }

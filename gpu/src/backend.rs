@@ -16,7 +16,7 @@ use shoal_engine::{
 
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
-use crate::pipeline::{Arena, Command, Driver, Finished, Staged, Status};
+use crate::pipeline::{Arena, Command, Driver, Finished, StageSpan, Staged, Status, Timeline};
 
 /// The share of the device's memory that a fleet may take unless it is told otherwise, percent.
 const BUDGET_PERCENT: u64 = 90;
@@ -31,8 +31,11 @@ pub struct CudaBackend {
     arenas: Receiver<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
     status: Arc<Status>,
+    timeline: Arc<Timeline>,
     thread: Option<JoinHandle<()>>,
     submitted: u64,
+    /// The epoch of the next cycle.
+    epoch_next: u64,
     /// Outputs that came before they were asked for.
     early: BTreeMap<u64, Finished>,
     /// Tickets that were not waited for.
@@ -69,7 +72,9 @@ impl CudaBackend {
         }
         let (outputs, output) = channel();
         let status = Arc::new(Status::default());
-        let driver = Driver::new(gpu, &options, &memory, status.clone(), free, outputs)?;
+        let timeline = Arc::new(Timeline::default());
+        let shared = (status.clone(), timeline.clone());
+        let driver = Driver::new(gpu, &options, &memory, shared, free, outputs)?;
         let thread = std::thread::Builder::new().name("cuda-driver".to_owned());
         let thread = thread.spawn(move || driver.run(&received));
         Ok(Self {
@@ -80,8 +85,10 @@ impl CudaBackend {
             arenas,
             outputs: output,
             status,
+            timeline,
             thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
             submitted: 0,
+            epoch_next: 1,
             early: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
@@ -89,11 +96,30 @@ impl CudaBackend {
         })
     }
 
+    /// Records from now on when each stage runs on the device.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    pub fn start_timeline(&mut self) -> Result<(), EngineError> {
+        self.memory.bind()?;
+        self.timeline.start(&self.copy_in)
+    }
+
+    /// Ends recording and gives what was recorded.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    pub fn stop_timeline(&mut self) -> Result<Vec<StageSpan>, EngineError> {
+        self.memory.bind()?;
+        self.timeline.stop()
+    }
+
     fn stage(&mut self, input: CycleInput) -> Result<Staged, EngineError> {
         self.memory.bind()?;
         // One arena more than cycles in flight: there is always one, or one on its way.
         let arena = self.arenas.recv().map_err(|_| self.gone())?;
-        crate::pipeline::stage(&self.memory, &self.copy_in, arena, input)
+        let at = (&*self.timeline, self.epoch_next);
+        crate::pipeline::stage(&self.memory, &self.copy_in, at, arena, input)
     }
 
     fn send(&self, command: Command) -> Result<(), EngineError> {
@@ -145,6 +171,7 @@ impl Backend for CudaBackend {
         let staged = self.stage(input)?;
         self.send(Command::Cycle(Box::new(staged)))?;
         self.submitted += 1;
+        self.epoch_next += 1;
         self.owed.push(self.submitted);
         Ok(Ticket(self.submitted))
     }
@@ -165,8 +192,11 @@ impl Backend for CudaBackend {
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         let (reply, answer) = channel();
+        let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;
-        answer.recv().map_err(|_| self.gone())?
+        answer.recv().map_err(|_| self.gone())??;
+        self.epoch_next = epoch + 1;
+        Ok(())
     }
 
     fn due_ms(&self) -> Option<i64> {

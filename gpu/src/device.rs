@@ -28,8 +28,20 @@ mod present {
 
     use cudarc::driver::{CudaContext, sys};
 
+    use bytes::Bytes;
+    use shoal_engine::EngineError;
+
     use super::Unavailable;
-    use crate::launch::Kernels;
+    use crate::launch::{Kernels, Memory, PinnedBuffer};
+
+    /// Page-locked memory as bytes of a block.
+    struct Pinned(PinnedBuffer<u8>);
+
+    impl AsRef<[u8]> for Pinned {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_slice()
+        }
+    }
 
     /// An open device with the kernels loaded. Cloning shares it.
     #[derive(Clone, Debug)]
@@ -64,6 +76,18 @@ mod present {
             let memory_bytes = context.total_mem().map_err(failed)? as u64;
             let name = format!("{name}, {multiprocessors} multiprocessors");
             Ok(Self { context, kernels, name, memory_bytes })
+        }
+
+        /// A copy of some bytes in page-locked memory: a block made of it travels to the device
+        /// from where it lies. For callers that receive blocks into memory of their own.
+        ///
+        /// # Errors
+        /// [`EngineError::Device`] when there is no such memory left.
+        pub fn pinned_bytes(&self, bytes: &[u8]) -> Result<Bytes, EngineError> {
+            let memory = Memory::new(self.context.clone(), self.memory_bytes);
+            let mut buffer = PinnedBuffer::<u8>::new(&memory, bytes.len())?;
+            buffer.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+            Ok(Bytes::from_owner(Pinned(buffer)).slice(..bytes.len()))
         }
 
         /// Name and number of multiprocessors, for people.

@@ -17,3 +17,5 @@ pub use backend::CudaBackend;
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;
+#[cfg(feature = "cuda")]
+pub use pipeline::StageSpan;

@@ -46,17 +46,54 @@ pub(super) fn contender(
     name: BackendName,
     prepared: &Prepared,
     options: &Options,
-) -> Result<Box<dyn Contender>, &'static str> {
+) -> Result<Box<dyn Contender>, String> {
     match name {
         BackendName::Pgrid => Ok(Box::new(PgridContender::new(prepared, options)?)),
-        BackendName::Cpu => Ok(Box::new(EngineContender::new(cpu(prepared)?, 1))),
+        BackendName::Cpu => Ok(Box::new(EngineContender::new(
+            cpu(prepared)?,
+            1,
+            Box::new(|block| Ok(block.clone())),
+        ))),
+        BackendName::Cuda => cuda(prepared, options),
     }
 }
 
 /// The engine on the CPU; its `submit` does all the work, so one cycle is under way at a time.
-fn cpu(prepared: &Prepared) -> Result<Box<dyn Backend>, &'static str> {
-    if prepared.case.side.is_some() {
-        return Err("it chooses its cells itself");
-    }
+fn cpu(prepared: &Prepared) -> Result<Box<dyn Backend>, String> {
+    chooses_cells(prepared)?;
     Ok(Box::new(CpuBackend::new(EngineOptions::new(prepared.space))))
+}
+
+/// The engine on the first device, with as many cycles under way as it overlaps. Rows lie in
+/// page-locked memory, unless the flags say otherwise.
+#[cfg(feature = "cuda")]
+fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Contender>, String> {
+    use shoal_codec::{Block, Budget};
+    use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
+
+    chooses_cells(prepared)?;
+    let gpu = shoal_gpu::Gpu::open().map_err(|cause| cause.to_string())?;
+    let backend = shoal_gpu::CudaBackend::new(&gpu, EngineOptions::new(prepared.space));
+    let backend = Box::new(backend.map_err(|fault| fault.to_string())?);
+    let pageable = options.pageable;
+    let place = move |block: &Block| {
+        if pageable {
+            return Ok(block.clone());
+        }
+        Ok(Block::parse(gpu.pinned_bytes(block.bytes())?, &Budget::default())?)
+    };
+    Ok(Box::new(EngineContender::new(backend, CYCLES_IN_FLIGHT_MAX, Box::new(place))))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_prepared: &Prepared, _options: &Options) -> Result<Box<dyn Contender>, String> {
+    Err(shoal_gpu::Unavailable::NotBuilt.to_string())
+}
+
+/// Refuses cases that fix the cells, which the engine does itself.
+fn chooses_cells(prepared: &Prepared) -> Result<(), String> {
+    match prepared.case.side {
+        Some(_) => Err("it chooses its cells itself".to_owned()),
+        None => Ok(()),
+    }
 }

@@ -1,11 +1,14 @@
 //! Any backend of the engine's contract as a contender.
 //!
-//! Cycles are submitted back to back, as many in flight as the backend overlaps. Outputs are kept
-//! until the clock has stopped, then checked: every row must have been taken.
+//! Cycles are submitted back to back, as many in flight as the backend overlaps. Outputs are taken
+//! by a thread of their own, which checks that every row was taken, and dropped.
 
 use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::Instant;
 
+use shoal_codec::Block;
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{AnswerSet, Backend, CycleInput, CycleOutput};
 
@@ -15,26 +18,38 @@ use crate::answer_hash::AnswerHash;
 use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
 
+/// Cycles that warm up what is kept between cycles: as many as fly, several times over.
+const WARM_CYCLES: usize = 8;
+
 /// A backend, and how it is driven.
 pub(super) struct EngineContender {
     backend: Box<dyn Backend>,
     in_flight: usize,
+    place: Place,
 }
+
+/// Puts a block where a backend likes it best, before the clock starts.
+pub(super) type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
 
 impl EngineContender {
     /// Keeps `in_flight` cycles under way, 1 to [`CYCLES_IN_FLIGHT_MAX`].
-    pub(super) fn new(backend: Box<dyn Backend>, in_flight: usize) -> Self {
+    pub(super) fn new(backend: Box<dyn Backend>, in_flight: usize, place: Place) -> Self {
         assert!((1..=CYCLES_IN_FLIGHT_MAX).contains(&in_flight), "{in_flight} cycles in flight");
-        Self { backend, in_flight }
+        Self { backend, in_flight, place }
     }
 
-    /// Runs cycles back to back.
+    fn input(&self, cycle: &Cycle) -> Result<CycleInput, BenchmarkError> {
+        let blocks = cycle.blocks.iter().map(&self.place).collect::<Result<_, _>>()?;
+        Ok(Cycle { blocks, queries: cycle.queries.clone() }.input())
+    }
+
+    /// Runs cycles back to back; outputs go to `outputs` as they come.
     fn drive(
         &mut self,
         inputs: Vec<CycleInput>,
         times: &mut CycleTimes,
-    ) -> Result<Vec<CycleOutput>, BenchmarkError> {
-        let mut outputs = Vec::with_capacity(inputs.len());
+        outputs: &Sender<CycleOutput>,
+    ) -> Result<(), BenchmarkError> {
         let mut flying = VecDeque::with_capacity(self.in_flight);
         let mut inputs = inputs.into_iter();
         loop {
@@ -46,19 +61,27 @@ impl EngineContender {
             }
             while flying.len() >= self.in_flight || is_last {
                 let Some((ticket, submitted)) = flying.pop_front() else {
-                    return Ok(outputs);
+                    return Ok(());
                 };
-                outputs.push(self.backend.wait(ticket)?);
+                let output = self.backend.wait(ticket)?;
                 times.add(submitted.elapsed());
+                // The taker stops at the first output that is wrong.
+                let _ = outputs.send(output);
             }
         }
     }
 
     fn load(&mut self, prepared: &Prepared) -> Result<(), BenchmarkError> {
-        for cycle in prepared.load.iter().chain([&prepared.warm]) {
+        for cycle in &prepared.load {
             let output = self.backend.run(cycle.input())?;
             check(cycle, &output)?;
         }
+        let warm = (0..WARM_CYCLES).map(|_| self.input(&prepared.warm));
+        let warm = warm.collect::<Result<_, _>>()?;
+        // Answers are held until the last is there, so that as much memory as that is at hand later.
+        let (sender, outputs) = channel();
+        self.drive(warm, &mut CycleTimes::new()?, &sender)?;
+        drop((sender, outputs));
         let (known, objects) = (self.backend.objects(), prepared.case.objects);
         if known == objects {
             return Ok(());
@@ -78,19 +101,23 @@ impl EngineContender {
 impl Contender for EngineContender {
     fn run(mut self: Box<Self>, prepared: &Prepared) -> Result<Measured, BenchmarkError> {
         self.load(prepared)?;
-        let inputs = prepared.cycles.iter().map(Cycle::input).collect();
+        let inputs = prepared.cycles.iter().map(|cycle| self.input(cycle));
+        let inputs: Vec<CycleInput> = inputs.collect::<Result<_, _>>()?;
+        // A backend lets go of rows when it has them; that their maker frees them is not its cost.
+        let rows: Vec<_> = inputs.iter().map(|input| input.requests.clone()).collect();
         let mut times = CycleTimes::new()?;
-        let start = Instant::now();
-        let outputs = self.drive(inputs, &mut times)?;
-        let seconds = start.elapsed().as_secs_f64();
-
-        let mut run_hash = AnswerHash::new();
-        let mut results = 0;
-        for (cycle, output) in prepared.cycles.iter().zip(&outputs) {
-            check(cycle, output)?;
-            run_hash.add(&output.answers);
-            results += output.answers.iter().map(|answer| answer.total).sum::<u64>();
-        }
+        let (sender, outputs) = channel();
+        let (seconds, found) = thread::scope(|scope| {
+            let taker = scope.spawn(move || take(prepared, &outputs));
+            let start = Instant::now();
+            let driven = self.drive(inputs, &mut times, &sender);
+            let seconds = start.elapsed().as_secs_f64();
+            drop(sender);
+            let found = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            driven.map(|()| (seconds, found))
+        })?;
+        drop(rows);
+        let (results, run_hash) = found;
         let mut answer_hash = AnswerHash::new();
         if let Some(last) = prepared.cycles.last() {
             answer_hash.add(&self.at_rest(last)?);
@@ -101,12 +128,29 @@ impl Contender for EngineContender {
             cycle_updates: prepared.case.cycle_updates(),
             epochs_behind: self.backend.answer_lag(),
             results,
-            run_hash: run_hash.finish(),
+            run_hash,
             answer_hash: answer_hash.finish(),
             memory_bytes: self.backend.memory_bytes(),
             layout: None,
         })
     }
+}
+
+/// Takes outputs beside the clock: checks them, counts and hashes what was found by each query.
+fn take(
+    prepared: &Prepared,
+    outputs: &Receiver<CycleOutput>,
+) -> Result<(u64, String), BenchmarkError> {
+    let (mut results, mut hash) = (0, AnswerHash::new());
+    for cycle in &prepared.cycles {
+        let Ok(output) = outputs.recv() else { break };
+        check(cycle, &output)?;
+        for answer in output.answers.iter() {
+            hash.add_word(answer.total);
+            results += answer.total;
+        }
+    }
+    Ok((results, hash.finish()))
 }
 
 /// Every row of a cycle was taken, none refused.

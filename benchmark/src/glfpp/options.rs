@@ -33,6 +33,8 @@ pub(super) enum BackendName {
     Pgrid,
     /// Shoal's engine on all cores.
     Cpu,
+    /// Shoal's engine on the first NVIDIA GPU.
+    Cuda,
 }
 
 /// What to run.
@@ -82,6 +84,9 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     pub(super) pgrid_bucket_lines: Option<u32>,
+    /// Leaves the rows of the CUDA backend in ordinary memory instead of page-locked one.
+    #[arg(long)]
+    pub(super) pageable: bool,
     /// Writes the rows to this file as a JSON list.
     #[arg(long)]
     pub(super) json: Option<PathBuf>,

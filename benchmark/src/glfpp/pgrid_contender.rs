@@ -30,13 +30,13 @@ pub(super) struct PgridContender {
 
 impl PgridContender {
     /// The baseline for a case; why not, if it cannot run it.
-    pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, &'static str> {
+    pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, String> {
         let case = &prepared.case;
         if case.attributes != Attributes::None {
-            return Err("its objects have 16 bytes and no attributes");
+            return Err("its objects have 16 bytes and no attributes".to_owned());
         }
         let Ok(objects) = u32::try_from(case.objects) else {
-            return Err("it numbers objects with 32 bits");
+            return Err("it numbers objects with 32 bits".to_owned());
         };
         let given = options.pgrid_side.zip(options.pgrid_bucket_lines);
         let layout = match case.side {
@@ -98,7 +98,11 @@ impl Contender for PgridContender {
 
         let mut times = CycleTimes::new()?;
         answers.portion_times().for_each(|took| times.add(took));
-        let (run_hash, results) = hash(&answers);
+        let (mut run_hash, mut results) = (AnswerHash::new(), 0);
+        for objects in answers.iter() {
+            run_hash.add_word(objects.len() as u64);
+            results += objects.len() as u64;
+        }
         let last = prepared.cycles.last().map_or(&[][..], |cycle| &cycle.queries);
         let at_rest = Stream { updates: Vec::new(), windows: windows(last)? };
         let (_, answers) = grid.run(&at_rest);
@@ -108,21 +112,18 @@ impl Contender for PgridContender {
             cycle_updates: PORTION_UPDATES.min(next.updates.len()),
             epochs_behind: 0,
             results,
-            run_hash,
-            answer_hash: hash(&answers).0,
+            run_hash: run_hash.finish(),
+            answer_hash: hash(&answers),
             memory_bytes: grid.memory_bytes(),
             layout: Some((u64::from(layout.side).pow(2), layout.bucket_objects())),
         })
     }
 }
 
-fn hash(answers: &Answers) -> (String, u64) {
-    let (mut hash, mut results) = (AnswerHash::new(), 0);
-    for objects in answers.iter() {
-        hash.add_answer(objects.len() as u64, objects);
-        results += objects.len() as u64;
-    }
-    (hash.finish(), results)
+fn hash(answers: &Answers) -> String {
+    let mut hash = AnswerHash::new();
+    answers.iter().for_each(|objects| hash.add_answer(objects.len() as u64, objects));
+    hash.finish()
 }
 
 /// Cycles as one stream, times counted from the first report of all.

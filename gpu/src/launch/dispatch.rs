@@ -1,4 +1,6 @@
 //! Launches of stage dispatch.
+//!
+//! One safe function a kernel, or a run of kernels that always follow each other.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

@@ -2,10 +2,11 @@
 //!
 //! Plain allocations; freeing waits for the device, so nothing that runs loses its memory.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 use shoal_engine::EngineError;
@@ -197,6 +198,17 @@ impl<T> Drop for DeviceBuffer<T> {
     }
 }
 
+/// Where page-locked memory begins, and how many bytes it has.
+static PINNED: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
+
+/// Whether bytes lie in page-locked memory, which the device copies from without packing.
+pub(crate) fn is_pinned(bytes: &[u8]) -> bool {
+    let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
+    let start = bytes.as_ptr() as usize;
+    let below = pinned.range(..=start).next_back();
+    below.is_some_and(|(from, length)| start + bytes.len() <= from + length)
+}
+
 /// Values in page-locked memory of the host, which the device copies beside other work.
 #[derive(Debug)]
 pub(crate) struct PinnedBuffer<T> {
@@ -219,8 +231,10 @@ impl<T: Plain> PinnedBuffer<T> {
         let pointer = unsafe {
             let pointer = result::malloc_host(bytes, 0).map_err(fault)?;
             pointer.cast::<u8>().write_bytes(0, bytes);
-            pointer.cast()
+            pointer.cast::<T>()
         };
+        let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
+        pinned.insert(pointer as usize, bytes);
         Ok(Self { context: memory.context.clone(), pointer, length })
     }
 
@@ -245,6 +259,8 @@ impl<T: Plain> PinnedBuffer<T> {
 
 impl<T> Drop for PinnedBuffer<T> {
     fn drop(&mut self) {
+        let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
+        pinned.remove(&(self.pointer as usize));
         let _ = self.context.bind_to_thread();
         // SAFETY: allocated by `new`, freed once.
         let _ = unsafe { result::free_host(self.pointer.cast::<c_void>()) };

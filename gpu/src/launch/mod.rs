@@ -16,7 +16,7 @@ mod query;
 mod update;
 
 pub(crate) use dispatch::{CycleRows, Ordered};
-pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault};
+pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use parameters::{
     CellsArgument, IndexArgument, InputArgument, MovedArgument, QuestionStretches,
@@ -24,4 +24,5 @@ pub(crate) use parameters::{
 };
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;
+pub(crate) use query::SORTED_MAX;
 pub(crate) use update::Clustered;

@@ -1,4 +1,6 @@
 //! CUB's sorts and scans, with their scratch memory.
+//!
+//! One scratch a stream: what one call has queued is done before the next uses it.
 
 use std::ffi::{c_int, c_void};
 

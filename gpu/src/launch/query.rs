@@ -1,14 +1,19 @@
 //! Launches of stage query.
+//!
+//! One safe function a kernel, or a run of kernels that always follow each other.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, Part};
+use shoal_engine::layout::{Answered, Item, KEPT, Part};
 
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, arguments, launch};
 use super::parameters::{
     IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, Stretch, ViewArgument,
 };
+
+/// Matches of one query that a warp sorts.
+pub(crate) const SORTED_MAX: u64 = WARP;
 
 impl Kernels {
     /// Rows of cells of each part, and 0 behind the last.
@@ -54,13 +59,14 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         questions: &QuestionsArgument,
-        counts: &DeviceBuffer<u32>,
-        totals: &DeviceBuffer<u64>,
+        (counts, totals): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
+        kept: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let length = questions.length();
         assert!(counts.len() >= length as usize, "a count an item");
-        let (counts, totals) = (counts.address(), totals.address());
-        let arguments = arguments![*view, *questions, counts, totals];
+        assert!(kept.len() >= KEPT as usize * length as usize, "room for some matches an item");
+        let (counts, totals, kept) = (counts.address(), totals.address(), kept.address());
+        let arguments = arguments![*view, *questions, counts, totals, kept];
         launch(&self.query_count, stream, u64::from(length) * WARP, arguments)
     }
 
@@ -71,15 +77,34 @@ impl Kernels {
         (input, first_parts): (&DeviceBuffer<u8>, Stretch),
         first_items: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
-        bounds: &DeviceBuffer<u64>,
+        (bounds, longest): (&DeviceBuffer<u64>, &DeviceBuffer<u64>),
     ) -> Result<(), EngineError> {
         assert!(bounds.len() >= first_parts.length, "a bound a query and one more");
         let queries = first_parts.length as u32 - 1;
         let first_parts = first_parts.address::<u32>(input);
         let (first_items, offsets) = (first_items.address(), offsets.address());
-        let bounds = bounds.address();
-        let arguments = arguments![first_parts, queries, first_items, offsets, bounds];
+        let (bounds, longest) = (bounds.address(), longest.address());
+        let arguments = arguments![first_parts, queries, first_items, offsets, bounds, longest];
         launch(&self.query_bounds, stream, u64::from(queries) + 1, arguments)
+    }
+
+    /// Sorts the matches of every query; none has more than [`SORTED_MAX`].
+    pub(crate) fn query_sort(
+        &self,
+        stream: &CudaStream,
+        (bounds, queries): (&DeviceBuffer<u64>, u32),
+        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        (sorted_objects, sorted_slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        matches: usize,
+    ) -> Result<(), EngineError> {
+        assert!(bounds.len() > queries as usize, "a bound a query and one more");
+        let shortest =
+            objects.len().min(slots.len()).min(sorted_objects.len()).min(sorted_slots.len());
+        assert!(shortest >= matches, "{matches} matches in buffers of {shortest}");
+        let (bounds, objects, slots) = (bounds.address(), objects.address(), slots.address());
+        let (sorted_objects, sorted_slots) = (sorted_objects.address(), sorted_slots.address());
+        let arguments = arguments![bounds, queries, objects, slots, sorted_objects, sorted_slots];
+        launch(&self.query_sort, stream, u64::from(queries) * WARP, arguments)
     }
 
     /// Writes the matches of items `first` on; there are `matches` of them.
@@ -88,16 +113,21 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         questions: &QuestionsArgument,
-        offsets: &DeviceBuffer<u64>,
+        (offsets, kept): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
         (first, matches): (u32, usize),
         (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         let length = questions.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
         assert!(objects.len().min(slots.len()) >= matches, "room for every match");
+        assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
         let (offsets, objects, slots) = (offsets.address(), objects.address(), slots.address());
+        let ((records, _), kept) = (view.records(), kept.address());
+        let arguments = arguments![records, length, offsets, first, kept, objects, slots];
+        let threads = u64::from(length - first) * u64::from(KEPT);
+        launch(&self.query_write, stream, threads, arguments)?;
         let arguments = arguments![*view, *questions, offsets, first, objects, slots];
-        launch(&self.query_write, stream, u64::from(length - first) * WARP, arguments)
+        launch(&self.query_write_many, stream, u64::from(length - first) * WARP, arguments)
     }
 
     /// The records of the first `length` slots.

@@ -11,7 +11,7 @@ use shoal_engine::{
 };
 
 use super::asking::{Asking, Sorted};
-use super::questions::Questions;
+use super::questions::Lists;
 use super::staging::{Staged, distinct};
 use crate::launch::{
     DeviceBuffer, IndexArgument, QuestionStretches, Stretch, ViewArgument, bytes_of, fault,
@@ -174,12 +174,13 @@ impl Maker<'_> {
         circles: &[(Circle, Filter)],
         count: bool,
     ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
-        let mut list = Questions { shapes: vec![Default::default()], ..Questions::default() };
+        let mut list = Lists::default();
         for ((circle, filter), number) in circles.iter().zip(0..) {
             list.first_parts.push(list.parts.len() as u32);
-            list.push(number, &Region::Circle(*circle), filter, count);
+            list.push(number, &Region::Circle(Box::new(*circle)), filter, count);
         }
         list.first_parts.push(list.parts.len() as u32);
+        list.shapes.insert(0, Default::default());
         let (input, at) = upload(self.asking, &list)?;
         let at = (&input, &at);
         let cut = self.asking.cut(&self.view, at)?;
@@ -200,7 +201,7 @@ impl Maker<'_> {
 /// Puts questions that are not part of a cycle's input on the device.
 fn upload(
     asking: &Asking,
-    list: &Questions,
+    list: &Lists,
 ) -> Result<(DeviceBuffer<u8>, QuestionStretches), EngineError> {
     let pieces = [
         bytes_of(&list.parts),
@@ -272,19 +273,4 @@ fn append_nearest(page: &mut AnswerPage, query: &Query, found: &[(u64, FixRow)])
 
 fn returned(query: &Query, found: usize) -> usize {
     query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
-}
-
-/// Whether all queries are ranges that want ids: then nothing is left to make on the host.
-pub(crate) fn are_plain(queries: &[Query]) -> bool {
-    queries.iter().all(|query| {
-        matches!(query.kind, QueryKind::Range(_)) && query.projection == Projection::Ids
-    })
-}
-
-/// By query the most ids to return; empty when none is limited.
-pub(crate) fn limits(queries: &[Query]) -> Vec<u64> {
-    if queries.iter().all(|query| query.limit.is_none()) {
-        return Vec::new();
-    }
-    queries.iter().map(|query| query.limit.unwrap_or(u64::MAX)).collect()
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item};
+use shoal_engine::layout::{Answered, Item, KEPT};
 
 use crate::launch::{
-    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, Scratch,
-    ViewArgument, fault,
+    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, SORTED_MAX,
+    Scratch, ViewArgument, fault,
 };
 
 /// Where questions are: the input and the stretches of it.
@@ -30,11 +30,14 @@ pub(crate) struct Asking {
     counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     totals: DeviceBuffer<u64>,
+    kept: DeviceBuffer<u32>,
     pub(crate) bounds: DeviceBuffer<u64>,
     objects: DeviceBuffer<u64>,
     slots: DeviceBuffer<u32>,
     fixes: DeviceBuffer<Answered>,
+    longest: DeviceBuffer<u64>,
     last_item: PinnedBuffer<u32>,
+    longest_here: PinnedBuffer<u64>,
     items_used: u32,
 }
 
@@ -68,11 +71,14 @@ impl Asking {
             counts: DeviceBuffer::new(memory, 1)?,
             offsets: DeviceBuffer::new(memory, 1)?,
             totals: DeviceBuffer::new(memory, 1)?,
+            kept: DeviceBuffer::new(memory, 1)?,
             bounds: DeviceBuffer::new(memory, 1)?,
             objects: DeviceBuffer::new(memory, 1)?,
             slots: DeviceBuffer::new(memory, 1)?,
             fixes: DeviceBuffer::new(memory, 1)?,
+            longest: DeviceBuffer::new(memory, 1)?,
             last_item: PinnedBuffer::new(memory, 1)?,
+            longest_here: PinnedBuffer::new(memory, 1)?,
             items_used: 0,
         })
     }
@@ -109,6 +115,7 @@ impl Asking {
         self.counts.fit(items as usize + 1)?;
         self.offsets.fit(items as usize + 1)?;
         self.totals.fit(queries)?;
+        self.kept.fit(KEPT as usize * items as usize)?;
         self.bounds.fit(queries + 1)?;
         let stream = &self.stream;
         self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
@@ -117,10 +124,14 @@ impl Asking {
             self.totals.fill(stream, 0, queries)?;
         }
         let questions = self.questions(at, items);
-        self.kernels.query_count(stream, view, &questions, &self.counts, &self.totals)?;
+        let numbers = (&self.counts, &self.totals);
+        self.kernels.query_count(stream, view, &questions, numbers, &self.kept)?;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, items + 1)?;
         let of = (at.0, at.1.first_parts);
-        self.kernels.query_bounds(stream, of, &self.first_items, &self.offsets, &self.bounds)?;
+        self.longest.fill(stream, 0, 1)?;
+        let lengths = (&self.bounds, &self.longest);
+        self.kernels.query_bounds(stream, of, &self.first_items, &self.offsets, lengths)?;
+        self.longest.download(stream, 0, &mut self.longest_here.as_mut_slice()[..1])?;
         self.bounds.download(stream, 0, bounds)?;
         match totals {
             Some(totals) => self.totals.download(stream, 0, totals),
@@ -132,7 +143,7 @@ impl Asking {
         QuestionsArgument::new(input, at, &self.first_items, &self.items, items)
     }
 
-    /// Writes all `matches` and sorts the ids of each query.
+    /// Writes all `matches` and sorts the ids of each query. What was counted must be here.
     pub(crate) fn write(
         &mut self,
         view: &ViewArgument,
@@ -148,10 +159,14 @@ impl Asking {
         let questions = self.questions(at, self.items_used);
         let lists = (&self.objects, &self.slots);
         let what = (0, matches);
-        self.kernels.query_write(&self.stream, view, &questions, &self.offsets, what, lists)?;
+        let (stream, counted) = (&self.stream, (&self.offsets, &self.kept));
+        self.kernels.query_write(stream, view, &questions, counted, what, lists)?;
         let segments = (&self.bounds, queries);
         let into = (&sorted.objects, &sorted.slots);
-        self.scratch.sort_segments(&self.stream, lists, into, matches as u32, segments)
+        if self.longest_here.as_slice()[0] <= SORTED_MAX {
+            return self.kernels.query_sort(stream, segments, lists, into, matches);
+        }
+        self.scratch.sort_segments(stream, lists, into, matches as u32, segments)
     }
 
     /// The records of sorted matches; waits for them.

@@ -129,9 +129,9 @@ fn bits_of(end: u32) -> u32 {
 }
 
 /// A bound of all rooms together: with c_i objects in cell i and mean m, a room is at most max(c, m) +
-/// 6 sqrt(max(c, m)) + 4, and the sum of roots is at most the root of cells times the sum.
+/// 8 sqrt(max(c, m)) + 8, and the sum of roots is at most the root of cells times the sum.
 fn room_max(cells: f64, objects: f64) -> usize {
-    (2.0 * objects + 6.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells) as usize + 64
+    (2.0 * objects + 8.0 * (cells * 2.0 * objects).sqrt() + 8.0 * cells) as usize + 64
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
             let mean = f64::from(objects) / counts.len() as f64;
             let room = |count: &u32| {
                 let expected = f64::from(*count).max(mean);
-                (expected + 6.0 * expected.sqrt() + 4.0) as usize
+                (expected + 8.0 * expected.sqrt() + 8.0) as usize
             };
             let rooms: usize = counts.iter().map(room).sum();
             assert!(rooms <= room_max(counts.len() as f64, f64::from(objects)), "{counts:?}");

@@ -13,67 +13,133 @@ use shoal_engine::{Circle, Filter, Polygon, Projection, Query, QueryKind, Region
 
 /// Queries of one chunk of the work.
 const CHUNK: usize = 1 << 13;
+/// Queries from which it is worth waking other threads.
+const MANY: usize = 1 << 15;
 
 /// Lists for the device, in the order of the queries.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct Lists {
     pub(crate) parts: Vec<Part>,
-    /// By query its first part, and the end.
+    /// By query its first part; the end is the number of parts.
     pub(crate) first_parts: Vec<u32>,
-    /// The first is of no use: number 0 means no test.
+    /// Counted from 1: number 0 means no test.
     pub(crate) shapes: Vec<Shape>,
     pub(crate) slabs: Vec<u32>,
     pub(crate) edges: Vec<Edge>,
 }
 
+/// The queries of a cycle, listed in chunks that follow each other.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// Those in use come first; allocations live from cycle to cycle.
+    lists: Vec<Lists>,
+    used: usize,
+    /// By query the most ids to return; empty when none is limited.
+    pub(crate) limits: Vec<u64>,
+    /// All are ranges that want ids: nothing is left to make on the host.
+    pub(crate) are_plain: bool,
+}
+
 impl Questions {
-    /// Of a cycle's queries; gets and nearest queries have no part.
-    pub(crate) fn of(queries: &[Query]) -> Self {
-        let chunks: Vec<Self> = queries
-            .par_chunks(CHUNK)
-            .enumerate()
-            .map(|(chunk, part)| Self::of_chunk(chunk, part))
-            .collect();
-        let mut all = Self { shapes: vec![Shape::default()], ..Self::default() };
-        all.parts.reserve(chunks.iter().map(|chunk| chunk.parts.len()).sum());
-        all.first_parts.reserve(queries.len() + 1);
-        for chunk in chunks {
-            all.append(chunk);
+    /// Lists a cycle's queries; gets and nearest queries have no part.
+    pub(crate) fn list(&mut self, queries: &[Query]) {
+        self.used = queries.len().div_ceil(CHUNK);
+        if self.lists.len() < self.used {
+            self.lists.resize_with(self.used, Lists::default);
         }
-        all.first_parts.push(all.parts.len() as u32);
-        all
+        let lists = &mut self.lists[..self.used];
+        let list =
+            |(chunk, (queries, lists)): (usize, (&[Query], &mut Lists))| lists.list(chunk, queries);
+        let kinds: Vec<(bool, bool)> = if queries.len() < MANY {
+            queries.chunks(CHUNK).zip(lists).enumerate().map(list).collect()
+        } else {
+            queries.par_chunks(CHUNK).zip(lists.par_iter_mut()).enumerate().map(list).collect()
+        };
+        let are_plain = kinds.iter().all(|(plain, _)| *plain);
+        let are_limited = kinds.iter().any(|(_, limited)| *limited);
+        self.are_plain = are_plain;
+        self.limits.clear();
+        if are_limited {
+            self.limits.extend(queries.iter().map(|query| query.limit.unwrap_or(u64::MAX)));
+        }
+        let mut bases = Vec::with_capacity(self.used);
+        let mut next = Base::default();
+        for lists in self.chunks() {
+            bases.push(next);
+            next = next.after(lists);
+        }
+        let lists = &mut self.lists[..self.used];
+        if queries.len() < MANY {
+            lists.iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
+        } else {
+            lists.par_iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
+        }
     }
 
-    fn of_chunk(chunk: usize, queries: &[Query]) -> Self {
-        let mut list = Self { shapes: vec![Shape::default()], ..Self::default() };
-        list.parts.reserve(queries.len());
-        list.first_parts.reserve(queries.len());
+    /// The lists in use.
+    pub(crate) fn chunks(&self) -> &[Lists] {
+        &self.lists[..self.used]
+    }
+
+    /// Parts of all chunks.
+    pub(crate) fn parts(&self) -> usize {
+        self.chunks().iter().map(|lists| lists.parts.len()).sum()
+    }
+}
+
+/// What stands before a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Base {
+    parts: u32,
+    shapes: u32,
+    slabs: u32,
+    edges: u32,
+}
+
+impl Base {
+    fn after(self, lists: &Lists) -> Self {
+        Self {
+            parts: self.parts + lists.parts.len() as u32,
+            shapes: self.shapes + lists.shapes.len() as u32,
+            slabs: self.slabs + lists.slabs.len() as u32,
+            edges: self.edges + lists.edges.len() as u32,
+        }
+    }
+}
+
+impl Lists {
+    /// Lists a chunk; whether all of its queries are ranges that want ids, and whether any is
+    /// limited.
+    fn list(&mut self, chunk: usize, queries: &[Query]) -> (bool, bool) {
+        self.parts.clear();
+        self.first_parts.clear();
+        self.shapes.clear();
+        self.slabs.clear();
+        self.edges.clear();
+        let (mut are_plain, mut are_limited) = (true, false);
         for (query, number) in queries.iter().zip((chunk * CHUNK) as u32..) {
-            list.first_parts.push(list.parts.len() as u32);
+            self.first_parts.push(self.parts.len() as u32);
+            are_limited |= query.limit.is_some();
             if let QueryKind::Range(region) = &query.kind {
-                let count = query.projection == Projection::Count;
-                list.push(number, region, &query.filter, count);
+                are_plain &= query.projection == Projection::Ids;
+                self.push(number, region, &query.filter, query.projection == Projection::Count);
+            } else {
+                are_plain = false;
             }
         }
-        list
+        (are_plain, are_limited)
     }
 
-    fn append(&mut self, chunk: Self) {
-        let (parts, shapes) = (self.parts.len() as u32, self.shapes.len() as u32);
-        let (slabs, edges) = (self.slabs.len() as u32, self.edges.len() as u32);
-        self.first_parts.extend(chunk.first_parts.iter().map(|first| first + parts));
-        self.parts.extend(chunk.parts.iter().map(|part| {
-            let number = part.shape & !PART_COUNT;
-            let number = if number == 0 { 0 } else { number + shapes - 1 };
-            Part { shape: number | part.shape & PART_COUNT, ..*part }
-        }));
-        self.shapes.extend(chunk.shapes.into_iter().skip(1).map(|shape| Shape {
-            slabs_at: shape.slabs_at + slabs,
-            edges_at: shape.edges_at + edges,
-            ..shape
-        }));
-        self.slabs.extend(chunk.slabs);
-        self.edges.extend(chunk.edges);
+    /// Counts from what stands before.
+    fn shift(&mut self, base: Base) {
+        self.first_parts.iter_mut().for_each(|first| *first += base.parts);
+        for part in self.parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {
+            part.shape += base.shapes;
+        }
+        for shape in &mut self.shapes {
+            shape.slabs_at += base.slabs;
+            shape.edges_at += base.edges;
+        }
     }
 
     /// Adds a region for query `number`, whose parts must follow each other.
@@ -83,7 +149,7 @@ impl Questions {
         } else {
             let shape = self.shape(region, filter);
             self.shapes.push(shape);
-            self.shapes.len() as u32 - 1
+            self.shapes.len() as u32
         };
         let shape = if count { shape | PART_COUNT } else { shape };
         self.parts.extend(region.cover().as_slice().iter().map(|rect| Part {

@@ -8,7 +8,7 @@ use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 use crate::launch::{Memory, PinnedBuffer, fault};
 
 /// Pinned buffers that are kept for the next answers.
-const KEPT: usize = 12;
+const KEPT: usize = 8;
 
 /// Pinned memory that answers are copied into, lent and given back.
 #[derive(Clone, Debug)]
@@ -25,8 +25,10 @@ impl Pool {
     /// Room for `length` words.
     pub(crate) fn lend(&self, length: usize) -> Result<Lent, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let fits = |buffer: &PinnedBuffer<u64>| buffer.as_slice().len() >= length;
-        let at = free.iter().position(fits);
+        // The smallest that fits, so that large ones are there for large answers.
+        let sizes = free.iter().map(|buffer| buffer.as_slice().len()).enumerate();
+        let fitting = sizes.filter(|(_, size)| *size >= length);
+        let at = fitting.min_by_key(|(_, size)| *size).map(|(at, _)| at);
         let buffer = match at.map(|at| free.swap_remove(at)) {
             Some(buffer) => buffer,
             None => {

@@ -10,17 +10,21 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use rayon::prelude::*;
 use shoal_codec::{Block, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
-    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
+    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE, Shape,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
 use super::questions::Questions;
+use super::timeline::Timeline;
 use crate::launch::{
     DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, bytes_of, fault,
+    is_pinned,
 };
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
+/// Queries from which another thread lets go of them.
+const QUERIES_MANY: usize = 1 << 12;
 /// Bytes that one core copies at a time.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -29,6 +33,7 @@ const COPY_BYTES: usize = 1 << 20;
 pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
     pub(crate) device: DeviceBuffer<u8>,
+    questions: Questions,
     /// The last work that read the device's side.
     pub(crate) idle: Option<CudaEvent>,
 }
@@ -36,7 +41,7 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
         let (pinned, device) = (PinnedBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
-        Ok(Self { pinned, device, idle: None })
+        Ok(Self { pinned, device, questions: Questions::default(), idle: None })
     }
 }
 
@@ -66,7 +71,14 @@ pub(crate) struct Staged {
     pub(crate) asked: QuestionStretches,
     /// Ids of all gets, query by query.
     pub(crate) gets: Stretch,
+    /// Number of queries.
+    pub(crate) asks: usize,
+    /// The queries; empty when `are_plain`.
     pub(crate) queries: Vec<Query>,
+    /// All are ranges that want ids.
+    pub(crate) are_plain: bool,
+    /// By query the most ids to return; empty when none is limited.
+    pub(crate) limits: Vec<u64>,
     /// By clear: the arrival that it stands before, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
     pub(crate) has_removals: bool,
@@ -90,16 +102,37 @@ impl Staged {
 #[derive(Default)]
 struct Packing<'a> {
     pieces: Vec<(usize, &'a [u8])>,
+    /// What is in page-locked memory already and needs no packing.
+    pinned: Vec<(usize, &'a [u8])>,
     bytes: usize,
 }
 
 impl<'a> Packing<'a> {
     fn push<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
-        let bytes = bytes_of(values);
+        self.push_all([values])
+    }
+
+    /// Lists that follow each other as one.
+    fn push_all<T: Plain>(&mut self, lists: impl IntoIterator<Item = &'a [T]>) -> Stretch {
         let at = self.bytes;
-        self.pieces.push((at, bytes));
+        let mut length = 0;
+        for values in lists {
+            let bytes = bytes_of(values);
+            self.pieces.push((self.bytes, bytes));
+            self.bytes += bytes.len();
+            length += values.len();
+        }
+        self.bytes = self.bytes.next_multiple_of(ALIGN);
+        Stretch { at, length }
+    }
+
+    /// A whole block; gives where it begins.
+    fn push_block(&mut self, bytes: &'a [u8]) -> usize {
+        let at = self.bytes;
+        let list = if is_pinned(bytes) { &mut self.pinned } else { &mut self.pieces };
+        list.push((at, bytes));
         self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
-        Stretch { at, length: values.len() }
+        at
     }
 
     /// Copies everything on all cores; pieces ascend.
@@ -125,12 +158,25 @@ impl<'a> Packing<'a> {
             work.par_iter_mut().for_each(copy);
         }
     }
+
+    /// Copies everything to the device: packed stretches, and what lies in pinned memory from where
+    /// it lies.
+    fn upload(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
+        let mut packed = 0;
+        for (at, bytes) in &self.pinned {
+            arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..*at])?;
+            arena.device.upload(stream, *at, bytes)?;
+            packed = at + bytes.len();
+        }
+        arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..self.bytes])
+    }
 }
 
 /// Packs a cycle and starts its copy to the device.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
+    (timeline, epoch): (&Timeline, u64),
     mut arena: Arena,
     mut input: CycleInput,
 ) -> Result<Staged, EngineError> {
@@ -138,8 +184,7 @@ pub(crate) fn stage(
         idle.synchronize().map_err(fault)?;
     }
     decode_foreign(&mut input.requests);
-    let questions = Questions::of(&input.queries);
-    let gets = gets(&input.queries);
+    let mut questions = std::mem::take(&mut arena.questions);
     let mut packing = Packing::default();
     let mut requests = Vec::with_capacity(input.requests.len());
     let mut rows = 0;
@@ -150,25 +195,40 @@ pub(crate) fn stage(
     }
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
+    questions.list(&input.queries);
+    let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
+    let end = [questions.parts() as u32];
+    let no_shape = [Shape::default()];
+    let chunks = || questions.chunks().iter();
     let asked = QuestionStretches {
-        parts: packing.push(&questions.parts),
-        first_parts: packing.push(&questions.first_parts),
-        shapes: packing.push(&questions.shapes),
-        slabs: packing.push(&questions.slabs),
-        edges: packing.push(&questions.edges),
+        parts: packing.push_all(chunks().map(|lists| &lists.parts[..])),
+        first_parts: packing
+            .push_all(chunks().map(|lists| &lists.first_parts[..]).chain([&end[..]])),
+        shapes: packing
+            .push_all([&no_shape[..]].into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
+        slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),
+        edges: packing.push_all(chunks().map(|lists| &lists.edges[..])),
     };
     let at_gets = packing.push(&gets);
+    let asks = input.queries.len();
     arena.pinned.fit(memory, packing.bytes)?;
     arena.device.fit(packing.bytes)?;
     packing.copy(arena.pinned.as_mut_slice());
-    arena.device.upload(stream, 0, &arena.pinned.as_slice()[..packing.bytes])?;
+    let copying = timeline.begin(stream)?;
+    packing.upload(stream, &arena)?;
+    timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
+    drop(packing);
     let is_clear = |(_, arrived): &(u32, &Arrived)| arrived.kind == REQUEST_CLEAR;
     let numbered = (0..).zip(&requests);
     let clears = numbered.filter(is_clear).map(|(number, it)| (it.first_arrival, number)).collect();
     let optional = |it: &Arrived| {
         it.speed_at != NO_COLUMN || it.heading_at != NO_COLUMN || it.altitude_at != NO_COLUMN
     };
+    let kinds = input.requests.into_iter().map(kind).collect();
+    let queries = queries_left(input.queries, questions.are_plain);
+    let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
+    arena.questions = questions;
     Ok(Staged {
         arena,
         copied,
@@ -178,14 +238,29 @@ pub(crate) fn stage(
         arrivals: at_arrivals,
         asked,
         gets: at_gets,
-        queries: input.queries,
+        asks,
+        queries,
+        are_plain,
+        limits,
         clears,
         has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
         has_optional: requests.iter().any(optional),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
-        kinds: input.requests.into_iter().map(kind).collect(),
+        kinds,
     })
+}
+
+/// The queries if anything is left to do with them. Letting go of many takes as long as a stage, so
+/// another thread does it.
+fn queries_left(queries: Vec<Query>, are_plain: bool) -> Vec<Query> {
+    if !are_plain {
+        return queries;
+    }
+    if queries.len() >= QUERIES_MANY {
+        rayon::spawn(move || drop(queries));
+    }
+    Vec::new()
 }
 
 fn kind(request: Request) -> Kind {
@@ -277,11 +352,11 @@ fn place_columns<'a>(
 }
 
 fn place_block<'a>(packing: &mut Packing<'a>, block: &'a Block, nothing: Arrived) -> Arrived {
-    let bytes: &[u8] = block.bytes();
-    let mut column = |wanted: Column| {
+    let start = packing.push_block(block.bytes());
+    let column = |wanted: Column| {
         let chunk = block.chunks().iter().find(|chunk| chunk.column == wanted);
         // Plan raw has one section.
-        chunk.map_or(NO_COLUMN, |chunk| packing.push(&bytes[chunk.sections[0].clone()]).at as u64)
+        chunk.map_or(NO_COLUMN, |chunk| (start + chunk.sections[0].start) as u64)
     };
     let header = block.header();
     Arrived {

@@ -102,6 +102,8 @@ constants! {
     SHAPE_POLYGON: u32 = 3;
     /// Flag of a part: only the number of objects is wanted.
     PART_COUNT: u32 = 1 << 31;
+    /// Matches of one row of cells that are kept between counting and writing.
+    KEPT: u32 = 16;
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
     /// See `Filter`.

@@ -223,8 +223,36 @@ impl AnswerSet {
     /// The answer of query `index`; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, index: usize) -> Answer<'_> {
+        self.view().get(index)
+    }
+
+    /// All answers in query order.
+    pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
+        let view = self.view();
+        (0..self.len()).map(move |index| view.get(index))
+    }
+
+    fn view(&self) -> View<'_> {
         match &self.store {
-            Store::Pages(pages, places) => {
+            Store::Pages(pages, places) => View::Pages(pages, places),
+            Store::Ids(bounds, objects, limits) => {
+                View::Ids(bounds.as_ref().as_ref(), objects.as_ref().as_ref(), limits)
+            }
+        }
+    }
+}
+
+/// A [`Store`] as slices.
+#[derive(Clone, Copy)]
+enum View<'a> {
+    Pages(&'a [AnswerPage], &'a [(u32, u32)]),
+    Ids(&'a [u64], &'a [u64], &'a [u64]),
+}
+
+impl<'a> View<'a> {
+    fn get(self, index: usize) -> Answer<'a> {
+        match self {
+            Self::Pages(pages, places) => {
                 let (page, head) = places[index];
                 let page = &pages[page as usize];
                 let head = &page.heads[head as usize];
@@ -236,25 +264,18 @@ impl AnswerSet {
                     ranks: &page.ranks[head.ranks.0..head.ranks.1],
                 }
             }
-            Store::Ids(bounds, objects, limits) => {
-                let bounds = bounds.as_ref().as_ref();
+            Self::Ids(bounds, objects, limits) => {
                 let (first, end) = (bounds[index], bounds[index + 1]);
                 let total = end - first;
                 let returned = limits.get(index).map_or(total, |limit| total.min(*limit));
-                let range = first as usize..(first + returned) as usize;
                 Answer {
                     total,
                     truncated: returned < total,
-                    objects: &objects.as_ref().as_ref()[range],
+                    objects: &objects[first as usize..(first + returned) as usize],
                     fixes: &[],
                     ranks: &[],
                 }
             }
         }
-    }
-
-    /// All answers in query order.
-    pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
-        (0..self.len()).map(|index| self.get(index))
     }
 }

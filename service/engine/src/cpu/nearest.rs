@@ -60,7 +60,7 @@ fn collect(
 ) {
     found.clear();
     let has_filter = !filter.is_empty();
-    view.slots_in(&Region::Circle(circle), |slot, x, y| {
+    view.slots_in(&Region::Circle(Box::new(circle)), |slot, x, y| {
         if !has_filter || view.passes(filter, slot) {
             let rank = ranker.rank(x, y);
             found.push(Neighbour { rank, object: view.record(slot).object, slot });

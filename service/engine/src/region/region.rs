@@ -12,10 +12,11 @@ use crate::space::{QuantaRect, Space};
 pub enum Region {
     /// Sides along the axes.
     Rectangle(Rectangle),
-    /// Everything within a distance of a centre.
-    Circle(Circle),
+    /// Everything within a distance of a centre. Boxed, as rectangles are what most queries ask
+    /// and a cycle may have a million.
+    Circle(Box<Circle>),
     /// One or several polygons by the even-odd rule.
-    Polygon(Polygon),
+    Polygon(Box<Polygon>),
 }
 
 impl Region {
@@ -47,7 +48,7 @@ impl Region {
     /// [`GeometryError`]: a centre outside the space, a negative radius, NaN; an infinite radius is
     /// everything.
     pub fn circle(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
-        Circle::new(space, x, y, radius_m).map(Self::Circle)
+        Circle::new(space, x, y, radius_m).map(|circle| Self::Circle(Box::new(circle)))
     }
 
     /// One or several polygons: even-odd over all rings given, in degrees or metres, edges straight
@@ -62,7 +63,7 @@ impl Region {
     /// than [`crate::limits::POLYGON_VERTICES_MAX`] vertices, a vertex out of range, an edge wider
     /// than 180 degrees (planar: than 2^31 - 1 quanta).
     pub fn polygon(space: &Space, rings: &[Vec<(f64, f64)>]) -> Result<Self, GeometryError> {
-        Polygon::new(space, rings).map(Self::Polygon)
+        Polygon::new(space, rings).map(|polygon| Self::Polygon(Box::new(polygon)))
     }
 
     /// Whether a point of the space lies in the region, its border included. The definition.

@@ -1,0 +1,248 @@
+//! Stage dispatch as the driver queues it: judge and find rows, then settle them, and read what
+//! became of them.
+//!
+//! What writes records waits for the queries and the update that read them; what does not, runs
+//! beside both.
+
+use shoal_engine::layout::{Fates, Report, Rules, TIME_ORIGIN_MS};
+use shoal_engine::{Clock, EngineError, Refusal, RequestOutcome};
+
+use super::driver::Driver;
+use super::records::Fitted;
+use super::staging::{Kind, Staged};
+use crate::launch::{CycleRows, InputArgument, Ordered, RowsArgument, fault};
+
+impl Driver {
+    /// Buffers for a cycle; waits for the device only when something must grow.
+    pub(super) fn make_room(&mut self, staged: &Staged) -> Result<(), EngineError> {
+        let rows = staged.rows as usize;
+        let needs_optional = staged.has_optional && !self.records.has_optional();
+        if !self.records.fits(rows) || needs_optional {
+            self.settle()?;
+            let fitted = self.records.fit(&self.dispatch, rows, self.objects, self.epoch)?;
+            if needs_optional {
+                self.records.fit_optional(&self.dispatch)?;
+            }
+            if fitted == Fitted::Packed {
+                self.rebuild_after_packing()?;
+            }
+        }
+        self.slots.fit(rows)?;
+        self.refusals.fit(rows)?;
+        self.fates.fit(staged.kinds.len())?;
+        self.fates_here.fit(&self.memory, staged.kinds.len())?;
+        let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
+        let others = if others { self.records.slots as usize } else { 0 };
+        let parity = (self.epoch + 1) as usize % 2;
+        // The list of the cycle before last is not needed any more.
+        self.moved[parity].0.fit(rows + others)?;
+        Ok(())
+    }
+
+    /// Slots have new numbers: both grids are built anew, now or when it is their turn.
+    pub(super) fn rebuild_after_packing(&mut self) -> Result<(), EngineError> {
+        let parity = self.epoch as usize % 2;
+        self.cells[1 - parity].epoch = None;
+        self.rebuild(parity)?;
+        self.moved[parity].1 = 0;
+        self.settle()
+    }
+
+    pub(super) fn arguments(&self, staged: &Staged) -> CycleRows {
+        let bounds = self.options.space.bounds();
+        let slots = self.records.slots + staged.rows;
+        let (moved, _) = &self.moved[self.epoch as usize % 2];
+        CycleRows {
+            input: InputArgument::new(
+                &staged.arena.device,
+                staged.requests,
+                staged.arrivals,
+                &self.fates,
+            ),
+            rules: Rules {
+                epoch: self.epoch,
+                clock_ms: self.clock_ms,
+                system_ms: staged.system_ms,
+                ttl_ms: self.options.ttl_ms.unwrap_or(i64::MAX),
+                time_max_ms: staged.time_max_ms.min(shoal_engine::limits::TIME_MAX_MS),
+                hash_key: self.records.key(),
+                x_min: bounds.x_min,
+                y_min: bounds.y_min,
+                x_max: bounds.x_max,
+                y_max: bounds.y_max,
+                rows: staged.rows,
+                requests: staged.kinds.len() as u32,
+                clears: staged.clears.len() as u32,
+                is_full: (self.objects >= self.options.objects_max).into(),
+                event_clock: (self.options.clock == Clock::Event).into(),
+                reserved: 0,
+            },
+            rows: RowsArgument::new(
+                &self.slots,
+                &self.refusals,
+                &self.records.best,
+                moved,
+                &self.records.stamps,
+                &self.report,
+            ),
+            index: self.records.index(),
+            records: self.records.argument(),
+            slots,
+        }
+    }
+
+    /// Queues what of dispatch writes no record.
+    pub(super) fn begin_dispatch(&mut self, staged: &Staged) -> Result<CycleRows, EngineError> {
+        let stream = self.dispatch.clone();
+        let kernels = self.gpu.kernels.clone();
+        self.fates.fill(&stream, 0, staged.kinds.len())?;
+        let report = Report { time_min: u64::MAX, slots: self.records.slots, ..Report::default() };
+        self.report_here.as_mut_slice()[0] = report;
+        self.report.upload(&stream, 0, &self.report_here.as_slice()[..1])?;
+        let cycle = self.arguments(staged);
+        if staged.has_blocks() {
+            kernels.dispatch_verify(&stream, &cycle)?;
+        }
+        kernels.dispatch_find(&stream, &cycle, &self.records.objects)?;
+        if !staged.is_ordered() {
+            kernels.dispatch_order(&stream, &cycle)?;
+        }
+        Ok(cycle)
+    }
+
+    /// Queues what of dispatch writes records: after the queries of the cycle before, which read
+    /// the versions that are overwritten, and after the update that reads the positions.
+    pub(super) fn finish_dispatch(
+        &mut self,
+        staged: &Staged,
+        cycle: &CycleRows,
+    ) -> Result<(), EngineError> {
+        let stream = self.dispatch.clone();
+        let kernels = self.gpu.kernels.clone();
+        for event in [&self.asked, &self.updated].into_iter().flatten() {
+            stream.wait(event).map_err(fault)?;
+        }
+        if staged.is_ordered() {
+            self.settle_ordered(staged, cycle)?;
+        } else {
+            kernels.dispatch_settle(&stream, cycle)?;
+        }
+        if self.options.ttl_ms.is_some() {
+            kernels.dispatch_expire(&stream, cycle)?;
+        }
+        self.report.download(&stream, 0, &mut self.report_here.as_mut_slice()[..1])?;
+        let fates = &mut self.fates_here.as_mut_slice()[..staged.kinds.len()];
+        self.fates.download(&stream, 0, fates)
+    }
+
+    pub(super) fn settle_ordered(
+        &mut self,
+        staged: &Staged,
+        cycle: &CycleRows,
+    ) -> Result<(), EngineError> {
+        let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
+        let rows = staged.rows;
+        let clears: (Vec<u32>, Vec<u32>) = staged.clears.iter().copied().unzip();
+        for (list, length) in self.ordered.iter_mut().zip([rows, rows, rows, rows]) {
+            list.fit(length as usize)?;
+        }
+        let [keys, arrivals, sorted_keys, sorted_arrivals, clear_arrivals, clear_requests] =
+            &mut self.ordered;
+        clear_arrivals.fit(clears.0.len())?;
+        clear_requests.fit(clears.1.len())?;
+        clear_arrivals.upload(&stream, 0, &clears.0)?;
+        clear_requests.upload(&stream, 0, &clears.1)?;
+        kernels.ordered_missing(&stream, cycle)?;
+        kernels.ordered_keys(&stream, cycle, keys, arrivals)?;
+        let (from, to) = ((&*keys, &*arrivals), (&*sorted_keys, &*sorted_arrivals));
+        self.ordered_scratch.sort_pairs(&stream, from, to, rows, 32)?;
+        let lists = Ordered {
+            keys: sorted_keys,
+            arrivals: sorted_arrivals,
+            clear_arrivals,
+            clear_requests,
+        };
+        kernels.ordered_settle(&stream, cycle, &lists)?;
+        kernels.ordered_clear(&stream, cycle, &lists)
+    }
+
+    /// Reads what dispatch tells; gives the outcome of every request.
+    pub(super) fn read_report(
+        &mut self,
+        staged: &Staged,
+    ) -> Result<(Report, Vec<RequestOutcome>), EngineError> {
+        let report = self.report_here.as_slice()[0];
+        self.records.slots = report.slots;
+        self.objects = self.objects.wrapping_add(report.objects);
+        let now_ms = match self.options.clock {
+            Clock::System => Some(staged.system_ms),
+            Clock::Event => {
+                report.time_max.checked_sub(1).map(|since| TIME_ORIGIN_MS + since as i64)
+            }
+        };
+        self.clock_ms = now_ms.map_or(self.clock_ms, |now_ms| now_ms.max(self.clock_ms));
+        let refused = self.refused(staged, report.refused > 0)?;
+        let oldest = (report.time_min != u64::MAX)
+            .then(|| TIME_ORIGIN_MS.saturating_add(report.time_min as i64));
+        let (epoch, objects) = (self.epoch, self.objects);
+        self.status.set(|now| {
+            now.dispatched += 1;
+            now.objects = objects;
+            now.oldest_ms = oldest;
+        });
+        debug_assert!(epoch > 0, "a cycle is running");
+        let fates = self.fates_here.as_slice();
+        let outcomes = staged.kinds.iter().zip(fates).zip(refused);
+        let outcomes = outcomes.enumerate().map(|(number, ((kind, fates), refused))| {
+            let end = staged.first_arrivals.get(number + 1).copied().unwrap_or(staged.rows);
+            outcome(kind, *fates, refused, u64::from(end - staged.first_arrivals[number]))
+        });
+        Ok((report, outcomes.collect()))
+    }
+
+    /// Refused rows of every request.
+    pub(super) fn refused(
+        &self,
+        staged: &Staged,
+        any: bool,
+    ) -> Result<Vec<Vec<(u32, Refusal)>>, EngineError> {
+        let mut refused = vec![Vec::new(); staged.kinds.len()];
+        if !any {
+            return Ok(refused);
+        }
+        let mut reasons = vec![0_u8; staged.rows as usize];
+        self.refusals.download(&self.dispatch, 0, &mut reasons)?;
+        self.dispatch.synchronize().map_err(fault)?;
+        let starts = &staged.first_arrivals;
+        for (arrival, reason) in (0_u32..).zip(reasons).filter(|(_, reason)| *reason > 0) {
+            let request = starts.partition_point(|start| *start <= arrival) - 1;
+            let reason = Refusal::ALL[usize::from(reason) - 1];
+            refused[request].push((arrival - starts[request], reason));
+        }
+        Ok(refused)
+    }
+}
+
+/// What became of a request.
+fn outcome(kind: &Kind, fates: Fates, refused: Vec<(u32, Refusal)>, rows: u64) -> RequestOutcome {
+    if fates.failed != 0
+        && let Kind::Block(block) = kind
+    {
+        // The device only tells that a row is wrong; the codec says which and why.
+        return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
+    }
+    let (duplicate, superseded) = (u64::from(fates.duplicate), u64::from(fates.superseded));
+    let late = u64::from(fates.late);
+    let others = duplicate + superseded + late + refused.len() as u64;
+    let has_rows = matches!(kind, Kind::Fixes | Kind::Block(_));
+    RequestOutcome {
+        applied: if has_rows { rows.saturating_sub(others) } else { 0 },
+        duplicate,
+        superseded,
+        late,
+        refused,
+        removed: fates.removed.into(),
+        missing: fates.missing.into(),
+        block_error: None,
+    }
+}

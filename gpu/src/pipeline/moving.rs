@@ -1,0 +1,65 @@
+//! The whole state, out of the device and into it.
+//!
+//! Rare: everything that runs is waited for.
+
+use shoal_codec::FixColumns;
+use shoal_engine::layout::Answered;
+use shoal_engine::limits::SNAPSHOT_BATCH_ROWS;
+use shoal_engine::{EngineError, Snapshot};
+
+use super::answers;
+use super::driver::Driver;
+
+impl Driver {
+    pub(super) fn export(&mut self) -> Result<Snapshot, EngineError> {
+        self.settle()?;
+        let mut rows = self.records.export(&self.dispatch, self.epoch)?;
+        rows.sort_unstable_by_key(|row| row.object);
+        let batches = rows.chunks(SNAPSHOT_BATCH_ROWS).map(|chunk| {
+            let mut columns = FixColumns::with_capacity(chunk.len());
+            chunk.iter().for_each(|answered| columns.push_row(answers::row(answered)));
+            columns
+        });
+        Ok(Snapshot {
+            term: self.options.term,
+            epoch: self.epoch,
+            clock_ms: self.clock_ms,
+            batches: batches.collect(),
+        })
+    }
+
+    pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
+        snapshot.check(&self.options, self.epoch)?;
+        self.settle()?;
+        let answered = |row: shoal_codec::FixRow| Answered {
+            object: row.object,
+            time_ms: row.time_ms,
+            x: row.x,
+            y: row.y,
+            speed_mm_s: row.speed_mm_s,
+            altitude_mm: row.altitude_mm,
+            heading_cdeg: row.heading_cdeg.into(),
+            state: row.state,
+            found: 1,
+            reserved: 0,
+        };
+        let batches = snapshot.batches.iter();
+        let rows: Vec<_> = batches
+            .flat_map(|batch| (0..batch.len()).map(|row| answered(batch.row(row))))
+            .collect();
+        self.records.replace(&self.dispatch, &rows)?;
+        self.objects = rows.len() as u64;
+        self.epoch = snapshot.epoch;
+        self.clock_ms = snapshot.clock_ms;
+        self.cells[1 - self.epoch as usize % 2].epoch = None;
+        self.rebuild(self.epoch as usize % 2)?;
+        self.settle()?;
+        let oldest_ms = rows.iter().map(|row| row.time_ms).min();
+        let objects = self.objects;
+        self.status.set(|now| {
+            now.objects = objects;
+            now.oldest_ms = oldest_ms;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Stage query as the driver queues it: cut, count, then write or make, with a number read back in
+//! between.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaEvent;
+use shoal_engine::{AnswerSet, EngineError};
+
+use super::answers::Maker;
+use super::driver::Driver;
+use super::results::{Answers, Lent};
+use super::staging::Staged;
+use crate::launch::{ViewArgument, fault};
+
+/// What queries of a running cycle have asked so far.
+pub(super) enum Questioning {
+    /// Nothing is asked.
+    None,
+    /// Counted; numbers are on their way.
+    Counting { bounds: Lent, totals: Vec<u64> },
+}
+
+impl Driver {
+    /// What queries of the running cycle read.
+    pub(super) fn view(&self) -> ViewArgument {
+        let cells = &self.cells[(self.epoch - 1) as usize % 2];
+        debug_assert_eq!(cells.epoch, Some(self.epoch - 1), "the grid is brought up");
+        ViewArgument::new(&cells.argument(), self.records.argument(), self.epoch - 1, self.clock_ms)
+    }
+
+    /// Lets the query stream wait for the questions and for the grid that they read.
+    pub(super) fn wait_for_questions(&mut self, staged: &Staged) -> Result<(), EngineError> {
+        let stream = &self.asking.stream;
+        stream.wait(&staged.copied).map_err(fault)?;
+        self.updated.as_ref().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)
+    }
+
+    /// Queues cutting parts into items.
+    pub(super) fn begin_questions(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+    ) -> Result<Option<CudaEvent>, EngineError> {
+        self.answer_clock_ms = self.clock_ms;
+        self.objects_before = self.objects;
+        if staged.asked.parts.length == 0 {
+            return Ok(None);
+        }
+        self.asking.cut(view, (&staged.arena.device, &staged.asked)).map(Some)
+    }
+
+    pub(super) fn count(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+        cut: &CudaEvent,
+    ) -> Result<Questioning, EngineError> {
+        cut.synchronize().map_err(fault)?;
+        let queries = staged.asks;
+        let mut bounds = self.bounds.lend(queries + 1)?;
+        let mut totals = vec![0; if staged.are_plain { 0 } else { queries }];
+        let at = (&staged.arena.device, &staged.asked);
+        let wanted = (!totals.is_empty()).then_some(&mut totals[..]);
+        self.asking.count(view, at, bounds.as_mut_slice(), wanted)?;
+        Ok(Questioning::Counting { bounds, totals })
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        staged: &Staged,
+        view: ViewArgument,
+        questioning: Questioning,
+    ) -> Result<Answers, EngineError> {
+        if staged.asks == 0 {
+            return Ok(Answers::Here(AnswerSet::default()));
+        }
+        let stream = self.asking.stream.clone();
+        let counted = stream.record_event(None).map_err(fault)?;
+        counted.synchronize().map_err(fault)?;
+        let parity = self.epoch as usize % 2;
+        if let Some(copied) = &self.copied_out[parity] {
+            stream.wait(copied).map_err(fault)?;
+        }
+        let plain = staged.are_plain;
+        match questioning {
+            Questioning::Counting { bounds, .. } if plain => {
+                let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
+                let mut objects = self.ids.lend(matches)?;
+                if matches > 0 {
+                    let at = (&staged.arena.device, &staged.asked);
+                    self.asking.write(&view, at, matches, &mut self.sorted[parity])?;
+                    let written = stream.record_event(None).map_err(fault)?;
+                    self.copy_out.wait(&written).map_err(fault)?;
+                    let copying = self.timeline.begin(&self.copy_out)?;
+                    let out = objects.as_mut_slice();
+                    self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
+                    self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
+                }
+                let copied = self.copy_out.record_event(None).map_err(fault)?;
+                self.copied_out[parity] =
+                    Some(Arc::new(self.copy_out.record_event(None).map_err(fault)?));
+                let limits = staged.limits.clone();
+                Ok(Answers::Coming { copied, bounds, objects, limits })
+            }
+            other => {
+                let (bounds, totals) = match &other {
+                    Questioning::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
+                    Questioning::None => (&[][..], &[][..]),
+                };
+                let mut none = Vec::new();
+                let (bounds, totals) = if bounds.is_empty() {
+                    none.resize(staged.asks + 1, 0);
+                    (&none[..], &none[..])
+                } else {
+                    (bounds, totals)
+                };
+                let mut maker = Maker {
+                    space: &self.options.space,
+                    asking: &mut self.asking,
+                    sorted: &mut self.sorted[parity],
+                    view,
+                    index: (self.records.index(), self.records.key()),
+                    clock_ms: self.answer_clock_ms,
+                    objects: self.objects_before,
+                };
+                maker.make(staged, bounds, totals).map(Answers::Here)
+            }
+        }
+    }
+}
