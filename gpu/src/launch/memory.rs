@@ -70,8 +70,12 @@ impl<T: Plain> DeviceBuffer<T> {
         memory.take(bytes as u64)?;
         // SAFETY: the context is current; the memory is set right after.
         let made = unsafe {
-            result::malloc_sync(bytes)
-                .and_then(|address| result::memset_d8_sync(address, 0, bytes).map(|()| address))
+            result::malloc_sync(bytes).and_then(|address| {
+                // On the default stream, for which ours do not wait: so it is waited for here.
+                result::memset_d8_sync(address, 0, bytes)?;
+                result::stream::synchronize(result::stream::null())?;
+                Ok(address)
+            })
         };
         match made {
             Ok(address) => {
