@@ -16,7 +16,9 @@ use shoal_engine::{
 
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
-use crate::pipeline::{Arena, Command, Driver, Finished, StageSpan, Staged, Status, Timeline};
+use crate::pipeline::{
+    Arena, Command, Driver, Finished, Questions, StageSpan, Staged, Status, Timeline,
+};
 
 /// The share of the device's memory that a fleet may take unless it is told otherwise, percent.
 const BUDGET_PERCENT: u64 = 90;
@@ -30,6 +32,8 @@ pub struct CudaBackend {
     commands: Option<Sender<Command>>,
     arenas: Receiver<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
+    /// Lists of the cycle that is being packed.
+    questions: Questions,
     status: Arc<Status>,
     timeline: Arc<Timeline>,
     thread: Option<JoinHandle<()>>,
@@ -84,6 +88,7 @@ impl CudaBackend {
             commands: Some(commands),
             arenas,
             outputs: output,
+            questions: Questions::default(),
             status,
             timeline,
             thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
@@ -119,7 +124,7 @@ impl CudaBackend {
         // One arena more than cycles in flight: there is always one, or one on its way.
         let arena = self.arenas.recv().map_err(|_| self.gone())?;
         let at = (&*self.timeline, self.epoch_next);
-        crate::pipeline::stage(&self.memory, &self.copy_in, at, arena, input)
+        crate::pipeline::stage(&self.memory, &self.copy_in, at, arena, input, &self.questions)
     }
 
     fn send(&self, command: Command) -> Result<(), EngineError> {
@@ -167,7 +172,8 @@ impl Backend for CudaBackend {
         if self.owed.len() >= limits::CYCLES_IN_FLIGHT_MAX {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
-        input.check()?;
+        input.check_requests()?;
+        self.questions.list(&input.queries)?;
         let staged = self.stage(input)?;
         self.send(Command::Cycle(Box::new(staged)))?;
         self.submitted += 1;

@@ -19,6 +19,7 @@ mod timeline;
 mod updating;
 
 pub(crate) use driver::{Command, Driver, Status};
+pub(crate) use questions::Questions;
 pub(crate) use results::Finished;
 pub(crate) use staging::{Arena, Staged, stage};
 pub use timeline::StageSpan;

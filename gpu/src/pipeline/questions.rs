@@ -9,7 +9,7 @@ use shoal_engine::layout::{
     Edge, FILTER_AGE, FILTER_ALTITUDE, FILTER_HEADING, FILTER_SPEED, FILTER_STATE, PART_COUNT,
     Part, SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON, SHAPE_RECTANGLE, Shape,
 };
-use shoal_engine::{Circle, Filter, Polygon, Projection, Query, QueryKind, Region};
+use shoal_engine::{Circle, EngineError, Filter, Polygon, Projection, Query, QueryKind, Region};
 
 /// Queries of one chunk of the work.
 const CHUNK: usize = 1 << 13;
@@ -41,8 +41,11 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// Lists a cycle's queries; gets and nearest queries have no part.
-    pub(crate) fn list(&mut self, queries: &[Query]) {
+    /// Checks and lists a cycle's queries; gets and nearest queries have no part.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`].
+    pub(crate) fn list(&mut self, queries: &[Query]) -> Result<(), EngineError> {
         self.used = queries.len().div_ceil(CHUNK);
         if self.lists.len() < self.used {
             self.lists.resize_with(self.used, Lists::default);
@@ -50,11 +53,12 @@ impl Questions {
         let lists = &mut self.lists[..self.used];
         let list =
             |(chunk, (queries, lists)): (usize, (&[Query], &mut Lists))| lists.list(chunk, queries);
-        let kinds: Vec<(bool, bool)> = if queries.len() < MANY {
+        let kinds: Result<Vec<(bool, bool)>, _> = if queries.len() < MANY {
             queries.chunks(CHUNK).zip(lists).enumerate().map(list).collect()
         } else {
             queries.par_chunks(CHUNK).zip(lists.par_iter_mut()).enumerate().map(list).collect()
         };
+        let kinds = kinds?;
         let are_plain = kinds.iter().all(|(plain, _)| *plain);
         let are_limited = kinds.iter().any(|(_, limited)| *limited);
         self.are_plain = are_plain;
@@ -74,6 +78,7 @@ impl Questions {
         } else {
             lists.par_iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
         }
+        Ok(())
     }
 
     /// The lists in use.
@@ -110,7 +115,7 @@ impl Base {
 impl Lists {
     /// Lists a chunk; whether all of its queries are ranges that want ids, and whether any is
     /// limited.
-    fn list(&mut self, chunk: usize, queries: &[Query]) -> (bool, bool) {
+    fn list(&mut self, chunk: usize, queries: &[Query]) -> Result<(bool, bool), EngineError> {
         self.parts.clear();
         self.first_parts.clear();
         self.shapes.clear();
@@ -118,6 +123,7 @@ impl Lists {
         self.edges.clear();
         let (mut are_plain, mut are_limited) = (true, false);
         for (query, number) in queries.iter().zip((chunk * CHUNK) as u32..) {
+            query.check()?;
             self.first_parts.push(self.parts.len() as u32);
             are_limited |= query.limit.is_some();
             if let QueryKind::Range(region) = &query.kind {
@@ -127,7 +133,7 @@ impl Lists {
                 are_plain = false;
             }
         }
-        (are_plain, are_limited)
+        Ok((are_plain, are_limited))
     }
 
     /// Counts from what stands before.

@@ -33,7 +33,6 @@ const COPY_BYTES: usize = 1 << 20;
 pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
     pub(crate) device: DeviceBuffer<u8>,
-    questions: Questions,
     /// The last work that read the device's side.
     pub(crate) idle: Option<CudaEvent>,
 }
@@ -41,7 +40,7 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
         let (pinned, device) = (PinnedBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
-        Ok(Self { pinned, device, questions: Questions::default(), idle: None })
+        Ok(Self { pinned, device, idle: None })
     }
 }
 
@@ -172,19 +171,19 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// Packs a cycle and starts its copy to the device.
+/// Packs a cycle, whose queries are listed in `questions`, and starts its copy to the device.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
     (timeline, epoch): (&Timeline, u64),
     mut arena: Arena,
     mut input: CycleInput,
+    questions: &Questions,
 ) -> Result<Staged, EngineError> {
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;
     }
     decode_foreign(&mut input.requests);
-    let mut questions = std::mem::take(&mut arena.questions);
     let mut packing = Packing::default();
     let mut requests = Vec::with_capacity(input.requests.len());
     let mut rows = 0;
@@ -195,7 +194,6 @@ pub(crate) fn stage(
     }
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
-    questions.list(&input.queries);
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
     let end = [questions.parts() as u32];
     let no_shape = [Shape::default()];
@@ -228,7 +226,6 @@ pub(crate) fn stage(
     let kinds = input.requests.into_iter().map(kind).collect();
     let queries = queries_left(input.queries, questions.are_plain);
     let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
-    arena.questions = questions;
     Ok(Staged {
         arena,
         copied,

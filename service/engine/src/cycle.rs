@@ -32,10 +32,15 @@ impl CycleInput {
     /// # Errors
     /// [`EngineError::Limit`] names the first limit that is exceeded.
     pub fn check(&self) -> Result<(), EngineError> {
-        let within = |what, value: usize, limit: usize| {
-            let (value, limit) = (value as u64, limit as u64);
-            if value <= limit { Ok(()) } else { Err(EngineError::Limit { what, value, limit }) }
-        };
+        self.check_requests()?;
+        self.queries.iter().try_for_each(Query::check)
+    }
+
+    /// As [`CycleInput::check`], but for what each query asks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_requests(&self) -> Result<(), EngineError> {
         within("requests of a cycle", self.requests.len(), limits::CYCLE_REQUESTS_MAX)?;
         within("queries of a cycle", self.queries.len(), limits::CYCLE_QUERIES_MAX)?;
         let rows = self.requests.iter().map(Request::rows).sum();
@@ -45,19 +50,32 @@ impl CycleInput {
                 within("objects of a removal", objects.len(), limits::GET_OBJECTS_MAX)?;
             }
         }
-        for query in &self.queries {
-            match &query.kind {
-                QueryKind::Get(objects) => {
-                    within("objects of a get", objects.len(), limits::GET_OBJECTS_MAX)?;
-                }
-                QueryKind::Nearest { k, .. } => {
-                    within("neighbours of a query", *k as usize, limits::NEAREST_MAX)?;
-                }
-                QueryKind::Range(_) => {}
-            }
-        }
         Ok(())
     }
+}
+
+impl Query {
+    /// Checks the limits of what is asked.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`].
+    #[inline]
+    pub fn check(&self) -> Result<(), EngineError> {
+        match &self.kind {
+            QueryKind::Get(objects) => {
+                within("objects of a get", objects.len(), limits::GET_OBJECTS_MAX)
+            }
+            QueryKind::Nearest { k, .. } => {
+                within("neighbours of a query", *k as usize, limits::NEAREST_MAX)
+            }
+            QueryKind::Range(_) => Ok(()),
+        }
+    }
+}
+
+fn within(what: &'static str, value: usize, limit: usize) -> Result<(), EngineError> {
+    let (value, limit) = (value as u64, limit as u64);
+    if value <= limit { Ok(()) } else { Err(EngineError::Limit { what, value, limit }) }
 }
 
 /// One change; applied whole in one epoch.
