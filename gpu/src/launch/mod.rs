@@ -24,5 +24,4 @@ pub(crate) use parameters::{
 };
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;
-pub(crate) use query::SORTED_MAX;
 pub(crate) use update::Clustered;

@@ -10,9 +10,11 @@ use shoal_engine::EngineError;
 use super::memory::fault;
 
 /// Threads of a block, of every kernel: none needs shared memory.
-const BLOCK_THREADS: u32 = 256;
+pub(super) const BLOCK_THREADS: u32 = 256;
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
+/// Blocks of kernels that take their work from a list on the device.
+pub(super) const LIST_BLOCKS: u64 = 1024;
 
 /// Whether the driver's library can be loaded.
 pub(crate) fn has_driver() -> bool {
@@ -51,7 +53,7 @@ kernels! {
     "update": update_keys, update_spans, update_holes, update_marks, update_insert, update_close,
         update_locate, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
         rebuild_fill, dispatch_unknown;
-    "query": query_rows, query_items, query_count, query_bounds, query_write, query_write_many, query_sort, query_fixes,
+    "query": query_rows, query_items, query_count, query_bounds, query_write, query_write_many, query_sort, query_sort_long, query_fixes,
         query_get, query_export, index_fill;
 }
 

@@ -34,6 +34,7 @@ plain!(
     layout::Cell,
     layout::Part,
     layout::Item,
+    layout::Lengths,
     layout::Shape,
     layout::Edge,
     layout::Answered,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT};
+use shoal_engine::layout::{Answered, Item, KEPT, Lengths, SORTED_MAX};
 
 use crate::launch::{
-    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, SORTED_MAX,
-    Scratch, ViewArgument, fault,
+    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, Scratch,
+    ViewArgument, fault,
 };
 
 /// Where questions are: the input and the stretches of it.
@@ -35,9 +35,10 @@ pub(crate) struct Asking {
     objects: DeviceBuffer<u64>,
     slots: DeviceBuffer<u32>,
     fixes: DeviceBuffer<Answered>,
-    longest: DeviceBuffer<u64>,
+    lengths: DeviceBuffer<Lengths>,
+    long_queries: DeviceBuffer<u32>,
     last_item: PinnedBuffer<u32>,
-    longest_here: PinnedBuffer<u64>,
+    lengths_here: PinnedBuffer<Lengths>,
     items_used: u32,
 }
 
@@ -76,9 +77,10 @@ impl Asking {
             objects: DeviceBuffer::new(memory, 1)?,
             slots: DeviceBuffer::new(memory, 1)?,
             fixes: DeviceBuffer::new(memory, 1)?,
-            longest: DeviceBuffer::new(memory, 1)?,
+            lengths: DeviceBuffer::new(memory, 1)?,
+            long_queries: DeviceBuffer::new(memory, 1)?,
             last_item: PinnedBuffer::new(memory, 1)?,
-            longest_here: PinnedBuffer::new(memory, 1)?,
+            lengths_here: PinnedBuffer::new(memory, 1)?,
             items_used: 0,
         })
     }
@@ -117,6 +119,7 @@ impl Asking {
         self.totals.fit(queries)?;
         self.kept.fit(KEPT as usize * items as usize)?;
         self.bounds.fit(queries + 1)?;
+        self.long_queries.fit(queries)?;
         let stream = &self.stream;
         self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
         self.counts.fill(stream, 0, items as usize + 1)?;
@@ -128,10 +131,11 @@ impl Asking {
         self.kernels.query_count(stream, view, &questions, numbers, &self.kept)?;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, items + 1)?;
         let of = (at.0, at.1.first_parts);
-        self.longest.fill(stream, 0, 1)?;
-        let lengths = (&self.bounds, &self.longest);
-        self.kernels.query_bounds(stream, of, &self.first_items, &self.offsets, lengths)?;
-        self.longest.download(stream, 0, &mut self.longest_here.as_mut_slice()[..1])?;
+        self.lengths.fill(stream, 0, 1)?;
+        let lengths = (&self.lengths, &self.long_queries);
+        let (first_items, bounds_there) = (&self.first_items, &self.bounds);
+        self.kernels.query_bounds(stream, of, first_items, &self.offsets, bounds_there, lengths)?;
+        self.lengths.download(stream, 0, &mut self.lengths_here.as_mut_slice()[..1])?;
         self.bounds.download(stream, 0, bounds)?;
         match totals {
             Some(totals) => self.totals.download(stream, 0, totals),
@@ -163,8 +167,9 @@ impl Asking {
         self.kernels.query_write(stream, view, &questions, counted, what, lists)?;
         let segments = (&self.bounds, queries);
         let into = (&sorted.objects, &sorted.slots);
-        if self.longest_here.as_slice()[0] <= SORTED_MAX {
-            return self.kernels.query_sort(stream, segments, lists, into, matches);
+        if self.lengths_here.as_slice()[0].longest <= u64::from(SORTED_MAX) {
+            let long = (&self.lengths, &self.long_queries);
+            return self.kernels.query_sort(stream, segments, long, lists, into, matches);
         }
         self.scratch.sort_segments(stream, lists, into, matches as u32, segments)
     }

@@ -104,6 +104,8 @@ constants! {
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one row of cells that are kept between counting and writing.
     KEPT: u32 = 16;
+    /// Matches of one query that a block sorts in its shared memory.
+    SORTED_MAX: u32 = 4096;
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
     /// See `Filter`.
@@ -253,6 +255,15 @@ records! {
 
     /// One row of cells of a part.
     Item { part: u32, row: u32, }
+
+    /// How long the answers of a cycle are.
+    Lengths {
+        /// Matches of the longest.
+        longest: u64,
+        /// Queries with more matches than a warp sorts.
+        long_queries: u32,
+        reserved: u32,
+    }
 
     /// What a rectangle of a cover is tested against: a region and a filter.
     Shape {
