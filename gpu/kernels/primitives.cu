@@ -1,5 +1,5 @@
-// Sorts and scans of CUB behind a small C interface. Every function returns a CUDA error number; called
-// with a null `scratch` it only tells in `scratch_bytes` how much it needs.
+// Sorts and scans of CUB behind a small C interface. Every function returns a CUDA error number;
+// called with a null `scratch` it only tells in `scratch_bytes` how much it needs.
 #include <cub/cub.cuh>
 #include <cuda_runtime.h>
 

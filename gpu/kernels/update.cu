@@ -1,8 +1,8 @@
 // Entry points of stage update.
 #include "update.cuh"
 
-// A deletion and an insertion for every object that changes cell; moves inside a cell are done here,
-// in place. One thread a moved slot; two keys each, NO_KEY where there is nothing.
+// A deletion and an insertion for every object that changes cell; moves inside a cell are done
+// here, in place. One thread a moved slot; two keys each, NO_KEY where there is nothing.
 extern "C" __global__ void update_keys(Cells cells, Moved moved, const Entry* current, u32* keys,
                                        u32* slots) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
@@ -49,7 +49,8 @@ extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans
     }
 }
 
-// Notes where each deletion makes its hole; counts cells that would outgrow their room. One thread a sorted key.
+// Notes where each deletion makes its hole; counts cells that would outgrow their room. One thread
+// a sorted key.
 extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32* slots,
                                         u32 length, const Span* spans, u32* holes,
                                         u32* outgrown) {

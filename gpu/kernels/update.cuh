@@ -1,8 +1,8 @@
 // Stage update: brings the cells of one of the two grids up to a cycle.
 //
-// A grid is brought up every second cycle. Either the objects that moved in the last two are taken out
-// and put in, clustered by cell: deletions make holes, insertions fill them or go behind the last
-// entry, what holes are left the last entries fill. Or the grid is built anew from the newest
+// A grid is brought up every second cycle. Either the objects that moved in the last two are taken
+// out and put in, clustered by cell: deletions make holes, insertions fill them or go behind the
+// last entry, what holes are left the last entries fill. Or the grid is built anew from the newest
 // positions. Every entry has one writer, so nothing is locked.
 #pragma once
 #include "record.cuh"

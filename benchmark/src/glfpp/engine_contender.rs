@@ -78,7 +78,8 @@ impl EngineContender {
         }
         let warm = (0..WARM_CYCLES).map(|_| self.input(&prepared.warm));
         let warm = warm.collect::<Result<_, _>>()?;
-        // Answers are held until the last is there, so that as much memory as that is at hand later.
+        // Answers are held until the last is there, so that as much memory as that is at hand
+        // later.
         let (sender, outputs) = channel();
         self.drive(warm, &mut CycleTimes::new()?, &sender)?;
         drop((sender, outputs));

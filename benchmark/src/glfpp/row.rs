@@ -37,8 +37,8 @@ pub(super) struct Row {
     /// Side of a window as a share of the space's side.
     pub(super) window: f64,
     pub(super) results_per_query: f64,
-    /// Of how many objects each query found while the clock ran; repeats only for backends that work
-    /// in cycles.
+    /// Of how many objects each query found while the clock ran; repeats only for backends that
+    /// work in cycles.
     pub(super) run_hash: String,
     pub(super) bytes_per_object: f64,
     /// Cells and objects of a bucket, 0 where the backend chooses them as it runs.

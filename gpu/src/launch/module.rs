@@ -53,7 +53,8 @@ kernels! {
     "update": update_keys, update_spans, update_holes, update_marks, update_insert, update_close,
         update_locate, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
         rebuild_fill, dispatch_unknown;
-    "query": query_rows, query_items, query_count, query_bounds, query_write, query_write_many, query_sort, query_sort_long, query_fixes,
+    "query": query_rows, query_items, query_count, query_bounds, query_write,
+        query_write_many, query_sort, query_sort_long, query_fixes,
         query_get, query_export, index_fill;
 }
 

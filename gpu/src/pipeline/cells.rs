@@ -128,8 +128,9 @@ fn bits_of(end: u32) -> u32 {
     (32 - end.leading_zeros()).max(1)
 }
 
-/// A bound of all rooms together: with c_i objects in cell i and mean m, a room is at most max(c, m) +
-/// 8 sqrt(max(c, m)) + 8, and the sum of roots is at most the root of cells times the sum.
+/// A bound of all rooms together: with c objects in a cell and mean m, a room is at most
+/// max(c, m) + 8 sqrt(max(c, m)) + 8, and the sum of roots is at most the root of cells times the
+/// sum.
 fn room_max(cells: f64, objects: f64) -> usize {
     (2.0 * objects + 8.0 * (cells * 2.0 * objects).sqrt() + 8.0 * cells) as usize + 64
 }

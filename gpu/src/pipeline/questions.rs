@@ -34,6 +34,10 @@ pub(crate) struct Questions {
     /// Those in use come first; allocations live from cycle to cycle.
     lists: Vec<Lists>,
     used: usize,
+    /// The number of parts, behind all first parts.
+    pub(crate) end: [u32; 1],
+    /// In place of shape number 0, which means no test.
+    pub(crate) no_shape: [Shape; 1],
     /// By query the most ids to return; empty when none is limited.
     pub(crate) limits: Vec<u64>,
     /// All are ranges that want ids: nothing is left to make on the host.
@@ -78,17 +82,13 @@ impl Questions {
         } else {
             lists.par_iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
         }
+        self.end = [next.parts];
         Ok(())
     }
 
     /// The lists in use.
     pub(crate) fn chunks(&self) -> &[Lists] {
         &self.lists[..self.used]
-    }
-
-    /// Parts of all chunks.
-    pub(crate) fn parts(&self) -> usize {
-        self.chunks().iter().map(|lists| lists.parts.len()).sum()
     }
 }
 

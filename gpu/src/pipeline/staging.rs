@@ -10,7 +10,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use rayon::prelude::*;
 use shoal_codec::{Block, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
-    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE, Shape,
+    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
@@ -195,18 +195,7 @@ pub(crate) fn stage(
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let end = [questions.parts() as u32];
-    let no_shape = [Shape::default()];
-    let chunks = || questions.chunks().iter();
-    let asked = QuestionStretches {
-        parts: packing.push_all(chunks().map(|lists| &lists.parts[..])),
-        first_parts: packing
-            .push_all(chunks().map(|lists| &lists.first_parts[..]).chain([&end[..]])),
-        shapes: packing
-            .push_all([&no_shape[..]].into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
-        slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),
-        edges: packing.push_all(chunks().map(|lists| &lists.edges[..])),
-    };
+    let asked = place_questions(&mut packing, questions);
     let at_gets = packing.push(&gets);
     let asks = input.queries.len();
     arena.pinned.fit(memory, packing.bytes)?;
@@ -246,6 +235,21 @@ pub(crate) fn stage(
         time_max_ms: input.time_max_ms,
         kinds,
     })
+}
+
+/// Adds the lists of all questions to the packing.
+fn place_questions<'a>(packing: &mut Packing<'a>, questions: &'a Questions) -> QuestionStretches {
+    let chunks = || questions.chunks().iter();
+    let first_parts = chunks().map(|lists| &lists.first_parts[..]);
+    let no_shape = [&questions.no_shape[..]];
+    QuestionStretches {
+        parts: packing.push_all(chunks().map(|lists| &lists.parts[..])),
+        first_parts: packing.push_all(first_parts.chain([&questions.end[..]])),
+        shapes: packing
+            .push_all(no_shape.into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
+        slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),
+        edges: packing.push_all(chunks().map(|lists| &lists.edges[..])),
+    }
 }
 
 /// The queries if anything is left to do with them. Letting go of many takes as long as a stage, so

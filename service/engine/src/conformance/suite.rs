@@ -4,7 +4,8 @@
 //! that stands in `cases` and not here does not run, which the test below forbids.
 
 /// Makes the tests of a backend: `conformance_suite!(make)`, with `make: fn(EngineOptions) ->
-/// Box<dyn Backend>` ([`crate::conformance::Make`]), perhaps followed by attributes for every test. All cases and ten seeds of both random parts.
+/// Box<dyn Backend>` ([`crate::conformance::Make`]), perhaps followed
+/// by attributes for every test. All cases and ten seeds of both random parts.
 #[macro_export]
 macro_rules! conformance_suite {
     ($make:expr $(, #[$attribute:meta])*) => {
@@ -17,35 +18,43 @@ macro_rules! conformance_suite {
 #[macro_export]
 macro_rules! conformance_cases {
     ($make:expr $(, #[$attribute:meta])*) => {
-        $crate::conformance_tests!([$(#[$attribute])*] $make, borders: corners_of_the_largest_plane,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            borders: corners_of_the_largest_plane,
             the_smallest_plane, corners_of_the_world, the_antimeridian_does_not_part,
             circles_reach_over_the_pole, borders_belong_to_regions, holes_and_islands,
             whole_and_empty_regions);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, clock: an_event_clock_follows_the_rows,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            clock: an_event_clock_follows_the_rows,
             a_system_clock_does_not_step_back, records_expire_beyond_their_ttl,
             old_rows_expire_as_they_come, a_ttl_of_zero_keeps_the_newest,
             the_largest_ttl_keeps_everything, the_age_filter_uses_the_clock);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, flight: two_cycles_in_flight,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            flight: two_cycles_in_flight,
             too_many_in_flight_are_refused, unknown_tickets_are_refused, export_while_cycles_fly,
             the_same_input_gives_the_same_output);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, limits: objects_of_a_get, objects_of_a_removal,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            limits: objects_of_a_get, objects_of_a_removal,
             neighbours_of_a_query, queries_of_a_cycle, requests_of_a_cycle, rows_of_a_cycle);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, order: late_reports_are_counted_and_dropped,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            order: late_reports_are_counted_and_dropped,
             the_newest_of_a_cycle_wins, at_equal_time_the_later_arrival_wins,
             identical_reports_are_duplicates, removal_acts_at_its_arrival,
             removal_leaves_no_tombstone, clear_removes_everything_before_it,
             one_object_many_times_in_a_batch, ids_of_every_size);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, queries: get_answers_known_ids_once,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            queries: get_answers_known_ids_once,
             projections_return_what_they_name, limits_cut_and_say_so, nothing_is_never_truncated,
             nearest_returns_at_most_what_there_is, ties_are_ordered_by_object,
             every_filter_keeps_its_borders, answers_come_in_the_order_of_the_questions,
             objects_are_in_one_place_only);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, refusals: every_reason_is_told_by_row,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            refusals: every_reason_is_told_by_row,
             the_first_fault_is_named, a_whole_batch_may_be_refused,
             refused_rows_do_not_move_the_clock, the_object_limit_holds_for_a_cycle,
             a_fleet_without_room, blocks_equal_their_rows, a_lying_block_is_dropped_whole,
             empty_requests_keep_their_place);
-        $crate::conformance_tests!([$(#[$attribute])*] $make, snapshots: an_empty_state_moves, a_state_moves_whole,
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            snapshots: an_empty_state_moves, a_state_moves_whole,
             batches_are_cut_at_their_length, an_import_expires_nothing_by_itself,
             the_clock_of_a_snapshot_is_taken_as_it_is, a_state_beyond_the_object_limit_moves,
             impossible_numbers_of_objects_are_refused,
@@ -57,9 +66,11 @@ macro_rules! conformance_cases {
 #[macro_export]
 macro_rules! conformance_random {
     ($make:expr $(, #[$attribute:meta])*) => {
-        $crate::conformance_seeds!([$(#[$attribute])*] $make, random_operations: seed_0 0, seed_1 1, seed_2 2,
+        $crate::conformance_seeds!([$(#[$attribute])*] $make,
+            random_operations: seed_0 0, seed_1 1, seed_2 2,
             seed_3 3, seed_4 4, seed_5 5, seed_6 6, seed_7 7, seed_8 8, seed_9 9);
-        $crate::conformance_seeds!([$(#[$attribute])*] $make, many_objects: seed_0 0, seed_1 1, seed_2 2, seed_3 3,
+        $crate::conformance_seeds!([$(#[$attribute])*] $make,
+            many_objects: seed_0 0, seed_1 1, seed_2 2, seed_3 3,
             seed_4 4, seed_5 5, seed_6 6, seed_7 7, seed_8 8, seed_9 9);
     };
 }
