@@ -31,6 +31,8 @@ pub struct CudaBackend {
     copy_in: Arc<CudaStream>,
     commands: Option<Sender<Command>>,
     arenas: Receiver<Arena>,
+    /// The arena of the next cycle.
+    spare: Option<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
     /// Lists of the cycle that is being packed.
     questions: Questions,
@@ -87,6 +89,7 @@ impl CudaBackend {
             memory,
             commands: Some(commands),
             arenas,
+            spare: None,
             outputs: output,
             questions: Questions::default(),
             status,
@@ -121,10 +124,19 @@ impl CudaBackend {
 
     fn stage(&mut self, input: CycleInput) -> Result<Staged, EngineError> {
         self.memory.bind()?;
-        // One arena more than cycles in flight: there is always one, or one on its way.
-        let arena = self.arenas.recv().map_err(|_| self.gone())?;
+        if self.spare.is_none() {
+            // One arena more than cycles in flight: there is always one, or one on its way.
+            self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
+        }
         let at = (&*self.timeline, self.epoch_next);
-        crate::pipeline::stage(&self.memory, &self.copy_in, at, arena, input, &self.questions)
+        crate::pipeline::stage(
+            &self.memory,
+            &self.copy_in,
+            at,
+            &mut self.spare,
+            input,
+            &mut self.questions,
+        )
     }
 
     fn send(&self, command: Command) -> Result<(), EngineError> {
@@ -173,7 +185,6 @@ impl Backend for CudaBackend {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
-        self.questions.list(&input.queries)?;
         let staged = self.stage(input)?;
         self.send(Command::Cycle(Box::new(staged)))?;
         self.submitted += 1;

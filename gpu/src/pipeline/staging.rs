@@ -10,7 +10,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use rayon::prelude::*;
 use shoal_codec::{Block, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
-    Arrived, NO_COLUMN, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
+    Arrived, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
@@ -23,6 +23,9 @@ use crate::launch::{
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
+/// Bytes of a query's lists, at a guess: two parts and where they begin. More only means that rows
+/// are copied once more.
+const QUERY_BYTES: usize = 2 * size_of::<Part>() + size_of::<u32>() + 8;
 /// Queries from which another thread lets go of them.
 const QUERIES_MANY: usize = 1 << 12;
 /// Bytes that one core copies at a time.
@@ -158,28 +161,35 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Copies everything to the device: packed stretches, and what lies in pinned memory from where
-    /// it lies.
-    fn upload(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
+    /// Copies what lies in pinned memory to the device, from where it lies.
+    fn upload_pinned(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
+        self.pinned.iter().try_for_each(|(at, bytes)| arena.device.upload(stream, *at, bytes))
+    }
+
+    /// Copies what was packed.
+    fn upload_packed(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
         let mut packed = 0;
         for (at, bytes) in &self.pinned {
             arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..*at])?;
-            arena.device.upload(stream, *at, bytes)?;
             packed = at + bytes.len();
         }
         arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..self.bytes])
     }
 }
 
-/// Packs a cycle, whose queries are listed in `questions`, and starts its copy to the device.
+/// Packs a cycle and starts its copy to the device. Rows that need no packing travel while the
+/// queries are checked and listed in `questions`; a query beyond a limit gives the arena back.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
     (timeline, epoch): (&Timeline, u64),
-    mut arena: Arena,
+    spare: &mut Option<Arena>,
     mut input: CycleInput,
-    questions: &Questions,
+    questions: &mut Questions,
 ) -> Result<Staged, EngineError> {
+    let Some(mut arena) = spare.take() else {
+        return Err(EngineError::Device("there is no memory for a cycle's input".to_owned()));
+    };
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;
     }
@@ -194,15 +204,28 @@ pub(crate) fn stage(
     }
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
+    let copying = timeline.begin(stream)?;
+    let is_early = packing.bytes + input.queries.len() * QUERY_BYTES <= arena.device.len();
+    if is_early {
+        packing.upload_pinned(stream, &arena)?;
+    }
+    if let Err(error) = questions.list(&input.queries) {
+        arena.idle = Some(stream.record_event(None).map_err(fault)?);
+        *spare = Some(arena);
+        return Err(error);
+    }
+    let questions = &*questions;
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
     let asked = place_questions(&mut packing, questions);
     let at_gets = packing.push(&gets);
     let asks = input.queries.len();
     arena.pinned.fit(memory, packing.bytes)?;
-    arena.device.fit(packing.bytes)?;
+    let is_replaced = arena.device.fit(packing.bytes)?;
     packing.copy(arena.pinned.as_mut_slice());
-    let copying = timeline.begin(stream)?;
-    packing.upload(stream, &arena)?;
+    if is_replaced || !is_early {
+        packing.upload_pinned(stream, &arena)?;
+    }
+    packing.upload_packed(stream, &arena)?;
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
