@@ -195,13 +195,7 @@ pub(crate) fn stage(
     }
     decode_foreign(&mut input.requests);
     let mut packing = Packing::default();
-    let mut requests = Vec::with_capacity(input.requests.len());
-    let mut rows = 0;
-    for request in &input.requests {
-        let arrived = place(&mut packing, request, rows);
-        rows += arrived.rows;
-        requests.push(arrived);
-    }
+    let (requests, rows) = place_requests(&mut packing, &input.requests);
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
     let copying = timeline.begin(stream)?;
@@ -229,12 +223,6 @@ pub(crate) fn stage(
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
-    let is_clear = |(_, arrived): &(u32, &Arrived)| arrived.kind == REQUEST_CLEAR;
-    let numbered = (0..).zip(&requests);
-    let clears = numbered.filter(is_clear).map(|(number, it)| (it.first_arrival, number)).collect();
-    let optional = |it: &Arrived| {
-        it.speed_at != NO_COLUMN || it.heading_at != NO_COLUMN || it.altitude_at != NO_COLUMN
-    };
     let kinds = input.requests.into_iter().map(kind).collect();
     let queries = queries_left(input.queries, questions.are_plain);
     let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
@@ -251,13 +239,38 @@ pub(crate) fn stage(
         queries,
         are_plain,
         limits,
-        clears,
+        clears: clears(&requests),
         has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
-        has_optional: requests.iter().any(optional),
+        has_optional: requests.iter().any(has_optional),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
         kinds,
     })
+}
+
+/// Adds the columns of all requests to the packing; gives their places and the number of rows.
+fn place_requests<'a>(packing: &mut Packing<'a>, requests: &'a [Request]) -> (Vec<Arrived>, u32) {
+    let mut rows = 0;
+    let mut placed = Vec::with_capacity(requests.len());
+    for request in requests {
+        let arrived = place(packing, request, rows);
+        rows += arrived.rows;
+        placed.push(arrived);
+    }
+    (placed, rows)
+}
+
+/// By clear: the arrival that it stands before, and its request.
+fn clears(requests: &[Arrived]) -> Vec<(u32, u32)> {
+    let numbered = (0..).zip(requests);
+    let clears = numbered.filter(|(_, arrived)| arrived.kind == REQUEST_CLEAR);
+    clears.map(|(number, arrived)| (arrived.first_arrival, number)).collect()
+}
+
+/// Whether a request brings attributes.
+fn has_optional(arrived: &Arrived) -> bool {
+    let columns = [arrived.speed_at, arrived.heading_at, arrived.altitude_at];
+    columns.iter().any(|column| *column != NO_COLUMN)
 }
 
 /// Adds the lists of all questions to the packing.
