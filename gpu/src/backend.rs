@@ -104,22 +104,14 @@ impl CudaBackend {
         })
     }
 
-    /// Records from now on when each stage runs on the device.
-    ///
-    /// # Errors
-    /// [`EngineError::Device`].
-    pub fn start_timeline(&mut self) -> Result<(), EngineError> {
-        self.memory.bind()?;
-        self.timeline.start(&self.copy_in)
-    }
-
-    /// Ends recording and gives what was recorded.
-    ///
-    /// # Errors
-    /// [`EngineError::Device`].
-    pub fn stop_timeline(&mut self) -> Result<Vec<StageSpan>, EngineError> {
-        self.memory.bind()?;
-        self.timeline.stop()
+    /// Who can tell when each stage runs on the device.
+    #[must_use]
+    pub fn recorder(&self) -> Recorder {
+        Recorder {
+            memory: self.memory.clone(),
+            timeline: self.timeline.clone(),
+            stream: self.copy_in.clone(),
+        }
     }
 
     fn stage(&mut self, input: CycleInput) -> Result<Staged, EngineError> {
@@ -168,6 +160,34 @@ impl CudaBackend {
                 Err(_) => return Err(self.gone()),
             }
         }
+    }
+}
+
+/// Records when stages run; see [`CudaBackend::recorder`].
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    memory: Memory,
+    timeline: Arc<Timeline>,
+    stream: Arc<CudaStream>,
+}
+
+impl Recorder {
+    /// Records from now on.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    pub fn start(&self) -> Result<(), EngineError> {
+        self.memory.bind()?;
+        self.timeline.start(&self.stream)
+    }
+
+    /// Ends recording and gives what was recorded; waits for the stages.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    pub fn stop(&self) -> Result<Vec<StageSpan>, EngineError> {
+        self.memory.bind()?;
+        self.timeline.stop()
     }
 }
 

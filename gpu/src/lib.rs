@@ -13,7 +13,7 @@ mod launch;
 mod pipeline;
 
 #[cfg(feature = "cuda")]
-pub use backend::CudaBackend;
+pub use backend::{CudaBackend, Recorder};
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;

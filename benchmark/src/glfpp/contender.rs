@@ -8,6 +8,7 @@ use super::engine_contender::EngineContender;
 use super::options::{BackendName, Options};
 use super::pgrid_contender::PgridContender;
 use super::prepared::Prepared;
+use super::timeline::Span;
 use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
 use shoal_engine::cpu::CpuBackend;
@@ -29,6 +30,8 @@ pub(super) struct Measured {
     pub(super) run_hash: String,
     /// Of the last cycle's queries, asked again at rest.
     pub(super) answer_hash: String,
+    /// When stages ran, where that was asked for and can be told.
+    pub(super) spans: Vec<Span>,
     /// Bytes of the state.
     pub(super) memory_bytes: u64,
     /// Cells and bucket length, where the contender has them fixed.
@@ -53,6 +56,7 @@ pub(super) fn contender(
             cpu(prepared)?,
             1,
             Box::new(|block| Ok(block.clone())),
+            None,
         ))),
         BackendName::Cuda => cuda(prepared, options),
     }
@@ -71,10 +75,13 @@ fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Contender>, St
     use shoal_codec::{Block, Budget};
     use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 
+    use super::timeline::Recorder;
+
     chooses_cells(prepared)?;
     let gpu = shoal_gpu::Gpu::open().map_err(|cause| cause.to_string())?;
     let backend = shoal_gpu::CudaBackend::new(&gpu, EngineOptions::new(prepared.space));
     let backend = Box::new(backend.map_err(|fault| fault.to_string())?);
+    let recorder = options.timeline.then(|| Box::new(backend.recorder()) as Box<dyn Recorder>);
     let pageable = options.pageable;
     let place = move |block: &Block| {
         if pageable {
@@ -82,7 +89,7 @@ fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Contender>, St
         }
         Ok(Block::parse(gpu.pinned_bytes(block.bytes())?, &Budget::default())?)
     };
-    Ok(Box::new(EngineContender::new(backend, CYCLES_IN_FLIGHT_MAX, Box::new(place))))
+    Ok(Box::new(EngineContender::new(backend, CYCLES_IN_FLIGHT_MAX, Box::new(place), recorder)))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -95,5 +102,22 @@ fn chooses_cells(prepared: &Prepared) -> Result<(), String> {
     match prepared.case.side {
         Some(_) => Err("it chooses its cells itself".to_owned()),
         None => Ok(()),
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl super::timeline::Recorder for shoal_gpu::Recorder {
+    fn start(&self) -> Result<(), BenchmarkError> {
+        Ok(Self::start(self)?)
+    }
+
+    fn stop(&self) -> Result<Vec<Span>, BenchmarkError> {
+        let spans = Self::stop(self)?.into_iter().map(|span| Span {
+            epoch: span.epoch,
+            stage: span.stage,
+            begin_ms: span.begin_ms.into(),
+            end_ms: span.end_ms.into(),
+        });
+        Ok(spans.collect())
     }
 }

@@ -14,6 +14,7 @@ use shoal_engine::{AnswerSet, Backend, CycleInput, CycleOutput};
 
 use super::contender::{Contender, Measured};
 use super::prepared::{Cycle, Prepared};
+use super::timeline::Recorder;
 use crate::answer_hash::AnswerHash;
 use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
@@ -26,6 +27,7 @@ pub(super) struct EngineContender {
     backend: Box<dyn Backend>,
     in_flight: usize,
     place: Place,
+    recorder: Option<Box<dyn Recorder>>,
 }
 
 /// Puts a block where a backend likes it best, before the clock starts.
@@ -33,9 +35,14 @@ pub(super) type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
 
 impl EngineContender {
     /// Keeps `in_flight` cycles under way, 1 to [`CYCLES_IN_FLIGHT_MAX`].
-    pub(super) fn new(backend: Box<dyn Backend>, in_flight: usize, place: Place) -> Self {
+    pub(super) fn new(
+        backend: Box<dyn Backend>,
+        in_flight: usize,
+        place: Place,
+        recorder: Option<Box<dyn Recorder>>,
+    ) -> Self {
         assert!((1..=CYCLES_IN_FLIGHT_MAX).contains(&in_flight), "{in_flight} cycles in flight");
-        Self { backend, in_flight, place }
+        Self { backend, in_flight, place, recorder }
     }
 
     fn input(&self, cycle: &Cycle) -> Result<CycleInput, BenchmarkError> {
@@ -107,6 +114,7 @@ impl Contender for EngineContender {
         // A backend lets go of rows when it has them; that their maker frees them is not its cost.
         let rows: Vec<_> = inputs.iter().map(|input| input.requests.clone()).collect();
         let mut times = CycleTimes::new()?;
+        self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.start())?;
         let (sender, outputs) = channel();
         let (seconds, found) = thread::scope(|scope| {
             let taker = scope.spawn(move || take(prepared, &outputs));
@@ -118,6 +126,7 @@ impl Contender for EngineContender {
             driven.map(|()| (seconds, found))
         })?;
         drop(rows);
+        let spans = self.recorder.as_ref().map_or(Ok(Vec::new()), |recorder| recorder.stop())?;
         let (results, run_hash) = found;
         let mut answer_hash = AnswerHash::new();
         if let Some(last) = prepared.cycles.last() {
@@ -131,6 +140,7 @@ impl Contender for EngineContender {
             results,
             run_hash,
             answer_hash: answer_hash.finish(),
+            spans,
             memory_bytes: self.backend.memory_bytes(),
             layout: None,
         })

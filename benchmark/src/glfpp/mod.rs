@@ -12,6 +12,7 @@ mod run;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 pub(crate) use options::Options;
 pub(crate) use run::run;

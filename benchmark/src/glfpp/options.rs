@@ -87,6 +87,9 @@ pub(crate) struct Options {
     /// Leaves the rows of the CUDA backend in ordinary memory instead of page-locked one.
     #[arg(long)]
     pub(super) pageable: bool,
+    /// Tells when each stage of the CUDA backend ran, and how much at the same time.
+    #[arg(long)]
+    pub(super) timeline: bool,
     /// Writes the rows to this file as a JSON list.
     #[arg(long)]
     pub(super) json: Option<PathBuf>,

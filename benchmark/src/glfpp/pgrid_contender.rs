@@ -114,6 +114,7 @@ impl Contender for PgridContender {
             results,
             run_hash: run_hash.finish(),
             answer_hash: hash(&answers),
+            spans: Vec::new(),
             memory_bytes: grid.memory_bytes(),
             layout: Some((u64::from(layout.side).pow(2), layout.bucket_objects())),
         })

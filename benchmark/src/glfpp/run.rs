@@ -1,5 +1,7 @@
 //! Runs the experiments: prepares each case once, lets every backend run it, compares answers.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 
 use super::case::{Case, cases};
@@ -7,7 +9,7 @@ use super::contender::contender;
 use super::options::{Experiment, Options};
 use super::prepared::Prepared;
 use super::row::Row;
-use super::{plot, table};
+use super::{plot, table, timeline};
 use crate::error::BenchmarkError;
 use crate::machine;
 
@@ -73,9 +75,16 @@ pub(super) fn run_case(
                 continue;
             }
         };
-        let measured = contender.run(&prepared)?;
+        let mut measured = contender.run(&prepared)?;
+        let spans = std::mem::take(&mut measured.spans);
         let row = Row::new(case, *name, measured, (options.threads(), machine));
         table::print(&row);
+        if !spans.is_empty() {
+            let label = format!("{} {}", row.backend_name(), case.label());
+            timeline::print(&label, &spans);
+            let draw = |folder: &PathBuf| timeline::draw(folder, &label, &spans);
+            options.svg.as_ref().map_or(Ok(()), draw)?;
+        }
         rows.push(row);
     }
     agree(case, &rows[first..])

@@ -1,0 +1,109 @@
+//! When did each stage of each cycle run on the device, and how much of it at the same time?
+//!
+//! Told for contenders that can say so: a table of the stages, and a drawing of some cycles in the
+//! middle of the run.
+
+use std::path::Path;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::table::failed;
+use crate::error::BenchmarkError;
+
+const SIZE: (u32, u32) = (1_000, 360);
+/// Cycles that are drawn.
+const DRAWN: u64 = 5;
+const STAGES: [&str; 5] = ["copy in", "dispatch", "update", "query", "copy out"];
+const COLOURS: [RGBColor; 3] =
+    [RGBColor(0x1F, 0x77, 0xB4), RGBColor(0xD6, 0x27, 0x28), RGBColor(0x2C, 0xA0, 0x2C)];
+
+type Failure = DrawingAreaErrorKind<std::io::Error>;
+
+/// One stage of one cycle, milliseconds from the start of recording.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) epoch: u64,
+    pub(super) stage: &'static str,
+    pub(super) begin_ms: f64,
+    pub(super) end_ms: f64,
+}
+
+/// Tells when stages ran.
+pub(super) trait Recorder {
+    fn start(&self) -> Result<(), BenchmarkError>;
+    fn stop(&self) -> Result<Vec<Span>, BenchmarkError>;
+}
+
+/// Prints how long each stage took, and how many ran at a time on average.
+pub(super) fn print(label: &str, spans: &[Span]) {
+    let begin = spans.iter().map(|span| span.begin_ms).fold(f64::INFINITY, f64::min);
+    let end = spans.iter().map(|span| span.end_ms).fold(0.0, f64::max);
+    let whole_ms = (end - begin).max(f64::MIN_POSITIVE);
+    let mut busy_ms = 0.0;
+    println!("# {label}: stages over {whole_ms:.2} ms");
+    for stage in STAGES {
+        let times: Vec<f64> = spans
+            .iter()
+            .filter(|span| span.stage == stage)
+            .map(|span| span.end_ms - span.begin_ms)
+            .collect();
+        let sum: f64 = times.iter().sum();
+        busy_ms += sum;
+        let mean = sum / times.len().max(1) as f64;
+        let share = 100.0 * sum / whole_ms;
+        println!("#   {stage:>9}: {mean:7.3} ms a cycle, {share:5.1} % of the time");
+    }
+    println!("#   at a time: {:.2} stages", busy_ms / whole_ms);
+}
+
+/// Draws cycles from the middle of the run into a folder, as `timeline_LABEL.svg`.
+pub(super) fn draw(folder: &Path, label: &str, spans: &[Span]) -> Result<(), BenchmarkError> {
+    std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+    let name: String =
+        label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let path = folder.join(format!("timeline_{name}.svg"));
+    let area = SVGBackend::new(&path, SIZE).into_drawing_area();
+    draw_on(&area, label, spans)
+        .map_err(|error| failed(&path, std::io::Error::other(error.to_string())))
+}
+
+fn draw_on(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    label: &str,
+    spans: &[Span],
+) -> Result<(), Failure> {
+    let epochs = || spans.iter().map(|span| span.epoch);
+    let (first, last) = (epochs().min().unwrap_or(0), epochs().max().unwrap_or(0));
+    let from = first + (last - first) / 2;
+    let drawn: Vec<&Span> =
+        spans.iter().filter(|span| (from..from + DRAWN).contains(&span.epoch)).collect();
+    let begin = drawn.iter().map(|span| span.begin_ms).fold(f64::INFINITY, f64::min);
+    let end = drawn.iter().map(|span| span.end_ms).fold(begin, f64::max);
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{label}: cycles {from} to {}", from + DRAWN - 1), ("sans-serif", 20))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(80)
+        .build_cartesian_2d(0.0..end - begin, -0.5..STAGES.len() as f64 - 0.5)?;
+    let stage_of = |at: &f64| {
+        let is_whole = (at - at.round()).abs() < 1e-6;
+        let stage = is_whole.then(|| STAGES.iter().rev().nth(at.round() as usize)).flatten();
+        stage.map_or_else(String::new, |stage| (*stage).to_owned())
+    };
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .y_labels(2 * STAGES.len() + 1)
+        .y_label_formatter(&stage_of)
+        .x_desc("milliseconds")
+        .draw()?;
+    chart.draw_series(drawn.iter().filter_map(|span| {
+        let lane = STAGES.iter().rev().position(|stage| *stage == span.stage)? as f64;
+        let colour = COLOURS[(span.epoch % COLOURS.len() as u64) as usize];
+        let corners = [(span.begin_ms - begin, lane - 0.4), (span.end_ms - begin, lane + 0.4)];
+        Some(Rectangle::new(corners, colour.filled()))
+    }))?;
+    area.present()
+}
