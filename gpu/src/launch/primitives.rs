@@ -8,6 +8,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 
 use super::memory::{DeviceBuffer, Memory};
+use super::plain::Plain;
 
 /// `cudaStream_t`: the same pointer as the driver's stream.
 type Stream = *mut c_void;
@@ -54,6 +55,9 @@ unsafe extern "C" {
         stream: Stream,
     ) -> c_int;
 }
+
+/// A scan: scratch, its bytes, values, sums, length, stream.
+type Sum = unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u32, Stream) -> c_int;
 
 /// Scratch memory of one stream's sorts and scans.
 #[derive(Debug)]
@@ -124,14 +128,7 @@ impl Scratch {
         sums: &DeviceBuffer<u32>,
         length: u32,
     ) -> Result<(), EngineError> {
-        assert!(values.len().min(sums.len()) >= length as usize, "a sum a value");
-        self.run("scan", |scratch, bytes| {
-            // SAFETY: as above.
-            unsafe {
-                let (values, sums) = (values.address(), sums.address());
-                shoal_sum_before(scratch, bytes, values, sums, length, stream.cu_stream().cast())
-            }
-        })
+        self.scan(stream, values, sums, length, shoal_sum_before)
     }
 
     /// Sums of all values before each, in 64 bits.
@@ -142,20 +139,23 @@ impl Scratch {
         sums: &DeviceBuffer<u64>,
         length: u32,
     ) -> Result<(), EngineError> {
+        self.scan(stream, values, sums, length, shoal_sum_before_wide)
+    }
+
+    /// Runs `sum`, which writes `length` values of type `T`.
+    fn scan<T: Plain>(
+        &mut self,
+        stream: &CudaStream,
+        values: &DeviceBuffer<u32>,
+        sums: &DeviceBuffer<T>,
+        length: u32,
+        sum: Sum,
+    ) -> Result<(), EngineError> {
         assert!(values.len().min(sums.len()) >= length as usize, "a sum a value");
+        let (values, sums) = (values.address(), sums.address());
         self.run("scan", |scratch, bytes| {
-            // SAFETY: as above.
-            unsafe {
-                let (values, sums) = (values.address(), sums.address());
-                shoal_sum_before_wide(
-                    scratch,
-                    bytes,
-                    values,
-                    sums,
-                    length,
-                    stream.cu_stream().cast(),
-                )
-            }
+            // SAFETY: as above; the two callers name the function of their sums' type.
+            unsafe { sum(scratch, bytes, values, sums, length, stream.cu_stream().cast()) }
         })
     }
 

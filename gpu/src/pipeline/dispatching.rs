@@ -119,7 +119,7 @@ impl Driver {
     ) -> Result<(), EngineError> {
         let stream = self.dispatch.clone();
         let kernels = self.gpu.kernels.clone();
-        for event in [&self.asked, &self.updated].into_iter().flatten() {
+        for event in self.asked.as_deref().into_iter().chain(&self.updated) {
             stream.wait(event).map_err(fault)?;
         }
         if staged.is_ordered() {

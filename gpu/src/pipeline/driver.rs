@@ -112,7 +112,7 @@ pub(crate) struct Driver {
     /// The update that queries of the next cycle must wait for.
     pub(super) updated: Option<CudaEvent>,
     /// The queries that the next writes of records and cells must wait for.
-    pub(super) asked: Option<CudaEvent>,
+    pub(super) asked: Option<Arc<CudaEvent>>,
     /// To learn its cost from when it is done.
     pub(super) last_update: Option<Update>,
     /// Copies of answers out of `sorted`, by parity.
@@ -233,10 +233,10 @@ impl Driver {
         timeline.end((epoch, "update"), updating, &self.update)?;
         let answers = self.answer(&staged, view, questioning)?;
         timeline.end((epoch, "query"), asking, &query)?;
-        let asked = query.record_event(None).map_err(fault)?;
+        let asked = Arc::new(query.record_event(None).map_err(fault)?);
         self.finish_update(update)?;
         let mut arena = staged.arena;
-        arena.idle = Some(query.record_event(None).map_err(fault)?);
+        arena.idle = Some(asked.clone());
         self.asked = Some(asked);
         // The backend may be gone.
         let _ = self.arenas.send(arena);

@@ -4,7 +4,7 @@
 //! its cost is a small share of the work that caused it. Never changes an answer.
 
 use shoal_engine::layout::{Entry, Grid, NO_SLOT};
-use shoal_engine::{QuantaRect, Space};
+use shoal_engine::{QuantaRect, Space, extent};
 
 /// Objects a cell when they are spread evenly. Measured on an H200 by the sketch of the design:
 /// 1,024 x 1,024 cells beat 512 x 512 for 10 M objects.
@@ -14,8 +14,6 @@ const CELLS_MIN: u64 = 64;
 const CELLS_MAX: u64 = 1 << 26;
 /// Positions looked at to find the extent.
 pub(crate) const SAMPLE: usize = 1 << 14;
-/// The share of positions that may lie beyond each side of the extent: one in this many.
-const OUTLIERS: usize = 256;
 /// Objects that share a cell with an object, over the mean, from which cells are too coarse.
 const UNEVEN: f64 = 4.0;
 
@@ -40,7 +38,7 @@ impl Chosen {
     }
 
     /// Takes note of how uneven the cells are (the sum of the squares of their counts); true when a
-    /// finer or coarser grid would do better.
+    /// finer grid would do better.
     pub(crate) fn refine(&mut self, squares: u64) -> bool {
         let objects = self.objects.max(1) as f64;
         let cells = f64::from(self.grid.columns) * f64::from(self.grid.rows);
@@ -66,15 +64,9 @@ impl Chosen {
         if self.is_outgrown(objects) {
             self.objects = objects;
         }
-        let extent = extent(space, sample);
+        let extent = sampled_extent(space, sample);
         let cells = self.cells(self.finer) as f64;
-        let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
-        let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
-        if space.is_geographic() {
-            // Cells about square on the ground at the middle latitude.
-            let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
-            width *= middle_deg.to_radians().cos().max(0.05);
-        }
+        let (height, width) = extent::height_and_width(space, &extent);
         let rows = (cells * height / width).sqrt().clamp(1.0, cells);
         let columns = (cells / rows).max(1.0);
         self.grid = new(&extent, columns.round() as u32, rows.round() as u32);
@@ -99,26 +91,10 @@ fn new(extent: &QuantaRect, columns: u32, rows: u32) -> Grid {
     }
 }
 
-/// The box of a sample without its outliers, a little widened; the whole space without objects.
-fn extent(space: &Space, sample: &[Entry]) -> QuantaRect {
-    let bounds = space.bounds();
+/// The extent of a sample of positions.
+fn sampled_extent(space: &Space, sample: &[Entry]) -> QuantaRect {
     let alive = || sample.iter().filter(|entry| entry.slot != NO_SLOT);
     let mut xs: Vec<i32> = alive().map(|entry| entry.x).collect();
     let mut ys: Vec<i32> = alive().map(|entry| entry.y).collect();
-    if xs.is_empty() {
-        return bounds;
-    }
-    let (x_min, x_max) = core(&mut xs, bounds.x_min, bounds.x_max);
-    let (y_min, y_max) = core(&mut ys, bounds.y_min, bounds.y_max);
-    QuantaRect { x_min, y_min, x_max, y_max }
-}
-
-/// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
-fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
-    values.sort_unstable();
-    let cut = values.len() / OUTLIERS;
-    let (low, high) = (i64::from(values[cut]), i64::from(values[values.len() - 1 - cut]));
-    let margin = (high - low) / 32 + 1;
-    let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
-    (clamp(low - margin), clamp(high + margin))
+    extent::extent(space, &mut xs, &mut ys)
 }

@@ -75,8 +75,7 @@ impl Driver {
             return Ok(Answers::Here(AnswerSet::default()));
         }
         let stream = self.asking.stream.clone();
-        let counted = stream.record_event(None).map_err(fault)?;
-        counted.synchronize().map_err(fault)?;
+        stream.synchronize().map_err(fault)?;
         let parity = self.epoch as usize % 2;
         if let Some(copied) = &self.copied_out[parity] {
             stream.wait(copied).map_err(fault)?;
@@ -96,23 +95,20 @@ impl Driver {
                     self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
                     self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
                 }
-                let copied = self.copy_out.record_event(None).map_err(fault)?;
-                self.copied_out[parity] =
-                    Some(Arc::new(self.copy_out.record_event(None).map_err(fault)?));
+                let copied = Arc::new(self.copy_out.record_event(None).map_err(fault)?);
+                self.copied_out[parity] = Some(copied.clone());
                 let limits = staged.limits.clone();
                 Ok(Answers::Coming { copied, bounds, objects, limits })
             }
             other => {
+                let none;
                 let (bounds, totals) = match &other {
                     Questioning::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
-                    Questioning::None => (&[][..], &[][..]),
-                };
-                let mut none = Vec::new();
-                let (bounds, totals) = if bounds.is_empty() {
-                    none.resize(staged.asks + 1, 0);
-                    (&none[..], &none[..])
-                } else {
-                    (bounds, totals)
+                    Questioning::None => {
+                        // Without parts nothing was counted: every range is empty.
+                        none = vec![0; staged.asks + 1];
+                        (&none[..], &none[..])
+                    }
                 };
                 let mut maker = Maker {
                     space: &self.options.space,

@@ -80,7 +80,7 @@ pub(crate) enum Answers {
     /// Ids of range queries.
     Coming {
         /// Set when they are there.
-        copied: CudaEvent,
+        copied: Arc<CudaEvent>,
         /// By query its first id, and the end.
         bounds: Lent,
         /// Ids of all queries.

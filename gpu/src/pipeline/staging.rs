@@ -37,7 +37,7 @@ pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
     pub(crate) device: DeviceBuffer<u8>,
     /// The last work that read the device's side.
-    pub(crate) idle: Option<CudaEvent>,
+    pub(crate) idle: Option<Arc<CudaEvent>>,
 }
 
 impl Arena {
@@ -204,7 +204,7 @@ pub(crate) fn stage(
         packing.upload_pinned(stream, &arena)?;
     }
     if let Err(error) = questions.list(&input.queries) {
-        arena.idle = Some(stream.record_event(None).map_err(fault)?);
+        arena.idle = Some(Arc::new(stream.record_event(None).map_err(fault)?));
         *spare = Some(arena);
         return Err(error);
     }

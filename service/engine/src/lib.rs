@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod cpu;
 pub mod cycle;
 pub mod error;
+pub mod extent;
 pub mod layout;
 pub mod limits;
 pub mod model;

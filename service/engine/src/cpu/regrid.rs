@@ -12,6 +12,7 @@ use super::grid::Grid;
 use super::record::NO_OBJECT;
 use super::shard::{SHARDS, SLOT_BITS, Shard};
 use super::update::CellOperation;
+use crate::extent;
 use crate::space::QuantaRect;
 use crate::space::Space;
 
@@ -24,8 +25,6 @@ const CELLS_MAX: u64 = 1 << 29;
 const SIDE_MAX: f64 = 32_768.0;
 /// Records looked at to find the extent.
 const SAMPLE: usize = 1 << 14;
-/// The share of positions that may lie beyond each side of the extent: one in this many.
-const OUTLIERS: usize = 256;
 /// Shards whose insertions are listed at a time while rebuilding: bounds the memory of a rebuild.
 const REBUILD_SHARDS: usize = 8;
 
@@ -96,23 +95,16 @@ fn bands_max() -> u32 {
 }
 
 fn choose(space: &Space, shards: &[Shard], objects: u64) -> Grid {
-    let (extent, bands) = (extent(space, shards), bands_max());
+    let (extent, bands) = (sampled_extent(space, shards), bands_max());
     let cells = (objects / CELL_OBJECTS).clamp(CELLS_MIN, CELLS_MAX) as f64;
-    let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
-    let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
-    if space.is_geographic() {
-        // Cells about square on the ground at the middle latitude.
-        let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
-        width *= middle_deg.to_radians().cos().max(0.05);
-    }
+    let (height, width) = extent::height_and_width(space, &extent);
     let rows = (cells * height / width).sqrt().clamp(1.0, SIDE_MAX.min(cells));
     let columns = (cells / rows).clamp(1.0, SIDE_MAX);
     Grid::new(extent, columns.ceil() as u32, rows.ceil() as u32, bands)
 }
 
-/// The box of a sample without its outliers, a little widened; the whole space without objects.
-fn extent(space: &Space, shards: &[Shard]) -> QuantaRect {
-    let bounds = space.bounds();
+/// The extent of a sample of the records.
+fn sampled_extent(space: &Space, shards: &[Shard]) -> QuantaRect {
     let (mut xs, mut ys) = (Vec::new(), Vec::new());
     for shard in shards {
         let step = (shard.records.len() * SHARDS / SAMPLE).max(1);
@@ -123,20 +115,5 @@ fn extent(space: &Space, shards: &[Shard]) -> QuantaRect {
             }
         }
     }
-    if xs.is_empty() {
-        return bounds;
-    }
-    let (x_min, x_max) = core(&mut xs, bounds.x_min, bounds.x_max);
-    let (y_min, y_max) = core(&mut ys, bounds.y_min, bounds.y_max);
-    QuantaRect { x_min, y_min, x_max, y_max }
-}
-
-/// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
-fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
-    values.sort_unstable();
-    let cut = values.len() / OUTLIERS;
-    let (low, high) = (i64::from(values[cut]), i64::from(values[values.len() - 1 - cut]));
-    let margin = (high - low) / 32 + 1;
-    let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
-    (clamp(low - margin), clamp(high + margin))
+    extent::extent(space, &mut xs, &mut ys)
 }

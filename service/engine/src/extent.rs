@@ -1,0 +1,45 @@
+//! Over which rectangle does a grid lie, and how wide is it to its height?
+//!
+//! Every backend with a grid chooses alike: the box of a sample of positions without its outliers.
+//! The extent decides speed and never answers: what lies beyond falls into the cells at the rim.
+
+use crate::space::{QuantaRect, Space};
+
+/// The share of positions that may lie beyond each side of the extent: one in this many.
+const OUTLIERS: usize = 256;
+
+/// The box of some positions without their outliers, a little widened; the whole space without
+/// positions. `xs` and `ys` are equally long and come back in another order.
+#[must_use]
+pub fn extent(space: &Space, xs: &mut [i32], ys: &mut [i32]) -> QuantaRect {
+    let bounds = space.bounds();
+    if xs.is_empty() {
+        return bounds;
+    }
+    let (x_min, x_max) = core(xs, bounds.x_min, bounds.x_max);
+    let (y_min, y_max) = core(ys, bounds.y_min, bounds.y_max);
+    QuantaRect { x_min, y_min, x_max, y_max }
+}
+
+/// The range of nearly all values, widened by a thirty-second on each side, inside [min, max].
+fn core(values: &mut [i32], min: i32, max: i32) -> (i32, i32) {
+    values.sort_unstable();
+    let cut = values.len() / OUTLIERS;
+    let (low, high) = (i64::from(values[cut]), i64::from(values[values.len() - 1 - cut]));
+    let margin = (high - low) / 32 + 1;
+    let clamp = |value: i64| value.clamp(i64::from(min), i64::from(max)) as i32;
+    (clamp(low - margin), clamp(high + margin))
+}
+
+/// Height and width of an extent in quanta, the width shortened on the sphere as it is on the
+/// ground at the middle latitude: what cells that are about square need.
+#[must_use]
+pub fn height_and_width(space: &Space, extent: &QuantaRect) -> (f64, f64) {
+    let mut width = f64::from(extent.x_max.abs_diff(extent.x_min)) + 1.0;
+    let height = f64::from(extent.y_max.abs_diff(extent.y_min)) + 1.0;
+    if space.is_geographic() {
+        let middle_deg = (f64::from(extent.y_min) + f64::from(extent.y_max)) / 2.0 * 1e-7;
+        width *= middle_deg.to_radians().cos().max(0.05);
+    }
+    (height, width)
+}
