@@ -19,6 +19,7 @@ use crate::launch::{Memory, fault};
 use crate::pipeline::{
     Arena, Command, Driver, Finished, Questions, StageSpan, Staged, Status, Timeline,
 };
+use crate::tuning::Tuning;
 
 /// The share of the device's memory that a fleet may take unless it is told otherwise, percent.
 const BUDGET_PERCENT: u64 = 90;
@@ -56,7 +57,13 @@ impl CudaBackend {
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
     pub fn new(gpu: &Gpu, options: EngineOptions) -> Result<Self, EngineError> {
-        Self::with_budget(gpu, options, gpu.memory_bytes() / 100 * BUDGET_PERCENT)
+        Self::with_budget(gpu, options, Self::usual_budget_bytes(gpu))
+    }
+
+    /// The bytes that an engine may take unless it is told otherwise.
+    #[must_use]
+    pub fn usual_budget_bytes(gpu: &Gpu) -> u64 {
+        gpu.memory_bytes() / 100 * BUDGET_PERCENT
     }
 
     /// An engine that takes at most `budget_bytes` of the device's memory.
@@ -68,7 +75,25 @@ impl CudaBackend {
         options: EngineOptions,
         budget_bytes: u64,
     ) -> Result<Self, EngineError> {
+        Self::with_tuning(gpu, options, budget_bytes, Tuning::default())
+    }
+
+    /// As [`CudaBackend::with_budget`], with settings for experiments.
+    ///
+    /// # Errors
+    /// As [`CudaBackend::new`], and [`EngineError::Limit`] for a grid that cannot be.
+    pub fn with_tuning(
+        gpu: &Gpu,
+        options: EngineOptions,
+        budget_bytes: u64,
+        tuning: Tuning,
+    ) -> Result<Self, EngineError> {
+        tuning.check()?;
         gpu.context.bind_to_thread().map_err(fault)?;
+        let gpu = &match tuning.resident_threads {
+            Some(threads) => gpu.narrow(threads)?,
+            None => gpu.clone(),
+        };
         let memory = Memory::new(gpu.context.clone(), budget_bytes);
         let (commands, received) = channel();
         let (free, arenas) = channel();
@@ -80,7 +105,7 @@ impl CudaBackend {
         let status = Arc::new(Status::default());
         let timeline = Arc::new(Timeline::default());
         let shared = (status.clone(), timeline.clone());
-        let driver = Driver::new(gpu, &options, &memory, shared, free, outputs)?;
+        let driver = Driver::new(gpu, &options, &memory, shared, free, outputs, tuning)?;
         let thread = std::thread::Builder::new().name("cuda-driver".to_owned());
         let thread = thread.spawn(move || driver.run(&received));
         Ok(Self {

@@ -32,7 +32,7 @@ mod present {
     use shoal_engine::EngineError;
 
     use super::Unavailable;
-    use crate::launch::{Kernels, Memory, PinnedBuffer};
+    use crate::launch::{Kernels, Memory, PinnedBuffer, fault};
 
     /// Page-locked memory as bytes of a block.
     struct Pinned(PinnedBuffer<u8>);
@@ -88,6 +88,13 @@ mod present {
             let mut buffer = PinnedBuffer::<u8>::new(&memory, bytes.len())?;
             buffer.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
             Ok(Bytes::from_owner(Pinned(buffer)).slice(..bytes.len()))
+        }
+
+        /// The same device with kernels that are launched narrower; see
+        /// [`crate::Tuning::resident_threads`].
+        pub(crate) fn narrow(&self, resident_threads: u32) -> Result<Self, EngineError> {
+            let kernels = Kernels::narrow(&self.context, resident_threads).map_err(fault)?;
+            Ok(Self { kernels: Arc::new(kernels), ..self.clone() })
         }
 
         /// Name and number of multiprocessors, for people.

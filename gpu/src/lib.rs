@@ -11,6 +11,8 @@ mod device;
 mod launch;
 #[cfg(feature = "cuda")]
 mod pipeline;
+#[cfg(feature = "cuda")]
+mod tuning;
 
 #[cfg(feature = "cuda")]
 pub use backend::{CudaBackend, Recorder};
@@ -18,4 +20,6 @@ pub use backend::{CudaBackend, Recorder};
 pub use device::Gpu;
 pub use device::Unavailable;
 #[cfg(feature = "cuda")]
-pub use pipeline::StageSpan;
+pub use pipeline::{StageSpan, Way};
+#[cfg(feature = "cuda")]
+pub use tuning::Tuning;

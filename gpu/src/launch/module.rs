@@ -1,16 +1,18 @@
-//! The compiled kernels, and how one is launched.
+//! The compiled kernels, and how one is launched: as wide as fits, or narrower for an experiment.
+//!
+//! The width is a property of loaded kernels, so launches take no notice of it.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 
 use super::memory::fault;
+pub(super) use crate::tuning::BLOCK_THREADS;
+use crate::tuning::{Room, Width};
 
-/// Threads of a block, of every kernel: none needs shared memory.
-pub(super) const BLOCK_THREADS: u32 = 256;
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
 /// Blocks of kernels that take their work from a list on the device.
@@ -19,18 +21,18 @@ pub(super) const LIST_BLOCKS: u64 = 1024;
 /// Whether the driver's library can be loaded.
 pub(crate) fn has_driver() -> bool {
     // SAFETY: looks for a library by name and calls nothing in it.
-    unsafe { cudarc::driver::sys::is_culib_present() }
+    unsafe { sys::is_culib_present() }
 }
 
 macro_rules! kernels {
     ($($file:literal: $($name:ident),+;)+) => {
         /// Every entry point, by name.
         #[derive(Debug)]
-        pub(crate) struct Kernels { $($(pub(super) $name: CudaFunction,)+)+ }
+        pub(crate) struct Kernels { $($(pub(super) $name: Kernel,)+)+ }
 
         impl Kernels {
-            /// Loads the fatbins that the build embedded.
-            pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+            /// Loads the fatbins that the build embedded, for launches so wide.
+            fn load_for(context: &Arc<CudaContext>, width: Width) -> Result<Self, DriverError> {
                 // SAFETY: the engine's own events order its streams; cudarc's would add to every
                 // copy.
                 unsafe {
@@ -39,7 +41,7 @@ macro_rules! kernels {
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
-                    $(let $name = module.load_function(stringify!($name))?;)+
+                    $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
                 )+
                 Ok(Self { $($($name,)+)+ })
             }
@@ -58,10 +60,61 @@ kernels! {
         query_get, query_export, index_fill;
 }
 
+/// A kernel, and how wide its launches are.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    function: CudaFunction,
+    block_threads: u32,
+    dynamic_shared_bytes: u32,
+}
+
+impl Kernel {
+    fn new(function: CudaFunction, width: Width) -> Result<Self, DriverError> {
+        let declared_bytes = function.shared_size_bytes()?.unsigned_abs();
+        let dynamic_shared_bytes = width.dynamic_shared_bytes(declared_bytes);
+        if dynamic_shared_bytes > 0 {
+            use sys::CUfunction_attribute_enum as Attribute;
+            let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(most, dynamic_shared_bytes as i32)?;
+        }
+        Ok(Self { function, block_threads: width.block_threads, dynamic_shared_bytes })
+    }
+}
+
+impl Kernels {
+    /// The kernels as a fleet uses them.
+    pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+        Self::load_for(context, Width::FULL)
+    }
+
+    /// The kernels once more, launched so that about `resident_threads` threads run at a time; see
+    /// [`crate::Tuning::resident_threads`].
+    pub(crate) fn narrow(
+        context: &Arc<CudaContext>,
+        resident_threads: u32,
+    ) -> Result<Self, DriverError> {
+        use sys::CUdevice_attribute as Attribute;
+        let number = |attribute| context.attribute(attribute).map(i32::unsigned_abs);
+        let room = Room {
+            multiprocessors: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_bytes: number(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?,
+            block_shared_bytes_max: number(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+            block_reserved_bytes: number(
+                Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
+            )?,
+        };
+        Self::load_for(context, Width::narrow(resident_threads, &room))
+    }
+}
+
 /// Launches `threads` threads; the arguments are pointers to values laid out as the kernel's
 /// parameters.
 pub(super) fn launch(
-    function: &CudaFunction,
+    kernel: &Kernel,
     stream: &CudaStream,
     threads: u64,
     arguments: &mut [*mut c_void],
@@ -69,20 +122,20 @@ pub(super) fn launch(
     if threads == 0 {
         return Ok(());
     }
-    let blocks = threads.div_ceil(u64::from(BLOCK_THREADS));
+    let blocks = threads.div_ceil(u64::from(kernel.block_threads));
     let blocks = u32::try_from(blocks).map_err(|_| EngineError::Limit {
         what: "threads of a launch",
         value: threads,
-        limit: u64::from(u32::MAX) * u64::from(BLOCK_THREADS),
+        limit: u64::from(u32::MAX) * u64::from(kernel.block_threads),
     })?;
     // SAFETY: the typed wrappers give the parameters of this very kernel, and buffers as long as
     // the kernel reads and writes.
     unsafe {
         result::launch_kernel(
-            function.cu_function(),
+            kernel.function.cu_function(),
             (blocks, 1, 1),
-            (BLOCK_THREADS, 1, 1),
-            0,
+            (kernel.block_threads, 1, 1),
+            kernel.dynamic_shared_bytes,
             stream.cu_stream(),
             arguments,
         )

@@ -15,11 +15,13 @@ pub(crate) struct Cost {
     apply_ns: f64,
     rebuild_ns: f64,
     locate_ns: f64,
+    /// Taken whatever it costs.
+    forced: Option<Way>,
 }
 
 /// A way of bringing a grid up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// Delete, insert and move what moved.
     Apply,
     /// From the newest positions.
@@ -27,13 +29,16 @@ pub(crate) enum Way {
 }
 
 impl Cost {
-    pub(crate) fn new() -> Self {
-        Self { launch_ns: 40_000.0, apply_ns: 0.15, rebuild_ns: 0.07, locate_ns: 0.05 }
+    pub(crate) fn new(forced: Option<Way>) -> Self {
+        Self { launch_ns: 40_000.0, apply_ns: 0.15, rebuild_ns: 0.07, locate_ns: 0.05, forced }
     }
 
     /// The cheaper way: `moved` slots of two cycles, or all `slots`; a grid that was built anew
-    /// must first be located to be applied to.
+    /// must first be located to be applied to. The forced way if there is one.
     pub(crate) fn cheaper(&self, moved: u32, slots: u32, is_located: bool) -> Way {
+        if let Some(way) = self.forced {
+            return way;
+        }
         let locate = if is_located { 0.0 } else { self.locate_ns * f64::from(slots) };
         let apply = self.launch_ns + self.apply_ns * f64::from(moved) + locate / 4.0;
         let rebuild = self.launch_ns + self.rebuild_ns * f64::from(slots);
@@ -61,7 +66,7 @@ mod tests {
 
     #[test]
     fn few_moves_are_applied_and_many_rebuilt() {
-        let cost = Cost::new();
+        let cost = Cost::new(None);
         assert_eq!(cost.cheaper(100_000, 10_000_000, true), Way::Apply);
         assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), Way::Rebuild);
         assert_eq!(cost.cheaper(8_000_000, 100_000_000, true), Way::Apply);
@@ -69,10 +74,20 @@ mod tests {
 
     #[test]
     fn measurements_change_the_choice() {
-        let mut cost = Cost::new();
+        let mut cost = Cost::new(None);
         for _ in 0..100 {
             cost.learn(Way::Rebuild, 1 << 20, 0.05);
         }
         assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), Way::Rebuild);
+    }
+
+    #[test]
+    fn a_forced_way_is_taken_whatever_it_costs() {
+        for way in [Way::Apply, Way::Rebuild] {
+            let mut cost = Cost::new(Some(way));
+            cost.learn(way, 1 << 20, 1e6);
+            assert_eq!(cost.cheaper(8_000_000, 10_000_000, false), way);
+            assert_eq!(cost.cheaper(1, 10_000_000, true), way);
+        }
     }
 }

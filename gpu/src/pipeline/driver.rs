@@ -26,6 +26,7 @@ use super::timeline::Timeline;
 use super::updating::Update;
 use crate::device::Gpu;
 use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
+use crate::tuning::Tuning;
 
 /// What a backend tells its driver.
 pub(crate) enum Command {
@@ -127,11 +128,12 @@ impl Driver {
         (status, timeline): (Arc<Status>, Arc<Timeline>),
         arenas: Sender<Arena>,
         outputs: Sender<Result<Finished, EngineError>>,
+        tuning: Tuning,
     ) -> Result<Self, EngineError> {
         let stream = || gpu.context.new_stream().map_err(fault);
         let (dispatch, update, query) = (stream()?, stream()?, stream()?);
         let records = Records::new(memory, &gpu.kernels, &dispatch, options.term)?;
-        let chosen = Chosen::first(&options.space);
+        let chosen = Chosen::first(&options.space, tuning.side);
         let buffer = || DeviceBuffer::new(memory, 1);
         let mut driver = Self {
             gpu: gpu.clone(),
@@ -162,7 +164,7 @@ impl Driver {
             cells: [Cells::new(memory, &chosen.grid)?, Cells::new(memory, &chosen.grid)?],
             tables: Tables::new(memory)?,
             chosen,
-            cost: Cost::new(),
+            cost: Cost::new(tuning.way),
             asking: Asking::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             bounds: Pool::new(memory),

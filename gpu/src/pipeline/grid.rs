@@ -24,12 +24,15 @@ pub(crate) struct Chosen {
     objects: u64,
     /// Cells for every cell that evenly spread objects call for.
     finer: u64,
+    /// Cells along each axis, where they are fixed.
+    side: Option<u32>,
 }
 
 impl Chosen {
-    /// One cell over the whole space.
-    pub(crate) fn first(space: &Space) -> Self {
-        Self { grid: new(&space.bounds(), 1, 1), objects: 0, finer: 1 }
+    /// One cell over the whole space, or as many along each axis as are fixed.
+    pub(crate) fn first(space: &Space, side: Option<u32>) -> Self {
+        let first = side.unwrap_or(1);
+        Self { grid: new(&space.bounds(), first, first), objects: 0, finer: 1, side }
     }
 
     /// Whether the number of objects calls for another grid.
@@ -40,6 +43,9 @@ impl Chosen {
     /// Takes note of how uneven the cells are (the sum of the squares of their counts); true when a
     /// finer grid would do better.
     pub(crate) fn refine(&mut self, squares: u64) -> bool {
+        if self.side.is_some() {
+            return false;
+        }
         let objects = self.objects.max(1) as f64;
         let cells = f64::from(self.grid.columns) * f64::from(self.grid.rows);
         // The objects that an object finds in its cell, if all were spread evenly: mean + 1.
@@ -65,6 +71,10 @@ impl Chosen {
             self.objects = objects;
         }
         let extent = sampled_extent(space, sample);
+        if let Some(side) = self.side {
+            self.grid = new(&extent, side, side);
+            return;
+        }
         let cells = self.cells(self.finer) as f64;
         let (height, width) = extent::height_and_width(space, &extent);
         let rows = (cells * height / width).sqrt().clamp(1.0, cells);
@@ -97,4 +107,53 @@ fn sampled_extent(space: &Space, sample: &[Entry]) -> QuantaRect {
     let mut xs: Vec<i32> = alive().map(|entry| entry.x).collect();
     let mut ys: Vec<i32> = alive().map(|entry| entry.y).collect();
     extent::extent(space, &mut xs, &mut ys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECTS: u32 = 10_000;
+
+    /// A cloud in the middle of the plane.
+    fn sample() -> Vec<Entry> {
+        let place = |slot: u32| 400_000 + (slot.wrapping_mul(0x9E37_79B9) >> 14) as i32 % 200_000;
+        (0..OBJECTS)
+            .map(|slot| Entry {
+                x: place(slot),
+                y: place(slot + OBJECTS),
+                slot,
+                ..Entry::default()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn fixed_cells_stay_whatever_the_objects_do() {
+        let space = Space::planar(1_000.0, 1_000.0, 0.001).unwrap();
+        for side in [1, 16, 4_096] {
+            let mut chosen = Chosen::first(&space, Some(side));
+            let first = chosen.grid;
+            assert_eq!((first.columns, first.rows), (side, side));
+            assert!(chosen.is_outgrown(OBJECTS.into()));
+            chosen.choose(&space, &sample(), OBJECTS.into());
+            assert_eq!((chosen.grid.columns, chosen.grid.rows), (side, side));
+            assert!(chosen.grid.x_min > first.x_min && chosen.grid.x_max < first.x_max);
+            assert!(!chosen.is_outgrown(OBJECTS.into()));
+            assert!(!chosen.refine(u64::from(OBJECTS).pow(2)), "as uneven as can be");
+        }
+    }
+
+    #[test]
+    fn cells_follow_the_objects_where_they_are_not_fixed() {
+        let space = Space::planar(1_000.0, 1_000.0, 0.001).unwrap();
+        let mut chosen = Chosen::first(&space, None);
+        chosen.choose(&space, &sample(), OBJECTS.into());
+        let cells = |chosen: &Chosen| u64::from(chosen.grid.columns * chosen.grid.rows);
+        let (even, called_for) = (cells(&chosen), u64::from(OBJECTS) / CELL_OBJECTS);
+        assert!(even.abs_diff(called_for) < called_for / 10, "{even} for {called_for}");
+        assert!(chosen.refine(u64::from(OBJECTS).pow(2)), "as uneven as can be");
+        chosen.choose(&space, &sample(), OBJECTS.into());
+        assert!(cells(&chosen) > even + even / 2, "{} after {even}", cells(&chosen));
+    }
 }

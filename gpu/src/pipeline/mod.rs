@@ -18,6 +18,7 @@ mod tables;
 mod timeline;
 mod updating;
 
+pub use cost::Way;
 pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use questions::Questions;
 pub(crate) use results::Finished;

@@ -1,0 +1,150 @@
+//! What may be set by hand that is otherwise chosen from the data? For experiments.
+//!
+//! No setting changes an answer, only how long it takes. A narrow launch is made without changing a
+//! kernel: every block asks for so much shared memory that only the wanted number of blocks fits
+//! on a multiprocessor. What is not set costs nothing.
+
+use shoal_engine::EngineError;
+
+use crate::pipeline::Way;
+
+/// Threads of a block at most, of every kernel; fewer only in narrow launches.
+pub(crate) const BLOCK_THREADS: u32 = 256;
+const WARP_THREADS: u32 = 32;
+/// Shared memory is given out in pieces of so many bytes, on every device that we compile for.
+const SHARED_PIECE_BYTES: u32 = 128;
+
+/// Settings of one engine on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of as many as the
+    /// objects call for. The grid still spans where nearly all objects are.
+    pub side: Option<u32>,
+    /// The way in which grids are brought up to a cycle, instead of the cheaper one. A grid that
+    /// cannot be applied to (new, outgrown, more than two cycles behind) is built anew all the
+    /// same.
+    pub way: Option<Way>,
+    /// Threads of our kernels that are on the device at a time, instead of as many as fit: the
+    /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
+    /// threads each to whole blocks of 256; at least one warp on each.
+    ///
+    /// Counts the kernels of all stages together, for they share the multiprocessors' memory. Does
+    /// not limit CUB's sorts and scans nor copies. A kernel still has one thread an item: a block
+    /// that has ended makes place for the next, where the paper's threads loop. What blocks ask
+    /// for is taken from the first-level cache, so a narrow launch also has less of that.
+    pub resident_threads: Option<u32>,
+}
+
+impl Tuning {
+    /// Cells along an axis at most; a grid has at most 2^26.
+    pub const SIDE_MAX: u32 = 1 << 13;
+
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        match self.side {
+            Some(side) if !(1..=Self::SIDE_MAX).contains(&side) => Err(EngineError::Limit {
+                what: "cells along an axis of the grid, at least 1,",
+                value: side.into(),
+                limit: Self::SIDE_MAX.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a device has for its launches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) multiprocessors: u32,
+    /// Shared memory of one multiprocessor.
+    pub(crate) shared_bytes: u32,
+    /// The most that one block may have.
+    pub(crate) block_shared_bytes_max: u32,
+    /// What the device itself takes of it for each block.
+    pub(crate) block_reserved_bytes: u32,
+}
+
+/// How wide launches are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Width {
+    pub(crate) block_threads: u32,
+    /// Shared memory of a block, what the kernel itself declares included; 0 leaves it at that.
+    block_shared_bytes: u32,
+}
+
+impl Width {
+    /// As many threads as fit.
+    pub(crate) const FULL: Self = Self { block_threads: BLOCK_THREADS, block_shared_bytes: 0 };
+
+    /// About `threads` threads at a time, on a device with `room`.
+    pub(crate) fn narrow(threads: u32, room: &Room) -> Self {
+        let each = (threads / room.multiprocessors).max(WARP_THREADS);
+        let block_threads = (each - each % WARP_THREADS).min(BLOCK_THREADS);
+        let blocks = each / block_threads;
+        let share = room.shared_bytes / blocks;
+        let piece = (share - share % SHARED_PIECE_BYTES).saturating_sub(room.block_reserved_bytes);
+        Self { block_threads, block_shared_bytes: piece.min(room.block_shared_bytes_max) }
+    }
+
+    /// What a launch asks for beyond what its kernel declares.
+    pub(crate) fn dynamic_shared_bytes(&self, declared_bytes: u32) -> u32 {
+        self.block_shared_bytes.saturating_sub(declared_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// H200, A100, RTX 4090, by their compute capability's tables.
+    const ROOMS: [Room; 3] =
+        [room(132, 233_472, 232_448), room(108, 167_936, 166_912), room(128, 102_400, 101_376)];
+
+    const fn room(multiprocessors: u32, shared_bytes: u32, block_shared_bytes_max: u32) -> Room {
+        Room { multiprocessors, shared_bytes, block_shared_bytes_max, block_reserved_bytes: 1_024 }
+    }
+
+    /// Blocks that fit on a multiprocessor by their shared memory.
+    fn blocks(width: Width, room: &Room) -> u32 {
+        let each = width.block_shared_bytes + room.block_reserved_bytes;
+        room.shared_bytes / each.next_multiple_of(SHARED_PIECE_BYTES)
+    }
+
+    #[test]
+    fn as_many_threads_fit_as_were_asked_for() {
+        for room in &ROOMS {
+            for each in [32, 64, 96, 128, 224, 256, 512, 768, 1_024, 1_280, 1_536] {
+                let width = Width::narrow(each * room.multiprocessors, room);
+                assert_eq!(blocks(width, room) * width.block_threads, each, "{room:?}");
+                assert!(width.block_shared_bytes <= room.block_shared_bytes_max, "{room:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn widths_between_are_rounded_down() {
+        for (threads, each) in [(0, 32), (1, 32), (4_223, 32), (8_447, 32), (40_000, 256)] {
+            let width = Width::narrow(threads, &ROOMS[0]);
+            assert_eq!(blocks(width, &ROOMS[0]) * width.block_threads, each, "{threads}");
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_declares_counts() {
+        let width = Width::narrow(4_224, &ROOMS[0]);
+        assert_eq!(width.dynamic_shared_bytes(0), 232_448);
+        assert_eq!(width.dynamic_shared_bytes(49_152), 232_448 - 49_152);
+        let half = Width::narrow(132 * 1_024, &ROOMS[0]);
+        assert_eq!(half.dynamic_shared_bytes(60_000), 0, "it takes more than its share by itself");
+        assert_eq!(Width::FULL.dynamic_shared_bytes(49_152), 0);
+    }
+
+    #[test]
+    fn sides_without_sense_are_refused() {
+        for side in [0, Tuning::SIDE_MAX + 1] {
+            let error = Tuning { side: Some(side), ..Tuning::default() }.check().unwrap_err();
+            assert!(error.to_string().contains(&format!("is {side}, the limit is 8192")));
+        }
+        Tuning { side: Some(Tuning::SIDE_MAX), ..Tuning::default() }.check().unwrap();
+        Tuning::default().check().unwrap();
+    }
+}

@@ -1,0 +1,67 @@
+//! Does a setting for experiments change an answer?
+//!
+//! Random operations against the model under each setting alone and under all of them, with a grid
+//! far too coarse and one far too fine. Needs an NVIDIA GPU, as the conformance suite does.
+
+#![cfg(feature = "cuda")]
+
+use shoal_engine::conformance::{Make, many_objects, random_operations};
+use shoal_engine::{Backend, EngineError, EngineOptions, Space};
+use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
+
+const NONE: Tuning = Tuning { side: None, way: None, resident_threads: None };
+
+fn open(options: EngineOptions, tuning: Tuning) -> Result<CudaBackend, EngineError> {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    CudaBackend::with_tuning(&gpu, options, CudaBackend::usual_budget_bytes(&gpu), tuning)
+}
+
+fn tuned(options: EngineOptions, tuning: Tuning) -> Box<dyn Backend> {
+    Box::new(open(options, tuning).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Planar and geographic, with and without a TTL; many objects gather and spread.
+fn check(make: Make) {
+    for seed in [1, 2, 4] {
+        random_operations(make, seed, 20_000);
+    }
+    for seed in [0, 5] {
+        many_objects(make, seed, 400_000);
+    }
+}
+
+macro_rules! tunings {
+    ($($name:ident: $tuning:expr;)+) => {
+        $(
+            #[test]
+            #[ignore = "needs an NVIDIA GPU"]
+            fn $name() {
+                check(|options| tuned(options, $tuning));
+            }
+        )+
+    };
+}
+
+tunings! {
+    one_cell: Tuning { side: Some(1), ..NONE };
+    few_cells: Tuning { side: Some(16), ..NONE };
+    many_cells: Tuning { side: Some(2_048), ..NONE };
+    always_applied: Tuning { way: Some(Way::Apply), ..NONE };
+    always_rebuilt: Tuning { way: Some(Way::Rebuild), ..NONE };
+    one_warp_on_each_multiprocessor: Tuning { resident_threads: Some(1), ..NONE };
+    three_warps_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 96), ..NONE };
+    two_blocks_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 512), ..NONE };
+    all_at_once: Tuning {
+        side: Some(256),
+        way: Some(Way::Apply),
+        resident_threads: Some(132 * 1_024),
+    };
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_grid_that_cannot_be_is_refused() {
+    let options = EngineOptions::new(Space::geographic());
+    let error = open(options, Tuning { side: Some(100_000), ..NONE }).map(drop).unwrap_err();
+    assert!(matches!(error, EngineError::Limit { value: 100_000, .. }), "{error}");
+}
