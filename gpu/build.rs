@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points.
-const KERNELS: [&str; 3] = ["dispatch", "update", "query"];
+const KERNELS: [&str; 4] = ["dispatch", "update", "query", "sort"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -4,7 +4,7 @@
 //! shorter than it says.
 
 use shoal_codec::{FixColumns, SPEED_UNKNOWN};
-use shoal_engine::{Filter, Projection, Query, QueryKind, Region, Space};
+use shoal_engine::{Projection, Query, QueryKind, Region, Space};
 use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
 
 use crate::error::BenchmarkError;
@@ -105,7 +105,7 @@ impl Source {
             )?;
             queries.push(Query {
                 kind: QueryKind::Range(region),
-                filter: Filter::default(),
+                filter: None,
                 projection: Projection::Ids,
                 limit: None,
             });

@@ -135,7 +135,6 @@ __device__ inline Settled end_object(const Records& records, const Rules& rules,
     was.alive = 0;
     was.epoch = rules.epoch;
     write(records, slot, 1 - old, was, optional);
-    records.current[slot].slot = NO_SLOT;
     return settled;
 }
 
@@ -161,7 +160,6 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
     Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
     write(records, slot, 1 - old, now, optional);
     settled.moved = !existed || was.x != row.x || was.y != row.y || was.state != state;
-    if (settled.moved) records.current[slot] = {row.x, row.y, slot, state};
     settled.objects = existed ? 0 : 1;
     return settled;
 }

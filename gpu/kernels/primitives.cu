@@ -27,13 +27,3 @@ extern "C" int shoal_sum_before_wide(void* scratch, size_t* scratch_bytes, const
     return (int)cub::DeviceScan::ExclusiveScan(scratch, *scratch_bytes, values, sums,
                                                cuda::std::plus<u64>(), (u64)0, length, stream);
 }
-
-// Sorts ids, and their slots with them, inside segments [bounds[i], bounds[i + 1]).
-extern "C" int shoal_sort_segments(void* scratch, size_t* scratch_bytes, const u64* objects,
-                                   u64* sorted_objects, const u32* slots, u32* sorted_slots,
-                                   u32 length, u32 segments, const u64* bounds,
-                                   cudaStream_t stream) {
-    return (int)cub::DeviceSegmentedSort::SortPairs(scratch, *scratch_bytes, objects,
-                                                    sorted_objects, slots, sorted_slots, length,
-                                                    segments, bounds, bounds + 1, stream);
-}

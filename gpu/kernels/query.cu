@@ -45,96 +45,28 @@ extern "C" __global__ void query_count(View view, Questions questions, u32* coun
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// The first match of every query, the longest answer, and a list of the queries with more matches
-// than a warp sorts, in no particular order. One thread a query, and one for the end.
-extern "C" __global__ void query_bounds(const u32* first_parts, u32 queries,
+// The first match of every query, the longest answer, and two lists of queries in no particular
+// order: from the front those with more matches than a warp sorts, from the back those with more
+// than a block does. One thread a query, and one for the end.
+extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
                                         const u32* first_items, const u64* offsets, u64* bounds,
                                         Lengths* lengths, u32* long_queries) {
     u32 query = blockIdx.x * blockDim.x + threadIdx.x;
-    u64 length = 0;
+    u64 found = 0;
     if (query <= queries) {
-        u64 first = offsets[first_items[first_parts[query]]];
+        u32 part = first_part_of(parts, length, query);
+        u64 first = offsets[first_items[part]];
         bounds[query] = first;
-        if (query < queries) length = offsets[first_items[first_parts[query + 1]]] - first;
+        while (part < length && parts[part].query == query) part++;
+        if (query < queries) found = offsets[first_items[part]] - first;
     }
-    u32 place = append_where(length > 32, &lengths->long_queries);
-    if (length > 32) long_queries[place] = query;
-    u64 longest = warp_max(length);
+    bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
+    u32 place = append_where(is_long, &lengths->long_queries);
+    if (is_long) long_queries[place] = query;
+    place = append_where(is_longer, &lengths->longer_queries);
+    if (is_longer) long_queries[queries - 1 - place] = query;
+    u64 longest = warp_max(found);
     if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
-}
-
-// Sorts the ids of every query that has no more than a warp has threads, and slots with them
-// (bitonic). One warp a query.
-extern "C" __global__ void query_sort(const u64* bounds, u32 queries, const u64* objects,
-                                      const u32* slots, u64* sorted_objects, u32* sorted_slots) {
-    u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (query >= queries) return;
-    u64 first = bounds[query];
-    u32 count = (u32)(bounds[query + 1] - first);
-    if (count == 0 || count > 32) return;
-    bool mine = lane() < count;
-    u64 object = mine ? objects[first + lane()] : ~0ull;
-    u32 slot = mine ? slots[first + lane()] : NO_SLOT;
-    for (u32 size = 2; size < 2 * count; size *= 2) {
-        for (u32 step = size / 2; step > 0; step /= 2) {
-            u64 other_object = __shfl_xor_sync(WHOLE_WARP, object, step);
-            u32 other_slot = __shfl_xor_sync(WHOLE_WARP, slot, step);
-            bool is_lower = (lane() & step) == 0, ascends = (lane() & size) == 0;
-            bool takes = (other_object < object) == (is_lower == ascends)
-                && other_object != object;
-            if (takes) {
-                object = other_object;
-                slot = other_slot;
-            }
-        }
-    }
-    if (mine) {
-        sorted_objects[first + lane()] = object;
-        sorted_slots[first + lane()] = slot;
-    }
-}
-
-// As `query_sort`, for the listed queries, which have at most SORTED_MAX matches: in shared memory,
-// one block a query at a time.
-extern "C" __global__ void query_sort_long(const u64* bounds, const Lengths* lengths,
-                                           const u32* long_queries, const u64* objects,
-                                           const u32* slots, u64* sorted_objects,
-                                           u32* sorted_slots) {
-    __shared__ u64 keys[SORTED_MAX];
-    __shared__ u32 values[SORTED_MAX];
-    for (u32 number = blockIdx.x; number < lengths->long_queries; number += gridDim.x) {
-        u64 first = bounds[long_queries[number]];
-        u32 count = (u32)(bounds[long_queries[number] + 1] - first);
-        u32 padded = 64;
-        while (padded < count) padded *= 2;
-        for (u32 at = threadIdx.x; at < padded; at += blockDim.x) {
-            keys[at] = at < count ? objects[first + at] : ~0ull;
-            values[at] = at < count ? slots[first + at] : NO_SLOT;
-        }
-        for (u32 size = 2; size <= padded; size *= 2) {
-            for (u32 step = size / 2; step > 0; step /= 2) {
-                __syncthreads();
-                for (u32 pair = threadIdx.x; pair < padded / 2; pair += blockDim.x) {
-                    u32 lower = pair / step * 2 * step + pair % step, upper = lower + step;
-                    bool ascends = (lower & size) == 0;
-                    u64 a = keys[lower], b = keys[upper];
-                    if ((a > b) == ascends && a != b) {
-                        keys[lower] = b;
-                        keys[upper] = a;
-                        u32 value = values[lower];
-                        values[lower] = values[upper];
-                        values[upper] = value;
-                    }
-                }
-            }
-        }
-        __syncthreads();
-        for (u32 at = threadIdx.x; at < count; at += blockDim.x) {
-            sorted_objects[first + at] = keys[at];
-            sorted_slots[first + at] = values[at];
-        }
-        __syncthreads();
-    }
 }
 
 // Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of

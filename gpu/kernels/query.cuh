@@ -29,6 +29,21 @@ struct Questions {
     u32 length;
 };
 
+// The first of the parts, which are ordered by query, that belongs to this query or a later one.
+__device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
+    // Mostly every query has one part.
+    if (query < length && parts[query].query == query
+        && (query == 0 || parts[query - 1].query < query))
+        return query;
+    u32 low = 0, high = length;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (parts[middle].query < query) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 __device__ inline bool filter_passes(const View& view, const Shape& shape, const Entry& entry) {
     if (shape.filter == 0) return true;
     if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)

@@ -11,8 +11,6 @@ struct Records {
     Version* versions;
     // Null until a row brings a speed, heading or altitude.
     Optional* optional;
-    // The newest position of each slot, its `slot` NO_SLOT while the object does not exist.
-    Entry* current;
 };
 
 __device__ inline u64 epoch_of(const Version* version) {

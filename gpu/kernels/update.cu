@@ -3,17 +3,17 @@
 
 // A deletion and an insertion for every object that changes cell; moves inside a cell are done
 // here, in place. One thread a moved slot; two keys each, NO_KEY where there is nothing.
-extern "C" __global__ void update_keys(Cells cells, Moved moved, const Entry* current, u32* keys,
-                                       u32* slots) {
+extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records, Entry* current,
+                                       u32* keys, u32* slots) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= moved.length) return;
     bool is_old = number < moved.before_length;
     u32 slot = is_old ? moved.before[number] : moved.now[number - moved.before_length];
     u32 delete_key = NO_KEY, insert_key = NO_KEY;
     // A slot that moved in both cycles stands in both lists.
-    if (!is_old || moved.stamps[slot] != moved.epoch) {
+    if (!is_old || moved.stamps[slot] != (u32)moved.epoch) {
         u32 place = cells.where[slot];
-        Entry to = current[slot];
+        Entry to = is_old ? current[slot] : publish(records, current, slot, moved.epoch);
         if (place != NO_SLOT) {
             Entry from = cells.entries[place];
             delete_key = cell_of(cells.grid, from.x, from.y) << 1;
@@ -28,6 +28,14 @@ extern "C" __global__ void update_keys(Cells cells, Moved moved, const Entry* cu
     keys[2ull * number + 1] = insert_key;
     slots[2ull * number] = slot;
     slots[2ull * number + 1] = slot;
+}
+
+// The newest positions of the slots that moved in this cycle, for a grid that is built anew. One
+// thread a slot.
+extern "C" __global__ void update_publish(Moved moved, Records records, Entry* current) {
+    u32 number = moved.before_length + blockIdx.x * blockDim.x + threadIdx.x;
+    if (number < moved.length)
+        publish(records, current, moved.now[number - moved.before_length], moved.epoch);
 }
 
 // Finds each touched cell's operations and whether they fit. One thread a sorted key.

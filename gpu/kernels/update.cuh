@@ -34,12 +34,22 @@ static const u32 HOLE = NO_SLOT;
 struct Moved {
     const u32* before;
     const u32* now;
+    // By slot: the lower bits of the last epoch of this one's parity in which it moved.
     const u32* stamps;
+    u64 epoch;
     u32 before_length;
     u32 length;
-    u32 epoch;
-    u32 reserved;
 };
+
+// Takes the position of a slot that moved in this cycle into the newest positions, its `slot`
+// NO_SLOT when the object is no more. Dispatch of the next cycle may be running: it writes the
+// other version.
+__device__ inline Entry publish(const Records& records, Entry* current, u32 slot, u64 epoch) {
+    Version version = load(records.versions + 2ull * slot + held_at(records, slot, epoch));
+    Entry entry = {version.x, version.y, version.alive != 0 ? slot : NO_SLOT, version.state};
+    *(int4*)(current + slot) = *(int4*)&entry;
+    return entry;
+}
 
 // Room for a cell: enough that a cell of chance occupancy (Poisson) seldom outgrows it.
 __device__ inline u32 room_of(u32 count, float mean) {

@@ -107,7 +107,7 @@ fn question(random: &mut Random, space: &Space) -> Query {
         _ => Projection::Count,
     };
     let limit = (random.below(3) == 0).then(|| random.below(4));
-    Query { kind, filter, projection, limit }
+    Query { kind, filter: filter.boxed(), projection, limit }
 }
 
 fn run(seed: u64, space: Space, ttl_ms: Option<i64>) {
@@ -207,12 +207,8 @@ fn it_notices_every_kind_of_wrong_answer() {
     let message = SentRows { columns: Arc::new(columns), shift_ms: 0 };
     oracle.apply(&[Change::Rows(vec![(1, message)])]);
     let nearest = QueryKind::Nearest { x: 0, y: 0, k: 4 };
-    let query = Query {
-        kind: nearest,
-        filter: Filter::default(),
-        projection: Projection::Fixes,
-        limit: Some(3),
-    };
+    let query =
+        Query { kind: nearest, filter: None, projection: Projection::Fixes, limit: Some(3) };
     let right = expected(&oracle, &[&query]).remove(0);
     let record = |row: &FixRow| {
         let (x, y) = space.to_api(row.x, row.y);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow};
-use shoal_engine::{Filter, Projection, Query, QueryKind, Space};
+use shoal_engine::{Projection, Query, QueryKind, Space};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{
     Acked, Answered, GotAnswer, Oracle, SentRows, Verdict, Verifier, VerifierLink,
@@ -67,7 +67,7 @@ fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     let (x, y) = space().to_api(row.x, row.y);
     let query = Query {
         kind: QueryKind::Get(vec![5]),
-        filter: Filter::default(),
+        filter: None,
         projection: Projection::Fixes,
         limit: None,
     };

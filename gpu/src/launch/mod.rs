@@ -13,13 +13,14 @@ mod parameters;
 mod plain;
 mod primitives;
 mod query;
+mod sort;
 mod update;
 
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use parameters::{
-    CellsArgument, IndexArgument, InputArgument, MovedArgument, QuestionStretches,
+    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, QuestionStretches,
     QuestionsArgument, RecordsArgument, RowsArgument, Span, Stretch, ViewArgument,
 };
 pub(crate) use plain::{Plain, bytes_of};

@@ -15,8 +15,6 @@ use crate::tuning::{Room, Width};
 
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
-/// Blocks of kernels that take their work from a list on the device.
-pub(super) const LIST_BLOCKS: u64 = 1024;
 
 /// Whether the driver's library can be loaded.
 pub(crate) fn has_driver() -> bool {
@@ -41,6 +39,8 @@ macro_rules! kernels {
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
+                    // Blocks that sort are made for one number of threads.
+                    let width = if $file == "sort" { Width::FULL } else { width };
                     $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
                 )+
                 Ok(Self { $($($name,)+)+ })
@@ -53,11 +53,11 @@ kernels! {
     "dispatch": dispatch_verify, dispatch_find, dispatch_order, dispatch_settle, dispatch_expire,
         ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update": update_keys, update_spans, update_holes, update_marks, update_insert, update_close,
-        update_locate, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
+        update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
         rebuild_fill, dispatch_unknown;
     "query": query_rows, query_items, query_count, query_bounds, query_write,
-        query_write_many, query_sort, query_sort_long, query_fixes,
-        query_get, query_export, index_fill;
+        query_write_many, query_fixes, query_get, query_export, index_fill;
+    "sort": sort_short, sort_long, sort_tiles, sort_merge;
 }
 
 /// A kernel, and how wide its launches are.

@@ -100,7 +100,6 @@ pub(crate) struct RecordsArgument {
     objects: u64,
     versions: u64,
     optional: u64,
-    current: u64,
 }
 
 impl RecordsArgument {
@@ -108,16 +107,14 @@ impl RecordsArgument {
         objects: &DeviceBuffer<u64>,
         versions: &DeviceBuffer<Version>,
         optional: Option<&DeviceBuffer<Optional>>,
-        current: &DeviceBuffer<Entry>,
     ) -> Self {
         let slots = objects.len();
-        assert!(versions.len() >= 2 * slots && current.len() >= slots, "every slot has a record");
+        assert!(versions.len() >= 2 * slots, "every slot has a record");
         assert!(optional.is_none_or(|optional| optional.len() >= 2 * slots), "and its attributes");
         Self {
             objects: objects.address(),
             versions: versions.address(),
             optional: optional.map_or(0, DeviceBuffer::address),
-            current: current.address(),
         }
     }
 }
@@ -169,10 +166,9 @@ pub(crate) struct MovedArgument {
     before: u64,
     now: u64,
     stamps: u64,
+    epoch: u64,
     before_length: u32,
     length: u32,
-    epoch: u32,
-    reserved: u32,
 }
 
 impl MovedArgument {
@@ -190,16 +186,20 @@ impl MovedArgument {
             before: before.0.address(),
             now: now.0.address(),
             stamps: stamps.address(),
+            epoch,
             before_length: before.1,
             length: before.1 + now.1,
-            epoch: epoch as u32,
-            reserved: 0,
         }
     }
 
     /// Slots of both lists.
     pub(crate) fn length(&self) -> u32 {
         self.length
+    }
+
+    /// Slots that moved in this cycle.
+    pub(crate) fn now_length(&self) -> u32 {
+        self.length - self.before_length
     }
 }
 
@@ -253,13 +253,33 @@ impl ViewArgument {
     }
 }
 
+/// `Matches` of sort.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct MatchesArgument {
+    objects: u64,
+    slots: u64,
+}
+
+impl MatchesArgument {
+    /// `length` ids and their slots.
+    pub(crate) fn new(
+        objects: &DeviceBuffer<u64>,
+        slots: &DeviceBuffer<u32>,
+        length: usize,
+    ) -> Self {
+        assert!(objects.len().min(slots.len()) >= length, "room for {length} matches");
+        Self { objects: objects.address(), slots: slots.address() }
+    }
+}
+
 /// The questions of a cycle on the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QuestionStretches {
+    /// Number of queries.
+    pub(crate) queries: usize,
     /// Rectangles, ordered by query.
     pub(crate) parts: Stretch,
-    /// By query its first part, and the end.
-    pub(crate) first_parts: Stretch,
     pub(crate) shapes: Stretch,
     pub(crate) slabs: Stretch,
     pub(crate) edges: Stretch,

@@ -42,18 +42,6 @@ unsafe extern "C" {
         length: u32,
         stream: Stream,
     ) -> c_int;
-    fn shoal_sort_segments(
-        scratch: *mut c_void,
-        scratch_bytes: *mut usize,
-        objects: u64,
-        sorted_objects: u64,
-        slots: u64,
-        sorted_slots: u64,
-        length: u32,
-        segments: u32,
-        bounds: u64,
-        stream: Stream,
-    ) -> c_int;
 }
 
 /// A scan: scratch, its bytes, values, sums, length, stream.
@@ -156,41 +144,6 @@ impl Scratch {
         self.run("scan", |scratch, bytes| {
             // SAFETY: as above; the two callers name the function of their sums' type.
             unsafe { sum(scratch, bytes, values, sums, length, stream.cu_stream().cast()) }
-        })
-    }
-
-    /// Sorts `length` ids, and slots with them, inside the segments that `bounds` part.
-    pub(crate) fn sort_segments(
-        &mut self,
-        stream: &CudaStream,
-        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
-        (sorted_objects, sorted_slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
-        length: u32,
-        (bounds, segments): (&DeviceBuffer<u64>, u32),
-    ) -> Result<(), EngineError> {
-        let shortest =
-            objects.len().min(slots.len()).min(sorted_objects.len()).min(sorted_slots.len());
-        assert!(shortest >= length as usize, "{length} pairs in buffers of {shortest}");
-        assert!(bounds.len() > segments as usize, "a bound a segment and one more");
-        if length == 0 {
-            return Ok(());
-        }
-        self.run("sort of segments", |scratch, bytes| {
-            // SAFETY: as above; the bounds ascend to `length`.
-            unsafe {
-                shoal_sort_segments(
-                    scratch,
-                    bytes,
-                    objects.address(),
-                    sorted_objects.address(),
-                    slots.address(),
-                    sorted_slots.address(),
-                    length,
-                    segments,
-                    bounds.address(),
-                    stream.cu_stream().cast(),
-                )
-            }
         })
     }
 }

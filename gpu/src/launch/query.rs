@@ -7,7 +7,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
 
 use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, LIST_BLOCKS, WARP, arguments, launch};
+use super::module::{Kernels, WARP, arguments, launch};
 use super::parameters::{
     IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, Stretch, ViewArgument,
 };
@@ -71,47 +71,23 @@ impl Kernels {
     pub(crate) fn query_bounds(
         &self,
         stream: &CudaStream,
-        (input, first_parts): (&DeviceBuffer<u8>, Stretch),
+        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
         first_items: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
         bounds: &DeviceBuffer<u64>,
         (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
-        assert!(bounds.len() >= first_parts.length, "a bound a query and one more");
-        let queries = first_parts.length as u32 - 1;
-        let first_parts = first_parts.address::<u32>(input);
+        assert!(bounds.len() > at.queries, "a bound a query and one more");
+        assert!(first_items.len() > at.parts.length, "every part has a first item");
+        let (parts, length) = (at.parts.address::<Part>(input), at.parts.length as u32);
+        let queries = at.queries as u32;
         let (first_items, offsets) = (first_items.address(), offsets.address());
         assert!(long_queries.len() >= queries as usize, "all queries may be long");
         let (bounds, lengths) = (bounds.address(), lengths.address());
         let long = long_queries.address();
         let arguments =
-            arguments![first_parts, queries, first_items, offsets, bounds, lengths, long];
+            arguments![parts, length, queries, first_items, offsets, bounds, lengths, long];
         launch(&self.query_bounds, stream, u64::from(queries) + 1, arguments)
-    }
-
-    /// Sorts the matches of every query; none has more than `SORTED_MAX`.
-    pub(crate) fn query_sort(
-        &self,
-        stream: &CudaStream,
-        (bounds, queries): (&DeviceBuffer<u64>, u32),
-        (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
-        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
-        (sorted_objects, sorted_slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
-        matches: usize,
-    ) -> Result<(), EngineError> {
-        assert!(bounds.len() > queries as usize, "a bound a query and one more");
-        let shortest =
-            objects.len().min(slots.len()).min(sorted_objects.len()).min(sorted_slots.len());
-        assert!(shortest >= matches, "{matches} matches in buffers of {shortest}");
-        let (bounds, objects, slots) = (bounds.address(), objects.address(), slots.address());
-        let (sorted_objects, sorted_slots) = (sorted_objects.address(), sorted_slots.address());
-        let arguments = arguments![bounds, queries, objects, slots, sorted_objects, sorted_slots];
-        launch(&self.query_sort, stream, u64::from(queries) * WARP, arguments)?;
-        let (lengths, long) = (lengths.address(), long_queries.address());
-        let arguments =
-            arguments![bounds, lengths, long, objects, slots, sorted_objects, sorted_slots];
-        let threads = LIST_BLOCKS.min(u64::from(queries)) * u64::from(BLOCK_THREADS);
-        launch(&self.query_sort_long, stream, threads, arguments)
     }
 
     /// Writes the matches of items `first` on; there are `matches` of them.

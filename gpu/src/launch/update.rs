@@ -8,7 +8,7 @@ use shoal_engine::layout::{Entry, Grid};
 
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, arguments, launch};
-use super::parameters::{CellsArgument, MovedArgument, Span};
+use super::parameters::{CellsArgument, MovedArgument, RecordsArgument, Span};
 
 /// Operations sorted by (cell, kind), or objects sorted by cell, and what belongs to them.
 #[derive(Clone, Copy, Debug)]
@@ -33,19 +33,31 @@ impl Clustered<'_> {
 }
 
 impl Kernels {
-    /// Keys of what moved; two for each slot.
+    /// Keys of what moved; two for each slot. Brings the newest positions up to the cycle.
     pub(crate) fn update_keys(
         &self,
         stream: &CudaStream,
         cells: &CellsArgument,
-        moved: &MovedArgument,
+        (moved, records): (&MovedArgument, &RecordsArgument),
         current: &DeviceBuffer<Entry>,
         (keys, slots): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         assert!(keys.len().min(slots.len()) >= 2 * moved.length() as usize, "two keys a slot");
         let (current, keys, slots) = (current.address(), keys.address(), slots.address());
-        let arguments = arguments![*cells, *moved, current, keys, slots];
+        let arguments = arguments![*cells, *moved, *records, current, keys, slots];
         launch(&self.update_keys, stream, moved.length().into(), arguments)
+    }
+
+    /// Brings the newest positions up to the cycle.
+    pub(crate) fn update_publish(
+        &self,
+        stream: &CudaStream,
+        (moved, records): (&MovedArgument, &RecordsArgument),
+        current: &DeviceBuffer<Entry>,
+    ) -> Result<(), EngineError> {
+        let current = current.address();
+        let arguments = arguments![*moved, *records, current];
+        launch(&self.update_publish, stream, moved.now_length().into(), arguments)
     }
 
     /// Applies sorted operations, unless a cell would outgrow its room.

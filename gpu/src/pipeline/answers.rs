@@ -4,14 +4,14 @@
 //! the engine's own filter and ranker pick: what is compared is computed in one place.
 
 use shoal_codec::FixRow;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::{Answered, Part};
 use shoal_engine::query::{AnswerHead, AnswerPage};
 use shoal_engine::{
     AnswerSet, Circle, EngineError, Filter, Projection, Query, QueryKind, Ranker, Region, Space,
 };
 
 use super::asking::{Asking, Sorted};
-use super::questions::Lists;
+use super::questions::Shapes;
 use super::staging::{Staged, distinct};
 use crate::launch::{
     DeviceBuffer, IndexArgument, QuestionStretches, Stretch, ViewArgument, bytes_of, fault,
@@ -91,7 +91,7 @@ impl Maker<'_> {
                     let count = distinct(wanted).len();
                     let rows = found[next_get..next_get + count].iter().filter(|it| it.found != 0);
                     next_get += count;
-                    let rows = rows.map(row).filter(|row| query.filter.passes(row, self.clock_ms));
+                    let rows = rows.map(row).filter(|row| query.passes(row, self.clock_ms));
                     append_rows(&mut page, query, &rows.collect::<Vec<_>>());
                 }
                 QueryKind::Nearest { .. } => {
@@ -111,13 +111,13 @@ impl Maker<'_> {
         let mut wanted = Vec::new();
         for query in queries {
             if let QueryKind::Nearest { x, y, k } = query.kind {
-                wanted.push((Ranker::new(self.space, x, y), k, query.filter));
+                wanted.push((Ranker::new(self.space, x, y), k, query.filter.as_deref()));
             }
         }
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut circles: Vec<(Circle, Filter)> = Vec::new();
+        let mut circles: Vec<(Circle, Option<&Filter>)> = Vec::new();
         let mut radii = Vec::new();
         for (ranker, k, filter) in &wanted {
             let radius_m = self.first_radius_m(*k);
@@ -146,7 +146,7 @@ impl Maker<'_> {
         } else {
             Vec::new()
         };
-        let pick = |(at, (ranker, k, _)): (usize, &(Ranker, u32, Filter))| {
+        let pick = |(at, (ranker, k, _)): (usize, &(Ranker, u32, Option<&Filter>))| {
             let range = bounds[at] as usize..bounds[at + 1] as usize;
             let ranked = |answered: &Answered| (ranker.rank(answered.x, answered.y), row(answered));
             let mut list: Vec<_> = rows[range].iter().map(ranked).collect();
@@ -171,17 +171,16 @@ impl Maker<'_> {
     /// Asks circles of their own: counted only, or written and sorted as well. Waits.
     fn ask(
         &mut self,
-        circles: &[(Circle, Filter)],
+        circles: &[(Circle, Option<&Filter>)],
         count: bool,
     ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
-        let mut list = Lists::default();
+        let (mut parts, mut shapes) = (Vec::new(), Shapes::default());
         for ((circle, filter), number) in circles.iter().zip(0..) {
-            list.first_parts.push(list.parts.len() as u32);
-            list.push(number, &Region::Circle(Box::new(*circle)), filter, count);
+            let region = Region::Circle(Box::new(*circle));
+            parts.extend(shapes.parts_of(number, &region, *filter, count));
         }
-        list.first_parts.push(list.parts.len() as u32);
-        list.shapes.insert(0, Default::default());
-        let (input, at) = upload(self.asking, &list)?;
+        shapes.shapes.insert(0, Default::default());
+        let (input, at) = upload(self.asking, (&parts, circles.len()), &shapes)?;
         let at = (&input, &at);
         let cut = self.asking.cut(&self.view, at)?;
         cut.synchronize().map_err(fault)?;
@@ -201,16 +200,16 @@ impl Maker<'_> {
 /// Puts questions that are not part of a cycle's input on the device.
 fn upload(
     asking: &Asking,
-    list: &Lists,
+    (parts, queries): (&[Part], usize),
+    shapes: &Shapes,
 ) -> Result<(DeviceBuffer<u8>, QuestionStretches), EngineError> {
     let pieces = [
-        bytes_of(&list.parts),
-        bytes_of(&list.first_parts),
-        bytes_of(&list.shapes),
-        bytes_of(&list.slabs),
-        bytes_of(&list.edges),
+        bytes_of(parts),
+        bytes_of(&shapes.shapes),
+        bytes_of(&shapes.slabs),
+        bytes_of(&shapes.edges),
     ];
-    let mut starts = [0; 5];
+    let mut starts = [0; 4];
     let mut bytes = Vec::new();
     for (start, piece) in starts.iter_mut().zip(pieces) {
         bytes.resize(bytes.len().next_multiple_of(256), 0);
@@ -222,11 +221,11 @@ fn upload(
     asking.stream.synchronize().map_err(fault)?;
     let at = |place: usize, length: usize| Stretch { at: starts[place], length };
     let at = QuestionStretches {
-        parts: at(0, list.parts.len()),
-        first_parts: at(1, list.first_parts.len()),
-        shapes: at(2, list.shapes.len()),
-        slabs: at(3, list.slabs.len()),
-        edges: at(4, list.edges.len()),
+        queries,
+        parts: at(0, parts.len()),
+        shapes: at(1, shapes.shapes.len()),
+        slabs: at(2, shapes.slabs.len()),
+        edges: at(3, shapes.edges.len()),
     };
     Ok((input, at))
 }

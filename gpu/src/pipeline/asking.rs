@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT, Lengths, SORTED_MAX};
+use shoal_engine::layout::{Answered, Item, KEPT, Lengths};
 
 use crate::launch::{
-    DeviceBuffer, Kernels, Memory, PinnedBuffer, QuestionStretches, QuestionsArgument, Scratch,
-    ViewArgument, fault,
+    DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QuestionStretches,
+    QuestionsArgument, Scratch, ViewArgument, fault,
 };
 
 /// Where questions are: the input and the stretches of it.
@@ -111,7 +111,7 @@ impl Asking {
         totals: Option<&mut [u64]>,
     ) -> Result<(), EngineError> {
         let items = self.last_item.as_slice()[0];
-        let queries = at.1.first_parts.length - 1;
+        let queries = at.1.queries;
         self.items_used = items;
         self.items.fit(items as usize)?;
         self.counts.fit(items as usize + 1)?;
@@ -130,11 +130,10 @@ impl Asking {
         let numbers = (&self.counts, &self.totals);
         self.kernels.query_count(stream, view, &questions, numbers, &self.kept)?;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, items + 1)?;
-        let of = (at.0, at.1.first_parts);
         self.lengths.fill(stream, 0, 1)?;
         let lengths = (&self.lengths, &self.long_queries);
         let (first_items, bounds_there) = (&self.first_items, &self.bounds);
-        self.kernels.query_bounds(stream, of, first_items, &self.offsets, bounds_there, lengths)?;
+        self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
         self.lengths.download(stream, 0, &mut self.lengths_here.as_mut_slice()[..1])?;
         self.bounds.download(stream, 0, bounds)?;
         match totals {
@@ -155,7 +154,7 @@ impl Asking {
         matches: usize,
         sorted: &mut Sorted,
     ) -> Result<(), EngineError> {
-        let queries = at.1.first_parts.length as u32 - 1;
+        let queries = at.1.queries as u32;
         self.objects.fit(matches)?;
         self.slots.fit(matches)?;
         sorted.objects.fit(matches)?;
@@ -165,13 +164,10 @@ impl Asking {
         let what = (0, matches);
         let (stream, counted) = (&self.stream, (&self.offsets, &self.kept));
         self.kernels.query_write(stream, view, &questions, counted, what, lists)?;
-        let segments = (&self.bounds, queries);
-        let into = (&sorted.objects, &sorted.slots);
-        if self.lengths_here.as_slice()[0].longest <= u64::from(SORTED_MAX) {
-            let long = (&self.lengths, &self.long_queries);
-            return self.kernels.query_sort(stream, segments, long, lists, into, matches);
-        }
-        self.scratch.sort_segments(stream, lists, into, matches as u32, segments)
+        let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
+        let found = MatchesArgument::new(&self.objects, &self.slots, matches);
+        let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
+        self.kernels.sort(stream, (&self.bounds, queries), long, &found, &into)
     }
 
     /// The records of sorted matches; waits for them.

@@ -9,7 +9,9 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{Cell, Entry, Grid};
 
 use super::tables::Tables;
-use crate::launch::{CellsArgument, Clustered, DeviceBuffer, Kernels, Memory, MovedArgument};
+use crate::launch::{
+    CellsArgument, Clustered, DeviceBuffer, Kernels, Memory, MovedArgument, RecordsArgument,
+};
 
 /// Cells and entries of one grid.
 #[derive(Debug)]
@@ -90,14 +92,14 @@ impl Cells {
         stream: &CudaStream,
         tables: &mut Tables,
         current: &DeviceBuffer<Entry>,
-        moved: &MovedArgument,
+        (moved, records): (&MovedArgument, &RecordsArgument),
     ) -> Result<(), EngineError> {
         let keys = 2 * moved.length();
         tables.fit_keys(keys as usize)?;
         tables.fit_cells(self.length() as usize)?;
         tables.outgrown.fill(stream, 0, 1)?;
         let unsorted = (&tables.keys, &tables.slots);
-        kernels.update_keys(stream, &self.argument(), moved, current, unsorted)?;
+        kernels.update_keys(stream, &self.argument(), (moved, records), current, unsorted)?;
         tables.sort(stream, keys, bits_of(2 * self.length() + 1))?;
         let sorted: Clustered<'_> = tables.sorted(keys);
         kernels.update_apply(stream, &self.argument(), current, &sorted)

@@ -2,7 +2,7 @@
 //! anew?
 //!
 //! Both cost in proportion to something that is known beforehand. What one unit costs is measured
-//! with events whenever a way is taken; until then it is a guess from the design's sketch.
+//! with events whenever a way is taken; until then it is what an H200 took beside other stages.
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
@@ -30,7 +30,7 @@ pub enum Way {
 
 impl Cost {
     pub(crate) fn new(forced: Option<Way>) -> Self {
-        Self { launch_ns: 40_000.0, apply_ns: 0.15, rebuild_ns: 0.07, locate_ns: 0.05, forced }
+        Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.1, locate_ns: 0.16, forced }
     }
 
     /// The cheaper way: `moved` slots of two cycles, or all `slots`; a grid that was built anew
@@ -58,6 +58,16 @@ impl Cost {
         };
         *known += (each - *known) * NEWEST;
     }
+
+    /// Learns that `units` could not be applied, so that all `slots` were built anew after all.
+    pub(crate) fn learn_failure(&mut self, units: u32, slots: u32) {
+        let rebuild_ns = self.rebuild_ns * f64::from(slots);
+        self.learn(
+            Way::Apply,
+            units,
+            ((self.apply_ns * f64::from(units) + rebuild_ns) / 1e6) as f32,
+        );
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +80,16 @@ mod tests {
         assert_eq!(cost.cheaper(100_000, 10_000_000, true), Way::Apply);
         assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), Way::Rebuild);
         assert_eq!(cost.cheaper(8_000_000, 100_000_000, true), Way::Apply);
+    }
+
+    #[test]
+    fn what_fails_is_tried_less() {
+        let mut cost = Cost::new(None);
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), Way::Apply);
+        for _ in 0..10 {
+            cost.learn_failure(2_000_000, 10_000_000);
+        }
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), Way::Rebuild);
     }
 
     #[test]

@@ -18,6 +18,7 @@ impl Driver {
         let rows = staged.rows as usize;
         let needs_optional = staged.has_optional && !self.records.has_optional();
         if !self.records.fits(rows) || needs_optional {
+            self.conclude_update()?;
             self.settle()?;
             let fitted = self.records.fit(&self.dispatch, rows, self.objects, self.epoch)?;
             if needs_optional {
@@ -33,25 +34,24 @@ impl Driver {
         self.fates_here.fit(&self.memory, staged.kinds.len())?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let others = if others { self.records.slots as usize } else { 0 };
-        let parity = (self.epoch + 1) as usize % 2;
-        // The list of the cycle before last is not needed any more.
-        self.moved[parity].0.fit(rows + others)?;
+        // The list of three cycles ago is not needed any more.
+        self.moved_in(self.epoch + 1).0.fit(rows + others)?;
         Ok(())
     }
 
     /// Slots have new numbers: both grids are built anew, now or when it is their turn.
     pub(super) fn rebuild_after_packing(&mut self) -> Result<(), EngineError> {
-        let parity = self.epoch as usize % 2;
-        self.cells[1 - parity].epoch = None;
-        self.rebuild(parity)?;
-        self.moved[parity].1 = 0;
+        self.cells[1 - self.epoch as usize % 2].epoch = None;
+        self.rebuild(self.epoch)?;
+        self.moved_in(self.epoch).1 = 0;
         self.settle()
     }
 
     pub(super) fn arguments(&self, staged: &Staged) -> CycleRows {
         let bounds = self.options.space.bounds();
         let slots = self.records.slots + staged.rows;
-        let (moved, _) = &self.moved[self.epoch as usize % 2];
+        let (moved, _) = &self.moved[self.epoch as usize % 3];
+        let stamps = &self.records.stamps[self.epoch as usize % 2];
         CycleRows {
             input: InputArgument::new(
                 &staged.arena.device,
@@ -82,7 +82,7 @@ impl Driver {
                 &self.refusals,
                 &self.records.best,
                 moved,
-                &self.records.stamps,
+                stamps,
                 &self.report,
             ),
             index: self.records.index(),
@@ -111,7 +111,8 @@ impl Driver {
     }
 
     /// Queues what of dispatch writes records: after the queries of the cycle before, which read
-    /// the versions that are overwritten, and after the update that reads the positions.
+    /// the versions that are overwritten, and after the update before last, which read the list of
+    /// moves and the stamps that are. The last update may still run.
     pub(super) fn finish_dispatch(
         &mut self,
         staged: &Staged,

@@ -1,10 +1,10 @@
 //! Which work goes to which stream, and when? The thread that takes a fleet's cycles through the
 //! stages.
 //!
-//! Cycle k: dispatch reads and writes the records; queries read the grid and the records as they
-//! were after k - 1; update brings the other grid up to k. Copies in, dispatch, update, queries and
-//! copies out have a stream each and wait for each other by events; the host waits for numbers only
-//! (how much moved, how much was found), while other streams work.
+//! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the grid
+//! and the records as they were after k - 1; update brings the other grid up to k. Copies in,
+//! dispatch, update, queries and copies out have a stream each and wait for each other by events;
+//! the host waits for numbers only (how much moved, how much was found), while other streams work.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -93,8 +93,9 @@ pub(crate) struct Driver {
     pub(super) refusals: DeviceBuffer<u8>,
     pub(super) fates: DeviceBuffer<Fates>,
     pub(super) report: DeviceBuffer<Report>,
-    /// Slots that moved, of even and odd cycles, and how many.
-    pub(super) moved: [(DeviceBuffer<u32>, u32); 2],
+    /// Slots that moved, of the last three cycles, and how many: dispatch writes one while an
+    /// update reads two.
+    pub(super) moved: [(DeviceBuffer<u32>, u32); 3],
     pub(super) ordered: [DeviceBuffer<u32>; 6],
     pub(super) ordered_scratch: Scratch,
     pub(super) report_here: PinnedBuffer<Report>,
@@ -110,12 +111,12 @@ pub(crate) struct Driver {
     /// Pinned memory for bounds of answers, and for their ids.
     pub(super) bounds: Pool,
     pub(super) ids: Pool,
-    /// The update that queries of the next cycle must wait for.
+    /// The update that was queued last, until it is known that it was applied.
+    pub(super) updating: Option<Update>,
+    /// The last update that is known to be applied.
     pub(super) updated: Option<CudaEvent>,
     /// The queries that the next writes of records and cells must wait for.
     pub(super) asked: Option<Arc<CudaEvent>>,
-    /// To learn its cost from when it is done.
-    pub(super) last_update: Option<Update>,
     /// Copies of answers out of `sorted`, by parity.
     pub(super) copied_out: [Option<Arc<CudaEvent>>; 2],
 }
@@ -154,7 +155,7 @@ impl Driver {
             refusals: DeviceBuffer::new(memory, 1)?,
             fates: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
-            moved: [(buffer()?, 0), (buffer()?, 0)],
+            moved: [(buffer()?, 0), (buffer()?, 0), (buffer()?, 0)],
             ordered: [buffer()?, buffer()?, buffer()?, buffer()?, buffer()?, buffer()?],
             ordered_scratch: Scratch::new(memory)?,
             report_here: PinnedBuffer::new(memory, 1)?,
@@ -169,9 +170,9 @@ impl Driver {
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             bounds: Pool::new(memory),
             ids: Pool::new(memory),
+            updating: None,
             updated: None,
             asked: None,
-            last_update: None,
             copied_out: [None, None],
             dispatch,
             update,
@@ -202,6 +203,11 @@ impl Driver {
         let _ = self.gpu.context.synchronize();
     }
 
+    /// The list of a cycle's moves, of one of the last three.
+    pub(super) fn moved_in(&mut self, epoch: u64) -> &mut (DeviceBuffer<u32>, u32) {
+        &mut self.moved[epoch as usize % 3]
+    }
+
     /// Waits for everything that was queued.
     pub(super) fn settle(&mut self) -> Result<(), EngineError> {
         self.gpu.context.synchronize().map_err(fault)
@@ -217,26 +223,26 @@ impl Driver {
         dispatch.wait(&staged.copied).map_err(fault)?;
         let dispatching = timeline.begin(&dispatch)?;
         let lists = self.begin_dispatch(&staged)?;
+        self.finish_dispatch(&staged, &lists)?;
+        timeline.end((epoch, "dispatch"), dispatching, &dispatch)?;
+        let dispatched = dispatch.record_event(None).map_err(fault)?;
+        self.conclude_update()?;
         let view = self.view();
         self.wait_for_questions(&staged)?;
         let asking = timeline.begin(&query)?;
         let cut = self.begin_questions(&staged, &view)?;
-        self.finish_dispatch(&staged, &lists)?;
-        timeline.end((epoch, "dispatch"), dispatching, &dispatch)?;
-        let dispatched = dispatch.record_event(None).map_err(fault)?;
+        dispatched.synchronize().map_err(fault)?;
+        let (report, outcomes) = self.read_report(&staged)?;
+        let updating = timeline.begin(&self.update)?;
+        self.begin_update(&report)?;
+        timeline.end((epoch, "update"), updating, &self.update)?;
         let questioning = match cut {
             Some(cut) => self.count(&staged, &view, &cut)?,
             None => Questioning::None,
         };
-        dispatched.synchronize().map_err(fault)?;
-        let (report, outcomes) = self.read_report(&staged)?;
-        let updating = timeline.begin(&self.update)?;
-        let update = self.begin_update(&report)?;
-        timeline.end((epoch, "update"), updating, &self.update)?;
         let answers = self.answer(&staged, view, questioning)?;
         timeline.end((epoch, "query"), asking, &query)?;
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
-        self.finish_update(update)?;
         let mut arena = staged.arena;
         arena.idle = Some(asked.clone());
         self.asked = Some(asked);

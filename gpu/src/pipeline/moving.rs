@@ -12,6 +12,7 @@ use super::driver::Driver;
 
 impl Driver {
     pub(super) fn export(&mut self) -> Result<Snapshot, EngineError> {
+        self.conclude_update()?;
         self.settle()?;
         let mut rows = self.records.export(&self.dispatch, self.epoch)?;
         rows.sort_unstable_by_key(|row| row.object);
@@ -52,7 +53,7 @@ impl Driver {
         self.epoch = snapshot.epoch;
         self.clock_ms = snapshot.clock_ms;
         self.cells[1 - self.epoch as usize % 2].epoch = None;
-        self.rebuild(self.epoch as usize % 2)?;
+        self.rebuild(self.epoch)?;
         self.settle()?;
         let oldest_ms = rows.iter().map(|row| row.time_ms).min();
         let objects = self.objects;

@@ -11,17 +11,16 @@ use shoal_engine::layout::{
 };
 use shoal_engine::{Circle, EngineError, Filter, Polygon, Projection, Query, QueryKind, Region};
 
+use crate::launch::{Memory, PinnedBuffer};
+
 /// Queries of one chunk of the work.
 const CHUNK: usize = 1 << 13;
 /// Queries from which it is worth waking other threads.
 const MANY: usize = 1 << 15;
 
-/// Lists for the device, in the order of the queries.
+/// What parts are tested against, in the order of the queries.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
-    pub(crate) parts: Vec<Part>,
-    /// By query its first part; the end is the number of parts.
-    pub(crate) first_parts: Vec<u32>,
+pub(crate) struct Shapes {
     /// Counted from 1: number 0 means no test.
     pub(crate) shapes: Vec<Shape>,
     pub(crate) slabs: Vec<u32>,
@@ -32,10 +31,10 @@ pub(crate) struct Lists {
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     /// Those in use come first; allocations live from cycle to cycle.
-    lists: Vec<Lists>,
+    chunks: Vec<Shapes>,
     used: usize,
-    /// The number of parts, behind all first parts.
-    pub(crate) end: [u32; 1],
+    /// Parts of all queries.
+    pub(crate) parts: usize,
     /// In place of shape number 0, which means no test.
     pub(crate) no_shape: [Shape; 1],
     /// By query the most ids to return; empty when none is limited.
@@ -44,103 +43,153 @@ pub(crate) struct Questions {
     pub(crate) are_plain: bool,
 }
 
+/// What a chunk of queries comes to.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    parts: usize,
+    are_plain: bool,
+    are_limited: bool,
+}
+
 impl Questions {
-    /// Checks and lists a cycle's queries; gets and nearest queries have no part.
+    /// Checks a cycle's queries and lists them, their parts in `parts`; gets and nearest queries
+    /// have none.
     ///
     /// # Errors
     /// [`EngineError::Limit`].
-    pub(crate) fn list(&mut self, queries: &[Query]) -> Result<(), EngineError> {
+    pub(crate) fn list(
+        &mut self,
+        memory: &Memory,
+        queries: &[Query],
+        parts: &mut PinnedBuffer<Part>,
+    ) -> Result<(), EngineError> {
         self.used = queries.len().div_ceil(CHUNK);
-        if self.lists.len() < self.used {
-            self.lists.resize_with(self.used, Lists::default);
+        if self.chunks.len() < self.used {
+            self.chunks.resize_with(self.used, Shapes::default);
         }
-        let lists = &mut self.lists[..self.used];
-        let list =
-            |(chunk, (queries, lists)): (usize, (&[Query], &mut Lists))| lists.list(chunk, queries);
-        let kinds: Result<Vec<(bool, bool)>, _> = if queries.len() < MANY {
-            queries.chunks(CHUNK).zip(lists).enumerate().map(list).collect()
-        } else {
-            queries.par_chunks(CHUNK).zip(lists.par_iter_mut()).enumerate().map(list).collect()
-        };
-        let kinds = kinds?;
-        let are_plain = kinds.iter().all(|(plain, _)| *plain);
-        let are_limited = kinds.iter().any(|(_, limited)| *limited);
-        self.are_plain = are_plain;
+        parts.fit(memory, queries.len())?;
+        // Most regions have one part, so they are written as if all had; lists that do not follow
+        // each other then are written again where they belong.
+        let mut rooms: Vec<usize> = queries.chunks(CHUNK).map(<[Query]>::len).collect();
+        let mut listed = self.list_into(queries, parts.as_mut_slice(), &rooms)?;
+        if listed.iter().zip(&rooms).any(|(listed, room)| listed.parts != *room) {
+            rooms = listed.iter().map(|listed| listed.parts).collect();
+            parts.fit(memory, rooms.iter().sum())?;
+            listed = self.list_into(queries, parts.as_mut_slice(), &rooms)?;
+        }
+        self.parts = rooms.iter().sum();
+        self.shift(parts.as_mut_slice(), &rooms);
+        self.are_plain = listed.iter().all(|listed| listed.are_plain);
         self.limits.clear();
-        if are_limited {
+        if listed.iter().any(|listed| listed.are_limited) {
             self.limits.extend(queries.iter().map(|query| query.limit.unwrap_or(u64::MAX)));
         }
-        let mut bases = Vec::with_capacity(self.used);
-        let mut next = Base::default();
-        for lists in self.chunks() {
-            bases.push(next);
-            next = next.after(lists);
-        }
-        let lists = &mut self.lists[..self.used];
-        if queries.len() < MANY {
-            lists.iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
-        } else {
-            lists.par_iter_mut().zip(bases).for_each(|(lists, base)| lists.shift(base));
-        }
-        self.end = [next.parts];
         Ok(())
     }
 
-    /// The lists in use.
-    pub(crate) fn chunks(&self) -> &[Lists] {
-        &self.lists[..self.used]
+    /// Lists all chunks, each with room for so many parts; those beyond are counted only.
+    fn list_into(
+        &mut self,
+        queries: &[Query],
+        parts: &mut [Part],
+        rooms: &[usize],
+    ) -> Result<Vec<Listed>, EngineError> {
+        let places = split(parts, rooms);
+        let chunks = self.chunks[..self.used].iter_mut();
+        let work = chunks.zip(places).zip(queries.chunks(CHUNK)).enumerate();
+        let work: Vec<_> = work.collect();
+        let list = |(chunk, ((shapes, parts), queries)): (usize, ((&mut Shapes, _), &[Query]))| {
+            shapes.list(chunk, queries, parts)
+        };
+        if queries.len() < MANY {
+            work.into_iter().map(list).collect()
+        } else {
+            work.into_par_iter().map(list).collect()
+        }
     }
+
+    /// Lets every chunk count from what stands before it.
+    fn shift(&mut self, parts: &mut [Part], rooms: &[usize]) {
+        let mut base = Base::default();
+        for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, rooms)) {
+            let next = base.after(shapes);
+            shapes.shift(base, parts);
+            base = next;
+        }
+    }
+
+    /// The shapes of the chunks in use.
+    pub(crate) fn chunks(&self) -> &[Shapes] {
+        &self.chunks[..self.used]
+    }
+}
+
+/// Stretches of such lengths that follow each other.
+fn split<'a>(mut parts: &'a mut [Part], lengths: &[usize]) -> Vec<&'a mut [Part]> {
+    let mut stretches = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (stretch, rest) = parts.split_at_mut(*length);
+        stretches.push(stretch);
+        parts = rest;
+    }
+    stretches
 }
 
 /// What stands before a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Base {
-    parts: u32,
     shapes: u32,
     slabs: u32,
     edges: u32,
 }
 
 impl Base {
-    fn after(self, lists: &Lists) -> Self {
+    fn after(self, before: &Shapes) -> Self {
         Self {
-            parts: self.parts + lists.parts.len() as u32,
-            shapes: self.shapes + lists.shapes.len() as u32,
-            slabs: self.slabs + lists.slabs.len() as u32,
-            edges: self.edges + lists.edges.len() as u32,
+            shapes: self.shapes + before.shapes.len() as u32,
+            slabs: self.slabs + before.slabs.len() as u32,
+            edges: self.edges + before.edges.len() as u32,
         }
     }
 }
 
-impl Lists {
-    /// Lists a chunk; whether all of its queries are ranges that want ids, and whether any is
-    /// limited.
-    fn list(&mut self, chunk: usize, queries: &[Query]) -> Result<(bool, bool), EngineError> {
-        self.parts.clear();
-        self.first_parts.clear();
+impl Shapes {
+    /// Lists a chunk, its parts in `parts` as far as there is room.
+    fn list(
+        &mut self,
+        chunk: usize,
+        queries: &[Query],
+        parts: &mut [Part],
+    ) -> Result<Listed, EngineError> {
         self.shapes.clear();
         self.slabs.clear();
         self.edges.clear();
-        let (mut are_plain, mut are_limited) = (true, false);
+        let mut listed = Listed { parts: 0, are_plain: true, are_limited: false };
         for (query, number) in queries.iter().zip((chunk * CHUNK) as u32..) {
             query.check()?;
-            self.first_parts.push(self.parts.len() as u32);
-            are_limited |= query.limit.is_some();
+            listed.are_limited |= query.limit.is_some();
             if let QueryKind::Range(region) = &query.kind {
-                are_plain &= query.projection == Projection::Ids;
-                self.push(number, region, &query.filter, query.projection == Projection::Count);
+                listed.are_plain &= query.projection == Projection::Ids;
+                let count = query.projection == Projection::Count;
+                for part in self.parts_of(number, region, query.filter.as_deref(), count) {
+                    if let Some(place) = parts.get_mut(listed.parts) {
+                        *place = part;
+                    }
+                    listed.parts += 1;
+                }
             } else {
-                are_plain = false;
+                listed.are_plain = false;
             }
         }
-        Ok((are_plain, are_limited))
+        Ok(listed)
     }
 
     /// Counts from what stands before.
-    fn shift(&mut self, base: Base) {
-        self.first_parts.iter_mut().for_each(|first| *first += base.parts);
-        for part in self.parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {
-            part.shape += base.shapes;
+    fn shift(&mut self, base: Base, parts: &mut [Part]) {
+        if base.shapes > 0 && !self.shapes.is_empty() {
+            for part in parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {
+                part.shape += base.shapes;
+            }
         }
         for shape in &mut self.shapes {
             shape.slabs_at += base.slabs;
@@ -148,9 +197,16 @@ impl Lists {
         }
     }
 
-    /// Adds a region for query `number`, whose parts must follow each other.
-    pub(crate) fn push(&mut self, number: u32, region: &Region, filter: &Filter, count: bool) {
-        let shape = if region.is_cover() && filter.is_empty() {
+    /// The parts of query `number`, which must follow each other. Adds its shape.
+    #[inline]
+    pub(crate) fn parts_of(
+        &mut self,
+        number: u32,
+        region: &Region,
+        filter: Option<&Filter>,
+        count: bool,
+    ) -> impl Iterator<Item = Part> + use<> {
+        let shape = if region.is_cover() && filter.is_none() {
             0
         } else {
             let shape = self.shape(region, filter);
@@ -158,18 +214,22 @@ impl Lists {
             self.shapes.len() as u32
         };
         let shape = if count { shape | PART_COUNT } else { shape };
-        self.parts.extend(region.cover().as_slice().iter().map(|rect| Part {
-            x_min: rect.x_min,
-            y_min: rect.y_min,
-            x_max: rect.x_max,
-            y_max: rect.y_max,
-            query: number,
-            shape,
-        }));
+        let cover = region.cover();
+        (0..cover.as_slice().len()).map(move |at| {
+            let rect = &cover.as_slice()[at];
+            Part {
+                x_min: rect.x_min,
+                y_min: rect.y_min,
+                x_max: rect.x_max,
+                y_max: rect.y_max,
+                query: number,
+                shape,
+            }
+        })
     }
 
-    fn shape(&mut self, region: &Region, filter: &Filter) -> Shape {
-        let shape = filtered(filter);
+    fn shape(&mut self, region: &Region, filter: Option<&Filter>) -> Shape {
+        let shape = filter.map_or_else(Shape::default, filtered);
         match region {
             Region::Circle(circle) if !circle.is_everything() => of_circle(circle, shape),
             Region::Polygon(polygon) => self.of_polygon(polygon, shape),

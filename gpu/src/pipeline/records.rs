@@ -25,10 +25,13 @@ pub(crate) struct Records {
     pub(crate) objects: DeviceBuffer<u64>,
     versions: DeviceBuffer<Version>,
     optional: Option<DeviceBuffer<Optional>>,
+    /// The newest positions, `slot` NO_SLOT for objects that are no more. Stage update owns them:
+    /// dispatch of the next cycle may run beside it.
     pub(crate) current: DeviceBuffer<Entry>,
     /// The winners of a running cycle; 0 between cycles.
     pub(crate) best: DeviceBuffer<u64>,
-    pub(crate) stamps: DeviceBuffer<u32>,
+    /// The last epoch in which a slot moved, of even and odd epochs.
+    pub(crate) stamps: [DeviceBuffer<u32>; 2],
     /// Slots in use.
     pub(crate) slots: u32,
 }
@@ -62,7 +65,7 @@ impl Records {
             optional: None,
             current: DeviceBuffer::new(memory, slots)?,
             best: DeviceBuffer::new(memory, slots)?,
-            stamps: DeviceBuffer::new(memory, slots)?,
+            stamps: [DeviceBuffer::new(memory, slots)?, DeviceBuffer::new(memory, slots)?],
             slots: 0,
         };
         records.places.fill(stream, 0xFF, 2 * slots)?;
@@ -86,7 +89,7 @@ impl Records {
 
     pub(crate) fn argument(&self) -> RecordsArgument {
         let optional = self.optional.as_ref();
-        RecordsArgument::new(&self.objects, &self.versions, optional, &self.current)
+        RecordsArgument::new(&self.objects, &self.versions, optional)
     }
 
     pub(crate) fn has_optional(&self) -> bool {
@@ -154,7 +157,9 @@ impl Records {
             moved(stream, optional, more, 2 * slots)?;
         }
         self.best = DeviceBuffer::new(&memory, capacity)?;
-        moved(stream, &mut self.stamps, DeviceBuffer::new(&memory, capacity)?, slots)?;
+        for stamps in &mut self.stamps {
+            moved(stream, stamps, DeviceBuffer::new(&memory, capacity)?, slots)?;
+        }
         self.fill_index(stream, capacity)
     }
 

@@ -23,9 +23,8 @@ use crate::launch::{
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
-/// Bytes of a query's lists, at a guess: two parts and where they begin. More only means that rows
-/// are copied once more.
-const QUERY_BYTES: usize = 2 * size_of::<Part>() + size_of::<u32>() + 8;
+/// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
+const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
 /// Queries from which another thread lets go of them.
 const QUERIES_MANY: usize = 1 << 12;
 /// Bytes that one core copies at a time.
@@ -35,6 +34,8 @@ const COPY_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Arena {
     pinned: PinnedBuffer<u8>,
+    /// The queries' parts, made where the device copies them from.
+    parts: PinnedBuffer<Part>,
     pub(crate) device: DeviceBuffer<u8>,
     /// The last work that read the device's side.
     pub(crate) idle: Option<Arc<CudaEvent>>,
@@ -42,8 +43,8 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
-        let (pinned, device) = (PinnedBuffer::new(memory, 1)?, DeviceBuffer::new(memory, 1)?);
-        Ok(Self { pinned, device, idle: None })
+        let (pinned, parts) = (PinnedBuffer::new(memory, 1)?, PinnedBuffer::new(memory, 1)?);
+        Ok(Self { pinned, parts, device: DeviceBuffer::new(memory, 1)?, idle: None })
     }
 }
 
@@ -106,6 +107,8 @@ struct Packing<'a> {
     pieces: Vec<(usize, &'a [u8])>,
     /// What is in page-locked memory already and needs no packing.
     pinned: Vec<(usize, &'a [u8])>,
+    /// How many of those are on their way.
+    uploaded: usize,
     bytes: usize,
 }
 
@@ -130,11 +133,18 @@ impl<'a> Packing<'a> {
 
     /// A whole block; gives where it begins.
     fn push_block(&mut self, bytes: &'a [u8]) -> usize {
-        let at = self.bytes;
-        let list = if is_pinned(bytes) { &mut self.pinned } else { &mut self.pieces };
-        list.push((at, bytes));
+        if is_pinned(bytes) {
+            return self.push_pinned(bytes).at;
+        }
+        self.push(bytes).at
+    }
+
+    /// A list in page-locked memory.
+    fn push_pinned<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
+        let (at, bytes) = (self.bytes, bytes_of(values));
+        self.pinned.push((at, bytes));
         self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
-        at
+        Stretch { at, length: values.len() }
     }
 
     /// Copies everything on all cores; pieces ascend.
@@ -161,19 +171,32 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Copies what lies in pinned memory to the device, from where it lies.
-    fn upload_pinned(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
-        self.pinned.iter().try_for_each(|(at, bytes)| arena.device.upload(stream, *at, bytes))
+    /// Copies what lies in pinned memory to the device, from where it lies; each once.
+    fn upload_pinned(
+        &mut self,
+        stream: &CudaStream,
+        device: &DeviceBuffer<u8>,
+    ) -> Result<(), EngineError> {
+        for (at, bytes) in &self.pinned[self.uploaded..] {
+            device.upload(stream, *at, bytes)?;
+        }
+        self.uploaded = self.pinned.len();
+        Ok(())
     }
 
-    /// Copies what was packed.
-    fn upload_packed(&self, stream: &CudaStream, arena: &Arena) -> Result<(), EngineError> {
-        let mut packed = 0;
+    /// Copies what was packed into `packed`.
+    fn upload_packed(
+        &self,
+        stream: &CudaStream,
+        device: &DeviceBuffer<u8>,
+        packed: &[u8],
+    ) -> Result<(), EngineError> {
+        let mut done = 0;
         for (at, bytes) in &self.pinned {
-            arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..*at])?;
-            packed = at + bytes.len();
+            device.upload(stream, done, &packed[done..*at])?;
+            done = at + bytes.len();
         }
-        arena.device.upload(stream, packed, &arena.pinned.as_slice()[packed..self.bytes])
+        device.upload(stream, done, &packed[done..self.bytes])
     }
 }
 
@@ -199,27 +222,27 @@ pub(crate) fn stage(
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
     let copying = timeline.begin(stream)?;
-    let is_early = packing.bytes + input.queries.len() * QUERY_BYTES <= arena.device.len();
-    if is_early {
-        packing.upload_pinned(stream, &arena)?;
+    let Arena { pinned, parts, device, idle } = &mut arena;
+    if packing.bytes + input.queries.len() * QUERY_BYTES <= device.len() {
+        packing.upload_pinned(stream, device)?;
     }
-    if let Err(error) = questions.list(&input.queries) {
-        arena.idle = Some(Arc::new(stream.record_event(None).map_err(fault)?));
+    if let Err(error) = questions.list(memory, &input.queries, parts) {
+        *idle = Some(Arc::new(stream.record_event(None).map_err(fault)?));
         *spare = Some(arena);
         return Err(error);
     }
     let questions = &*questions;
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let asked = place_questions(&mut packing, questions);
-    let at_gets = packing.push(&gets);
     let asks = input.queries.len();
-    arena.pinned.fit(memory, packing.bytes)?;
-    let is_replaced = arena.device.fit(packing.bytes)?;
-    packing.copy(arena.pinned.as_mut_slice());
-    if is_replaced || !is_early {
-        packing.upload_pinned(stream, &arena)?;
+    let asked = place_questions(&mut packing, questions, parts.as_slice(), asks);
+    let at_gets = packing.push(&gets);
+    pinned.fit(memory, packing.bytes)?;
+    if device.fit(packing.bytes)? {
+        packing.uploaded = 0;
     }
-    packing.upload_packed(stream, &arena)?;
+    packing.upload_pinned(stream, device)?;
+    packing.copy(pinned.as_mut_slice());
+    packing.upload_packed(stream, device, pinned.as_slice())?;
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
@@ -274,13 +297,17 @@ fn has_optional(arrived: &Arrived) -> bool {
 }
 
 /// Adds the lists of all questions to the packing.
-fn place_questions<'a>(packing: &mut Packing<'a>, questions: &'a Questions) -> QuestionStretches {
+fn place_questions<'a>(
+    packing: &mut Packing<'a>,
+    questions: &'a Questions,
+    parts: &'a [Part],
+    queries: usize,
+) -> QuestionStretches {
     let chunks = || questions.chunks().iter();
-    let first_parts = chunks().map(|lists| &lists.first_parts[..]);
     let no_shape = [&questions.no_shape[..]];
     QuestionStretches {
-        parts: packing.push_all(chunks().map(|lists| &lists.parts[..])),
-        first_parts: packing.push_all(first_parts.chain([&questions.end[..]])),
+        queries,
+        parts: packing.push_pinned(&parts[..questions.parts]),
         shapes: packing
             .push_all(no_shape.into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
         slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),

@@ -14,6 +14,7 @@ use crate::launch::{DeviceBuffer, MovedArgument, fault};
 /// An update that was queued.
 #[derive(Debug)]
 pub(super) struct Update {
+    epoch: u64,
     way: Way,
     units: u32,
     begin: CudaEvent,
@@ -24,19 +25,16 @@ pub(super) struct Update {
 
 impl Driver {
     /// Queues bringing the grid of this cycle's parity up, by the cheaper way.
-    pub(super) fn begin_update(&mut self, report: &Report) -> Result<Update, EngineError> {
+    pub(super) fn begin_update(&mut self, report: &Report) -> Result<(), EngineError> {
         let parity = self.epoch as usize % 2;
-        self.moved[parity].1 = report.moves;
-        if let Some(Update { way, units, begin, end, .. }) = self.last_update.take() {
-            // Dispatch waited for it.
-            self.cost.learn(way, units, begin.elapsed_ms(&end).map_err(fault)?);
-        }
+        self.moved_in(self.epoch).1 = report.moves;
         let stream = self.update.clone();
         let begin = timestamp(&stream)?;
         let cells = &self.cells[parity];
         let is_behind = self.epoch >= 2 && cells.epoch == Some(self.epoch - 2);
-        let moved = self.moved[1 - parity].1 + report.moves;
+        let moved = self.moved_in(self.epoch - 1).1 + report.moves;
         let slots = self.records.slots;
+        let cells = &self.cells[parity];
         let is_located = cells.has_places(self.records.capacity());
         let is_chosen = *cells.grid() == self.chosen.grid;
         let way = if is_behind && is_chosen && !self.chosen.is_outgrown(self.objects) {
@@ -45,14 +43,39 @@ impl Driver {
             Way::Rebuild
         };
         match way {
-            Way::Rebuild => self.rebuild(parity)?,
+            Way::Rebuild => {
+                self.publish(report.moves)?;
+                self.rebuild(self.epoch)?;
+            }
             Way::Apply if moved == 0 => {}
             Way::Apply => self.apply(parity, is_located)?,
         }
         self.cells[parity].epoch = Some(self.epoch);
         let end = timestamp(&stream)?;
         let units = if way == Way::Apply { moved } else { slots };
-        Ok(Update { way, units, begin, end, checks: way == Way::Apply && moved > 0 })
+        let checks = way == Way::Apply && moved > 0;
+        self.updating = Some(Update { epoch: self.epoch, way, units, begin, end, checks });
+        Ok(())
+    }
+
+    /// What moved in this cycle and the one before.
+    fn moves(&self) -> MovedArgument {
+        let list = |epoch: u64| {
+            let (slots, length) = &self.moved[epoch as usize % 3];
+            (slots, *length)
+        };
+        let stamps = &self.records.stamps[self.epoch as usize % 2];
+        MovedArgument::new(list(self.epoch - 1), list(self.epoch), stamps, self.epoch)
+    }
+
+    /// Queues taking this cycle's moves into the newest positions, for a grid that is built anew.
+    fn publish(&mut self, moves: u32) -> Result<(), EngineError> {
+        if moves == 0 {
+            return Ok(());
+        }
+        let (moved, records) = (self.moves(), self.records.argument());
+        let current = &self.records.current;
+        self.gpu.kernels.update_publish(&self.update, (&moved, &records), current)
     }
 
     pub(super) fn apply(&mut self, parity: usize, is_located: bool) -> Result<(), EngineError> {
@@ -60,16 +83,17 @@ impl Driver {
         if !is_located {
             self.cells[parity].locate(&kernels, &stream, self.records.capacity())?;
         }
-        let list = |which: usize| (&self.moved[which].0, self.moved[which].1);
-        let moved =
-            MovedArgument::new(list(1 - parity), list(parity), &self.records.stamps, self.epoch);
+        let (moved, records) = (self.moves(), self.records.argument());
         let (tables, current) = (&mut self.tables, &self.records.current);
-        self.cells[parity].apply(&kernels, &stream, tables, current, &moved)?;
+        let from = (&moved, &records);
+        self.cells[parity].apply(&kernels, &stream, tables, current, from)?;
         self.tables.outgrown.download(&stream, 0, &mut self.outgrown_here.as_mut_slice()[..1])
     }
 
-    /// Builds a grid anew from the newest positions, over a new choice of cells if it is time.
-    pub(super) fn rebuild(&mut self, parity: usize) -> Result<(), EngineError> {
+    /// Builds the grid of a cycle anew from the newest positions, which are as they were after that
+    /// cycle; over a new choice of cells if it is time.
+    pub(super) fn rebuild(&mut self, epoch: u64) -> Result<(), EngineError> {
+        let parity = epoch as usize % 2;
         let (stream, kernels) = (self.update.clone(), self.gpu.kernels.clone());
         let slots = self.records.slots;
         let is_uneven = {
@@ -88,23 +112,30 @@ impl Driver {
         let (tables, current) = (&mut self.tables, &self.records.current);
         let of = (slots, self.objects);
         self.cells[parity].rebuild(&kernels, &stream, tables, &self.chosen.grid, current, of)?;
-        self.cells[parity].epoch = Some(self.epoch);
+        self.cells[parity].epoch = Some(epoch);
         self.squares_here.as_mut_slice()[0] = 0;
         self.tables.squares.download(&stream, 0, &mut self.squares_here.as_mut_slice()[..1])
     }
 
-    /// Makes sure that the grid was brought up and learns what it cost.
-    pub(super) fn finish_update(&mut self, update: Update) -> Result<(), EngineError> {
-        let parity = self.epoch as usize % 2;
+    /// Makes sure that the last grid was brought up: builds it anew if its cells had no room for
+    /// what was to be applied. Learns what it cost.
+    pub(super) fn conclude_update(&mut self) -> Result<(), EngineError> {
+        let Some(update) = self.updating.take() else {
+            return Ok(());
+        };
         if update.checks {
             update.end.synchronize().map_err(fault)?;
-            if self.outgrown_here.as_slice()[0] > 0 {
-                self.rebuild(parity)?;
-            }
         }
-        let updated = self.update.record_event(None).map_err(fault)?;
-        self.updated = Some(updated);
-        self.last_update = Some(update);
+        // Without a check nobody has waited for it.
+        if update.end.is_complete() {
+            let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
+            self.cost.learn(update.way, update.units, took_ms);
+        }
+        if update.checks && self.outgrown_here.as_slice()[0] > 0 {
+            self.cost.learn_failure(update.units, self.records.slots);
+            self.rebuild(update.epoch)?;
+        }
+        self.updated = Some(self.update.record_event(None).map_err(fault)?);
         Ok(())
     }
 }

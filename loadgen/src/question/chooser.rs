@@ -109,7 +109,7 @@ impl Chooser {
                 };
                 engine.push(Query {
                     kind,
-                    filter: conditions.filter,
+                    filter: conditions.filter.boxed(),
                     projection: conditions.projection,
                     limit: conditions.limit,
                 });

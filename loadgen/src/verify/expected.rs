@@ -7,7 +7,7 @@
 use std::collections::{BinaryHeap, HashSet};
 
 use shoal_codec::FixRow;
-use shoal_engine::{Filter, Projection, QuantaRect, Query, QueryKind, Ranker, Region};
+use shoal_engine::{Projection, QuantaRect, Query, QueryKind, Ranker, Region};
 
 use super::oracle::Oracle;
 
@@ -41,13 +41,13 @@ struct Scan<'a> {
     rectangles: Vec<(QuantaRect, usize)>,
     regions: Vec<(&'a Region, usize)>,
     nearest: Vec<Nearest<'a>>,
-    filters: Vec<&'a Filter>,
+    queries: &'a [Query],
     found: Vec<Vec<FixRow>>,
 }
 
 /// A nearest question and the best records so far.
 struct Nearest<'a> {
-    filter: &'a Filter,
+    query: &'a Query,
     ranker: Ranker,
     k: usize,
     /// The worst on top.
@@ -94,7 +94,7 @@ impl<'a> Scan<'a> {
             rectangles: Vec::new(),
             regions: Vec::new(),
             nearest: Vec::new(),
-            filters: queries.iter().map(|query| &query.filter).collect(),
+            queries,
             found: vec![Vec::new(); queries.len()],
         };
         for (question, query) in queries.iter().enumerate() {
@@ -106,7 +106,7 @@ impl<'a> Scan<'a> {
                 }
                 QueryKind::Range(region) => scan.regions.push((region, question)),
                 QueryKind::Nearest { x, y, k } => scan.nearest.push(Nearest {
-                    filter: &query.filter,
+                    query,
                     ranker: Ranker::new(oracle.space(), *x, *y),
                     k: *k as usize,
                     best: BinaryHeap::new(),
@@ -116,7 +116,7 @@ impl<'a> Scan<'a> {
                     let mut known = HashSet::new();
                     let once = objects.iter().filter(|object| known.insert(**object));
                     let rows = once.filter_map(|object| oracle.get(*object));
-                    let passing = rows.filter(|row| query.filter.passes(row, scan.clock_ms));
+                    let passing = rows.filter(|row| query.passes(row, scan.clock_ms));
                     scan.found[question].extend(passing);
                 }
             }
@@ -127,13 +127,13 @@ impl<'a> Scan<'a> {
     fn row(&mut self, row: &FixRow) {
         for (rectangle, question) in &self.rectangles {
             if rectangle.contains(row.x, row.y)
-                && self.filters[*question].passes(row, self.clock_ms)
+                && self.queries[*question].passes(row, self.clock_ms)
             {
                 self.found[*question].push(*row);
             }
         }
         for (region, question) in &self.regions {
-            if region.contains(row.x, row.y) && self.filters[*question].passes(row, self.clock_ms) {
+            if region.contains(row.x, row.y) && self.queries[*question].passes(row, self.clock_ms) {
                 self.found[*question].push(*row);
             }
         }
@@ -165,7 +165,7 @@ impl Nearest<'_> {
         if is_full && self.best.peek().is_some_and(|worst| ranked >= *worst) {
             return;
         }
-        if self.filter.passes(row, clock_ms) {
+        if self.query.passes(row, clock_ms) {
             if is_full {
                 self.best.pop();
             }

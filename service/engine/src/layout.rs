@@ -107,8 +107,8 @@ constants! {
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one row of cells that are kept between counting and writing.
     KEPT: u32 = 16;
-    /// Matches of one query that a block sorts in its shared memory.
-    SORTED_MAX: u32 = 4096;
+    /// Matches that a block sorts in its shared memory.
+    SORT_TILE: u32 = 4096;
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
     /// See `Filter`.
@@ -263,9 +263,10 @@ records! {
     Lengths {
         /// Matches of the longest.
         longest: u64,
-        /// Queries with more matches than a warp sorts.
+        /// Queries with more matches than a warp sorts, but not more than a block does.
         long_queries: u32,
-        reserved: u32,
+        /// Queries with more.
+        longer_queries: u32,
     }
 
     /// What a rectangle of a cover is tested against: a region and a filter.

@@ -187,7 +187,7 @@ impl Model {
     /// Answers a query on the current state, ages judged at `clock_ms`.
     #[must_use]
     pub fn answer(&self, query: &Query, clock_ms: i64) -> ModelAnswer {
-        let passing = |row: &&FixRow| query.filter.passes(row, clock_ms);
+        let passing = |row: &&FixRow| query.passes(row, clock_ms);
         let mut found: Vec<(u64, FixRow)> = match &query.kind {
             QueryKind::Get(objects) => {
                 let objects: BTreeSet<u64> = objects.iter().copied().collect();

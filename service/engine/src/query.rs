@@ -16,12 +16,25 @@ use crate::region::Region;
 pub struct Query {
     /// Which objects.
     pub kind: QueryKind,
-    /// Which of them, by their record.
-    pub filter: Filter,
+    /// Which of them, by their record; `None` lets all pass. Boxed, because few queries have one
+    /// and a cycle may have millions of queries. See [`Filter::boxed`].
+    pub filter: Option<Box<Filter>>,
     /// What to return of each.
     pub projection: Projection,
     /// Most rows to return; `None` returns all. The total is counted regardless.
     pub limit: Option<u64>,
+}
+
+// A cycle may have millions.
+const _: () = assert!(size_of::<Query>() <= 72, "a query is small");
+
+impl Query {
+    /// Whether a record passes the filter at the answer's clock.
+    #[inline]
+    #[must_use]
+    pub fn passes(&self, row: &FixRow, clock_ms: i64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.passes(row, clock_ms))
+    }
 }
 
 /// The kinds of question.
@@ -66,6 +79,12 @@ impl Filter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// As a [`Query`] has it: nothing for a filter that lets every record pass.
+    #[must_use]
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (!self.is_empty()).then(|| Box::new(self))
     }
 
     /// Whether a record passes at the answer's clock.

@@ -21,7 +21,7 @@ use crate::fleet::Fleet;
 pub(super) struct Asking {
     pub(super) fleet: Arc<Fleet>,
     pub(super) epoch_min: u64,
-    filter: Filter,
+    filter: Option<Box<Filter>>,
     pub(super) projection: Projection,
     limit: Option<u64>,
 }
@@ -47,13 +47,13 @@ impl Asking {
                 return Err(ServiceError::field("options.projection", problem));
             }
         };
-        let filter = filter(options.filter.as_ref())?;
+        let filter = filter(options.filter.as_ref())?.boxed();
         let limit = Some(options.limit).filter(|&limit| limit > 0);
         Ok(Self { fleet, epoch_min, filter, projection, limit })
     }
 
     fn query(&self, kind: QueryKind) -> Query {
-        Query { kind, filter: self.filter, projection: self.projection, limit: self.limit }
+        Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
     /// These objects.

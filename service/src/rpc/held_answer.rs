@@ -133,13 +133,13 @@ fn with_margin(queries: &[Query], wanted: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use shoal_engine::{Filter, Region, Space};
+    use shoal_engine::{Region, Space};
 
     use super::*;
 
     fn range(projection: Projection, limit: Option<u64>) -> Query {
         let region = Region::rectangle(&Space::geographic(), -1.0, -1.0, 1.0, 1.0).unwrap();
-        Query { kind: QueryKind::Range(region), filter: Filter::default(), projection, limit }
+        Query { kind: QueryKind::Range(region), filter: None, projection, limit }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{
-    Backend as _, CycleInput, EngineOptions, Filter, Model, Projection, Query, QueryKind, Region,
-    Request, Space,
+    Backend as _, CycleInput, EngineOptions, Model, Projection, Query, QueryKind, Region, Request,
+    Space,
 };
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
@@ -91,12 +91,7 @@ async fn answers_over_the_wire_equal_the_model() {
             let acks = report(&mut positions, vec![sent]).await;
             assert_eq!((sums(&acks).1, sums(&acks).2), (0, 0));
             let (sent, asked): (Vec<_>, Vec<_>) = (0..40).map(|_| question(&mut random)).unzip();
-            let ask = |kind| Query {
-                kind,
-                filter: Filter::default(),
-                projection: Projection::Ids,
-                limit: None,
-            };
+            let ask = |kind| Query { kind, filter: None, projection: Projection::Ids, limit: None };
             let asked = asked.into_iter().map(ask).collect();
             let expected = run_model(&mut model, vec![Request::Fixes(columns)], asked);
             let (fleet, min_token) = ("plane".to_owned(), acks[0].token.clone());

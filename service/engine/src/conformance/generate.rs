@@ -229,7 +229,7 @@ impl Generator {
         let projection =
             *self.random.pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
         let limit = self.random.once_in(4).then(|| self.random.below(40));
-        let filter = if self.random.once_in(3) { self.filter() } else { Filter::default() };
+        let filter = if self.random.once_in(3) { self.filter().boxed() } else { None };
         Query { kind, filter, projection, limit }
     }
 

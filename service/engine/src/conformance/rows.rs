@@ -6,7 +6,7 @@
 use shoal_codec::{Block, BlockCodec, Budget, CpuCodec, FixColumns, FixRow};
 
 use crate::cycle::Request;
-use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::query::{Projection, Query, QueryKind};
 use crate::space::Space;
 
 /// The instant from which the cases count: 2024-01-01T00:00:00Z.
@@ -66,5 +66,5 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 /// A query for whole records without filter or limit.
 pub(super) fn query(kind: QueryKind) -> Query {
-    Query { kind, filter: Filter::default(), projection: Projection::Fixes, limit: None }
+    Query { kind, filter: None, projection: Projection::Fixes, limit: None }
 }

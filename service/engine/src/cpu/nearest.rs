@@ -21,7 +21,7 @@ pub(super) struct Neighbour {
 /// The `k` first by (rank, object) of those that pass.
 pub(super) fn nearest(
     view: &View<'_>,
-    filter: &Filter,
+    filter: Option<&Filter>,
     x: i32,
     y: i32,
     k: usize,
@@ -53,15 +53,14 @@ pub(super) fn nearest(
 
 fn collect(
     view: &View<'_>,
-    filter: &Filter,
+    filter: Option<&Filter>,
     ranker: &Ranker,
     circle: Circle,
     found: &mut Vec<Neighbour>,
 ) {
     found.clear();
-    let has_filter = !filter.is_empty();
     view.slots_in(&Region::Circle(Box::new(circle)), |slot, x, y| {
-        if !has_filter || view.passes(filter, slot) {
+        if view.passes(filter, slot) {
             let rank = ranker.rank(x, y);
             found.push(Neighbour { rank, object: view.record(slot).object, slot });
         }

@@ -51,8 +51,8 @@ impl<'a> View<'a> {
         shard.records[local(slot)].row(shard.attributes_of(local(slot)))
     }
 
-    pub(super) fn passes(&self, filter: &Filter, slot: u32) -> bool {
-        filter.passes(&self.fix(slot), self.clock_ms)
+    pub(super) fn passes(&self, filter: Option<&Filter>, slot: u32) -> bool {
+        filter.is_none_or(|filter| filter.passes(&self.fix(slot), self.clock_ms))
     }
 
     /// Calls `each` with the slots of a region, in no particular order.
@@ -185,18 +185,17 @@ impl Page {
 
     fn finish(&mut self, view: &View<'_>, query: &Query, range: std::ops::Range<usize>) {
         let mut head = AnswerHead::default();
-        if query.projection == Projection::Count && query.filter.is_empty() {
+        if query.projection == Projection::Count && query.filter.is_none() {
             head.total = range.len() as u64;
             return self.close(head, query, 0);
         }
         self.rows.clear();
-        let has_filter = !query.filter.is_empty();
         for at in range {
             if let Some(ahead) = self.slots.get(at + RECORDS_AHEAD) {
                 view.prefetch(*ahead);
             }
             let slot = self.slots[at];
-            if !has_filter || view.passes(&query.filter, slot) {
+            if view.passes(query.filter.as_deref(), slot) {
                 self.rows.push((view.record(slot).object, slot));
             }
         }
@@ -211,7 +210,7 @@ impl Page {
     }
 
     fn finish_nearest(&mut self, view: &View<'_>, query: &Query, (x, y, k): (i32, i32, u32)) {
-        let found = nearest::nearest(view, &query.filter, x, y, k as usize);
+        let found = nearest::nearest(view, query.filter.as_deref(), x, y, k as usize);
         let mut head = AnswerHead { total: found.len() as u64, ..AnswerHead::default() };
         let returned = returned(query, found.len());
         self.rows.clear();

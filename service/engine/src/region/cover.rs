@@ -9,7 +9,15 @@ use crate::space::QuantaRect;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cover {
     rects: [QuantaRect; 2],
-    len: usize,
+    len: Length,
+}
+
+/// How many rectangles; an enumeration, so that a region needs no other mark of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    None,
+    One,
+    Two,
 }
 
 impl Cover {
@@ -17,14 +25,14 @@ impl Cover {
     #[must_use]
     pub fn empty() -> Self {
         let nothing = QuantaRect { x_min: 0, y_min: 0, x_max: 0, y_max: 0 };
-        Self { rects: [nothing; 2], len: 0 }
+        Self { rects: [nothing; 2], len: Length::None }
     }
 
     /// The rectangles.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[QuantaRect] {
-        &self.rects[..self.len]
+        &self.rects[..self.len as usize]
     }
 
     /// Whether a point lies in one of them.
@@ -40,8 +48,8 @@ impl Cover {
             return;
         };
         debug_assert!(self.as_slice().iter().all(|other| other.intersection(&rect).is_none()));
-        self.rects[self.len] = rect;
-        self.len += 1;
+        self.rects[self.len as usize] = rect;
+        self.len = if self.len == Length::None { Length::One } else { Length::Two };
     }
 
     /// With the part of one rectangle that lies in `bounds`.

@@ -119,7 +119,7 @@ pub fn the_age_filter_uses_the_clock(make: Make) {
         (i64::MIN, vec![]),
     ] {
         let filter = Filter { age_max_ms: Some(age_max_ms), ..Filter::default() };
-        let asked = Query { filter, ..query(QueryKind::Get(vec![1, 2, 3])) };
+        let asked = Query { filter: filter.boxed(), ..query(QueryKind::Get(vec![1, 2, 3])) };
         assert_eq!(trial.ask(&asked).objects, expected, "age {age_max_ms}");
     }
 }

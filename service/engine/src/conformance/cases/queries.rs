@@ -180,13 +180,13 @@ pub fn every_filter_keeps_its_borders(make: Make) {
     ];
     for (filter, expected) in cases {
         for kind in [everything(), QueryKind::Get((0..10).collect())] {
-            let answer = trial.ask(&Query { filter, ..query(kind) });
+            let answer = trial.ask(&Query { filter: filter.boxed(), ..query(kind) });
             assert_eq!(answer.objects, expected, "{filter:?}");
             assert_eq!(answer.total, expected.len() as u64);
         }
         // Neighbours that do not pass are not counted among the k.
         let nearest = QueryKind::Nearest { x: 100, y: 500, k: 3 };
-        let answer = trial.ask(&Query { filter, ..query(nearest) });
+        let answer = trial.ask(&Query { filter: filter.boxed(), ..query(nearest) });
         assert_eq!(answer.objects, expected[..expected.len().min(3)], "{filter:?}");
     }
 }

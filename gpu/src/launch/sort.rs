@@ -1,0 +1,59 @@
+//! Launches that sort the matches of queries; part of stage query.
+//!
+//! One safe function: which kernels a cycle needs depends on how long its answers are.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Lengths, SORT_TILE};
+
+use super::memory::DeviceBuffer;
+use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
+use super::parameters::MatchesArgument;
+
+/// Threads of a block of these kernels; their launches are never narrow.
+const SORT_THREADS: u64 = BLOCK_THREADS as u64;
+
+impl Kernels {
+    /// Brings the matches of every query into the order of their ids. `found` overwrites itself.
+    pub(crate) fn sort(
+        &self,
+        stream: &CudaStream,
+        (bounds, queries): (&DeviceBuffer<u64>, u32),
+        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
+        found: &MatchesArgument,
+        sorted: &MatchesArgument,
+    ) -> Result<(), EngineError> {
+        assert!(bounds.len() > queries as usize, "a bound a query and one more");
+        assert!(long_queries.len() >= queries as usize, "all queries may be long");
+        let Lengths { longest, long_queries: long, longer_queries: longer } = *lengths;
+        assert!(long + longer <= queries, "a query is in one list");
+        let bounds = bounds.address();
+        let (from, to) = (*found, *sorted);
+        let threads = u64::from(queries) * WARP;
+        launch(&self.sort_short, stream, threads, arguments![bounds, queries, from, to])?;
+        let listed = long_queries.address();
+        let arguments = arguments![bounds, listed, long, from, to];
+        launch(&self.sort_long, stream, u64::from(long) * SORT_THREADS, arguments)?;
+        if longer == 0 {
+            return Ok(());
+        }
+        // They are listed from the back.
+        let listed = listed + u64::from(queries - longer) * size_of::<u32>() as u64;
+        let tiles = longest.div_ceil(u64::from(SORT_TILE));
+        let threads = u64::from(longer) * tiles * SORT_THREADS;
+        let merges = tiles.next_power_of_two().trailing_zeros();
+        // Every merge changes sides; the last one ends in `sorted`.
+        let side = |merges_left: u32| if merges_left % 2 == 0 { to } else { from };
+        let into = side(merges);
+        let tiles = tiles as u32;
+        let arguments = arguments![bounds, listed, tiles, longer, from, into];
+        launch(&self.sort_tiles, stream, threads, arguments)?;
+        for merge in 0..merges {
+            let run = u64::from(SORT_TILE) << merge;
+            let (from, to) = (side(merges - merge), side(merges - merge - 1));
+            let arguments = arguments![bounds, listed, tiles, longer, run, from, to];
+            launch(&self.sort_merge, stream, threads, arguments)?;
+        }
+        Ok(())
+    }
+}
