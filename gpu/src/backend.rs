@@ -188,6 +188,17 @@ impl CudaBackend {
     }
 }
 
+/// What was recorded of some cycles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// When each stage of each cycle ran.
+    pub spans: Vec<StageSpan>,
+    /// Bytes copied to the device.
+    pub in_bytes: u64,
+    /// Bytes copied from the device.
+    pub out_bytes: u64,
+}
+
 /// Records when stages run; see [`CudaBackend::recorder`].
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -203,6 +214,7 @@ impl Recorder {
     /// [`EngineError::Device`].
     pub fn start(&self) -> Result<(), EngineError> {
         self.memory.bind()?;
+        self.memory.take_copied();
         self.timeline.start(&self.stream)
     }
 
@@ -210,9 +222,11 @@ impl Recorder {
     ///
     /// # Errors
     /// [`EngineError::Device`].
-    pub fn stop(&self) -> Result<Vec<StageSpan>, EngineError> {
+    pub fn stop(&self) -> Result<Recording, EngineError> {
         self.memory.bind()?;
-        self.timeline.stop()
+        let spans = self.timeline.stop()?;
+        let (in_bytes, out_bytes) = self.memory.take_copied();
+        Ok(Recording { spans, in_bytes, out_bytes })
     }
 }
 
