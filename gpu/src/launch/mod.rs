@@ -13,6 +13,8 @@ mod parameters;
 mod plain;
 mod primitives;
 mod query;
+#[cfg(test)]
+pub(crate) mod tests;
 mod update;
 
 pub(crate) use dispatch::{CycleRows, Ordered};
