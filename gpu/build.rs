@@ -18,8 +18,8 @@ mod layout;
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
-/// Files with entry points.
-const KERNELS: [&str; 4] = ["dispatch", "update", "query", "sort"];
+/// Files with entry points; `probe` is for tests alone and not part of the library.
+const KERNELS: [&str; 5] = ["dispatch", "update", "query", "sort", "probe"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -168,5 +168,20 @@ fn header() -> String {
             .expect("a string takes everything");
         }
     }
+    text.push_str(&layout_list());
+    text
+}
+
+/// All records and fields as one macro, so that the probe's kernel forgets none.
+fn layout_list() -> String {
+    let mut text = String::from("#define LAYOUT(RECORD, FIELD)");
+    for record in layout::RECORDS {
+        let name = record.name;
+        write!(text, " \\\n    RECORD({name})").expect("a string takes everything");
+        for (field, _, _) in record.fields {
+            write!(text, " FIELD({name}, {field})").expect("a string takes everything");
+        }
+    }
+    text.push('\n');
     text
 }

@@ -44,7 +44,7 @@ pub struct CudaBackend {
     /// The epoch of the next cycle.
     epoch_next: u64,
     /// Outputs that came before they were asked for.
-    early: BTreeMap<u64, Finished>,
+    early: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
     owed: Vec<u64>,
     received: u64,
@@ -145,47 +145,84 @@ impl CudaBackend {
             // One arena more than cycles in flight: there is always one, or one on its way.
             self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
         }
-        let at = (&*self.timeline, self.epoch_next);
-        crate::pipeline::stage(
-            &self.memory,
-            &self.copy_in,
-            at,
-            &mut self.spare,
-            input,
-            &mut self.questions,
-        )
+        let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
+        let (stream, questions) = (&self.copy_in, &mut self.questions);
+        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, questions);
+        if staged.is_err() && self.spare.is_none() {
+            // The arena that could not grow is gone; without another the next cycle would wait for
+            // one that never comes.
+            self.spare = Some(Arena::new(&self.memory)?);
+        }
+        staged
     }
 
-    fn send(&self, command: Command) -> Result<(), EngineError> {
+    fn send(&mut self, command: Command) -> Result<(), EngineError> {
         let sent = self.commands.as_ref().map(|commands| commands.send(command));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 
+    /// That nothing has ended this engine.
+    fn is_running(&self) -> Result<(), EngineError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Takes note of an error that ends the engine: of one of the device, and of any that came in
+    /// the middle of a change.
+    fn end(&mut self, error: EngineError) -> EngineError {
+        let reason = match &error {
+            EngineError::Device(_) => error.clone(),
+            other => EngineError::Device(format!("the engine has ended: {other}")),
+        };
+        self.failed.get_or_insert(reason);
+        error
+    }
+
+    /// As `end`, for a call that changes nothing when it fails for want of memory.
+    fn note(&mut self, error: EngineError) -> EngineError {
+        if matches!(error, EngineError::Device(_)) { self.end(error) } else { error }
+    }
+
     /// Why there is no driver any more.
-    fn gone(&self) -> EngineError {
+    fn gone(&mut self) -> EngineError {
+        // It has hung up: this ends with its last word.
+        while let Ok(output) = self.outputs.recv() {
+            self.keep(output);
+        }
         let ended = || EngineError::Device("the engine's thread has ended".to_owned());
-        self.failed.clone().unwrap_or_else(ended)
+        self.failed.get_or_insert_with(ended).clone()
+    }
+
+    /// Keeps an output for whoever waits for it.
+    fn keep(&mut self, output: Result<Finished, EngineError>) {
+        self.received += 1;
+        let output = output.map_err(|error| self.end(error));
+        self.early.insert(self.received, output);
     }
 
     /// Takes outputs until that of `ticket` is there.
     fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
         loop {
-            if let Some(finished) = self.early.remove(&ticket) {
-                return Ok(finished);
+            if let Some(output) = self.early.remove(&ticket) {
+                return output;
             }
+            self.is_running()?;
             match self.outputs.recv() {
-                Ok(Ok(finished)) => {
-                    self.received += 1;
-                    self.early.insert(self.received, finished);
-                }
-                Ok(Err(error)) => {
-                    self.failed = Some(error.clone());
-                    return Err(error);
-                }
+                Ok(output) => self.keep(output),
                 Err(_) => return Err(self.gone()),
             }
         }
     }
+}
+
+/// What was recorded of some cycles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// When each stage of each cycle ran.
+    pub spans: Vec<StageSpan>,
+    /// Bytes copied to the device.
+    pub in_bytes: u64,
+    /// Bytes copied from the device.
+    pub out_bytes: u64,
 }
 
 /// Records when stages run; see [`CudaBackend::recorder`].
@@ -203,6 +240,7 @@ impl Recorder {
     /// [`EngineError::Device`].
     pub fn start(&self) -> Result<(), EngineError> {
         self.memory.bind()?;
+        self.memory.take_copied();
         self.timeline.start(&self.stream)
     }
 
@@ -210,9 +248,11 @@ impl Recorder {
     ///
     /// # Errors
     /// [`EngineError::Device`].
-    pub fn stop(&self) -> Result<Vec<StageSpan>, EngineError> {
+    pub fn stop(&self) -> Result<Recording, EngineError> {
         self.memory.bind()?;
-        self.timeline.stop()
+        let spans = self.timeline.stop()?;
+        let (in_bytes, out_bytes) = self.memory.take_copied();
+        Ok(Recording { spans, in_bytes, out_bytes })
     }
 }
 
@@ -230,7 +270,9 @@ impl Backend for CudaBackend {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
-        let staged = self.stage(input)?;
+        self.is_running()?;
+        let staged = self.stage(input);
+        let staged = staged.map_err(|error| self.note(error))?;
         self.send(Command::Cycle(Box::new(staged)))?;
         self.submitted += 1;
         self.epoch_next += 1;
@@ -243,20 +285,29 @@ impl Backend for CudaBackend {
             return Err(EngineError::UnknownTicket(ticket.0));
         };
         self.owed.remove(at);
-        self.receive(ticket.0)?.wait()
+        let output = self.receive(ticket.0)?.wait();
+        output.map_err(|error| self.note(error))
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {
+        self.is_running()?;
         let (reply, answer) = channel();
         self.send(Command::Export(reply))?;
-        answer.recv().map_err(|_| self.gone())?
+        let snapshot = answer.recv().map_err(|_| self.gone())?;
+        snapshot.map_err(|error| self.note(error))
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
+        self.is_running()?;
         let (reply, answer) = channel();
         let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;
-        answer.recv().map_err(|_| self.gone())??;
+        let imported = answer.recv().map_err(|_| self.gone())?;
+        imported.map_err(|error| match error {
+            // A part of the state is there.
+            EngineError::OutOfMemory { .. } => self.end(error),
+            error => self.note(error),
+        })?;
         self.epoch_next = epoch + 1;
         Ok(())
     }

@@ -15,7 +15,7 @@ mod pipeline;
 mod tuning;
 
 #[cfg(feature = "cuda")]
-pub use backend::{CudaBackend, Recorder};
+pub use backend::{CudaBackend, Recorder, Recording};
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;

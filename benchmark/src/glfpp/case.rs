@@ -19,11 +19,18 @@ const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
 const LARGE_RESULTS: f64 = 10.0;
 const SMALL_CYCLE: u64 = 100_000;
+/// Mixes that updates alone are compared with.
+const MIXES_BESIDE: [u64; 2] = [1, 10];
 /// Sides of the grids that are compared; the paper's two optima, 128 and 512, are among them. Those
 /// with more than [`CELLS_PER_OBJECT_MAX`] are left out.
-const SIDES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+const SIDES: [u32; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 const CELLS_PER_OBJECT_MAX: u64 = 16;
+/// Side of the grid of the paper's experiment over threads: 65,536 cells.
+const SIDE_OF_THREADS: u32 = 256;
+/// Threads on the device at a time: 1, 2, 4 and 8 warps, 2 and 4 blocks of 8 warps on each of 132
+/// multiprocessors.
+const LAUNCH_THREADS: [u32; 6] = [4_224, 8_448, 16_896, 33_792, 67_584, 135_168];
 
 /// How objects move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +51,7 @@ impl Distribution {
 }
 
 /// One point of an experiment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) experiment: Experiment,
     pub(super) objects: u64,
@@ -58,6 +65,8 @@ pub(super) struct Case {
     pub(super) attributes: Attributes,
     /// Cells along an axis, where the experiment says so.
     pub(super) side: Option<u32>,
+    /// Threads of a device's kernels at a time; as many as fit where that is not fixed.
+    pub(super) launch_threads: Option<u32>,
     pub(super) seed: u64,
     pub(super) windows_follow: bool,
 }
@@ -75,6 +84,7 @@ impl Case {
             window: WINDOW,
             attributes: Attributes::None,
             side: None,
+            launch_threads: options.cuda_threads,
             seed: options.seed,
             windows_follow: options.windows_follow,
         };
@@ -103,6 +113,12 @@ impl Case {
         Self { window, ..self }
     }
 
+    /// Whether its rows and queries are those of another case.
+    pub(super) fn is_workload_of(&self, other: &Self) -> bool {
+        let Self { experiment, side, launch_threads, .. } = *self;
+        *self == Self { experiment, side, launch_threads, ..other.clone() }
+    }
+
     /// Updates of one cycle.
     pub(super) fn cycle_updates(&self) -> usize {
         (self.updates / self.cycles) as usize
@@ -116,9 +132,13 @@ impl Case {
     /// What tells this case from the others of its experiment, for tables and axes.
     pub(super) fn label(&self) -> String {
         match self.experiment {
-            Experiment::Mixed => {
+            Experiment::UpdatesAlone if self.queries == 0 => "alone".into(),
+            Experiment::Mixed | Experiment::UpdatesAlone => {
                 let queries = (100 * self.queries).checked_div(self.updates).unwrap_or(0);
                 format!("100:{queries}")
+            }
+            Experiment::Threads => {
+                self.launch_threads.map_or_else(|| "full".into(), |threads| threads.to_string())
             }
             Experiment::Gauss => match self.distribution {
                 Distribution::Gauss(hotspots) => format!("H = {hotspots}"),
@@ -142,6 +162,8 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
         let sides = SIDES.iter().filter(|side| u64::from(**side).pow(2) <= cells_max);
         sides.map(|side| Case { side: Some(*side), ..case.clone() }).collect()
     };
+    let asking =
+        |case: Case| case.asking(options.updates.div_ceil(MIX), options.cycle.div_ceil(MIX));
     match experiment {
         Experiment::Mixed => MIXES
             .iter()
@@ -161,10 +183,22 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
             .collect(),
         Experiment::Small => vec![usual.mixed(options.updates, MIX, SMALL_CYCLE)],
         Experiment::CellsUpdates => with_sides(usual.mixed(options.updates, 0, options.cycle)),
-        Experiment::CellsQueries => {
-            let queries = options.updates.div_ceil(MIX);
-            with_sides(usual.asking(queries, options.cycle.div_ceil(MIX)))
+        Experiment::CellsQueries => with_sides(asking(usual)),
+        Experiment::Threads => {
+            let updating = with_widths(&usual.clone().mixed(options.updates, 0, options.cycle));
+            updating.into_iter().chain(with_widths(&asking(usual))).collect()
+        }
+        Experiment::UpdatesAlone => {
+            let beside = |queries| usual.clone().mixed(options.updates, queries, options.cycle);
+            [0].into_iter().chain(MIXES_BESIDE).map(beside).collect()
         }
         Experiment::Attributes => vec![Case { attributes: Attributes::All, ..usual }],
     }
+}
+
+/// A case over the widths of launches, on the paper's grid.
+fn with_widths(case: &Case) -> Vec<Case> {
+    let widths = LAUNCH_THREADS.into_iter().map(Some).chain([None]);
+    let side = Some(SIDE_OF_THREADS);
+    widths.map(|launch_threads| Case { side, launch_threads, ..case.clone() }).collect()
 }

@@ -4,15 +4,20 @@
 //! then the clock starts. At rest it answers the last cycle's queries once more: that hash must be
 //! the same for every contender, whatever it answered while things moved.
 
+#[cfg(feature = "cuda")]
+use super::cuda_contender::cuda;
 use super::engine_contender::EngineContender;
-use super::options::{BackendName, Options};
+use super::options::{BackendName, Experiment, Options};
 use super::pgrid_contender::PgridContender;
 use super::prepared::Prepared;
-use super::timeline::Span;
+use super::timeline::Recording;
 use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions};
+
+/// Why backends on the CPU have no part in the experiment over threads of a device.
+pub(super) const NO_WIDTH: &str = "it has no threads on a device";
 
 /// One run, measured.
 pub(super) struct Measured {
@@ -31,11 +36,20 @@ pub(super) struct Measured {
     /// Of the last cycle's queries, asked again at rest.
     pub(super) answer_hash: String,
     /// When stages ran, where that was asked for and can be told.
-    pub(super) spans: Vec<Span>,
+    pub(super) recording: Option<Recording>,
     /// Bytes of the state.
     pub(super) memory_bytes: u64,
-    /// Cells and bucket length, where the contender has them fixed.
-    pub(super) layout: Option<(u64, usize)>,
+    pub(super) settings: Settings,
+}
+
+/// What a contender ran with, 0 or empty where it has no such thing or chooses it as it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Settings {
+    pub(super) cells: u64,
+    pub(super) bucket_objects: usize,
+    /// Threads of its kernels on the device at a time, 0 for as many as fit.
+    pub(super) launch_threads: u32,
+    pub(super) update_way: &'static str,
 }
 
 /// Anything that can run a case.
@@ -56,7 +70,6 @@ pub(super) fn contender(
             cpu(prepared)?,
             1,
             Box::new(|block| Ok(block.clone())),
-            None,
         ))),
         BackendName::Cuda => cuda(prepared, options),
     }
@@ -64,60 +77,16 @@ pub(super) fn contender(
 
 /// The engine on the CPU; its `submit` does all the work, so one cycle is under way at a time.
 fn cpu(prepared: &Prepared) -> Result<Box<dyn Backend>, String> {
-    chooses_cells(prepared)?;
+    if prepared.case.experiment == Experiment::Threads {
+        return Err(NO_WIDTH.to_owned());
+    }
+    if prepared.case.side.is_some() {
+        return Err("it chooses its cells itself".to_owned());
+    }
     Ok(Box::new(CpuBackend::new(EngineOptions::new(prepared.space))))
-}
-
-/// The engine on the first device, with as many cycles under way as it overlaps. Rows lie in
-/// page-locked memory, unless the flags say otherwise.
-#[cfg(feature = "cuda")]
-fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Contender>, String> {
-    use shoal_codec::{Block, Budget};
-    use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-
-    use super::timeline::Recorder;
-
-    chooses_cells(prepared)?;
-    let gpu = shoal_gpu::Gpu::open().map_err(|cause| cause.to_string())?;
-    let backend = shoal_gpu::CudaBackend::new(&gpu, EngineOptions::new(prepared.space));
-    let backend = Box::new(backend.map_err(|fault| fault.to_string())?);
-    let recorder = options.timeline.then(|| Box::new(backend.recorder()) as Box<dyn Recorder>);
-    let pageable = options.pageable;
-    let place = move |block: &Block| {
-        if pageable {
-            return Ok(block.clone());
-        }
-        Ok(Block::parse(gpu.pinned_bytes(block.bytes())?, &Budget::default())?)
-    };
-    Ok(Box::new(EngineContender::new(backend, CYCLES_IN_FLIGHT_MAX, Box::new(place), recorder)))
 }
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(_prepared: &Prepared, _options: &Options) -> Result<Box<dyn Contender>, String> {
     Err(shoal_gpu::Unavailable::NotBuilt.to_string())
-}
-
-/// Refuses cases that fix the cells, which the engine does itself.
-fn chooses_cells(prepared: &Prepared) -> Result<(), String> {
-    match prepared.case.side {
-        Some(_) => Err("it chooses its cells itself".to_owned()),
-        None => Ok(()),
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl super::timeline::Recorder for shoal_gpu::Recorder {
-    fn start(&self) -> Result<(), BenchmarkError> {
-        Ok(Self::start(self)?)
-    }
-
-    fn stop(&self) -> Result<Vec<Span>, BenchmarkError> {
-        let spans = Self::stop(self)?.into_iter().map(|span| Span {
-            epoch: span.epoch,
-            stage: span.stage,
-            begin_ms: span.begin_ms.into(),
-            end_ms: span.end_ms.into(),
-        });
-        Ok(spans.collect())
-    }
 }

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use shoal_codec::Block;
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{AnswerSet, Backend, CycleInput, CycleOutput};
+use shoal_engine::{AnswerSet, Backend, CycleInput, CycleOutput, Query};
 
-use super::contender::{Contender, Measured};
+use super::contender::{Contender, Measured, Settings};
 use super::prepared::{Cycle, Prepared};
 use super::timeline::Recorder;
 use crate::answer_hash::AnswerHash;
@@ -28,6 +28,7 @@ pub(super) struct EngineContender {
     in_flight: usize,
     place: Place,
     recorder: Option<Box<dyn Recorder>>,
+    settings: Settings,
 }
 
 /// Puts a block where a backend likes it best, before the clock starts.
@@ -35,14 +36,21 @@ pub(super) type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
 
 impl EngineContender {
     /// Keeps `in_flight` cycles under way, 1 to [`CYCLES_IN_FLIGHT_MAX`].
-    pub(super) fn new(
-        backend: Box<dyn Backend>,
-        in_flight: usize,
-        place: Place,
-        recorder: Option<Box<dyn Recorder>>,
-    ) -> Self {
+    pub(super) fn new(backend: Box<dyn Backend>, in_flight: usize, place: Place) -> Self {
         assert!((1..=CYCLES_IN_FLIGHT_MAX).contains(&in_flight), "{in_flight} cycles in flight");
-        Self { backend, in_flight, place, recorder }
+        Self { backend, in_flight, place, recorder: None, settings: Settings::default() }
+    }
+
+    /// Tells when its stages ran.
+    #[cfg(feature = "cuda")]
+    pub(super) fn recorded_by(self, recorder: Option<Box<dyn Recorder>>) -> Self {
+        Self { recorder, ..self }
+    }
+
+    /// Tells what it was set to.
+    #[cfg(feature = "cuda")]
+    pub(super) fn set_to(self, settings: Settings) -> Self {
+        Self { settings, ..self }
     }
 
     fn input(&self, cycle: &Cycle) -> Result<CycleInput, BenchmarkError> {
@@ -99,9 +107,8 @@ impl EngineContender {
     }
 
     /// The answers to some queries when nothing changes.
-    fn at_rest(&mut self, cycle: &Cycle) -> Result<AnswerSet, BenchmarkError> {
-        let queries = cycle.queries.clone();
-        let input = CycleInput { queries, ..CycleInput::default() };
+    fn at_rest(&mut self, queries: &[Query]) -> Result<AnswerSet, BenchmarkError> {
+        let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         Ok(self.backend.run(input)?.answers)
     }
 }
@@ -126,12 +133,10 @@ impl Contender for EngineContender {
             driven.map(|()| (seconds, found))
         })?;
         drop(rows);
-        let spans = self.recorder.as_ref().map_or(Ok(Vec::new()), |recorder| recorder.stop())?;
+        let recording = self.recorder.as_ref().map(|recorder| recorder.stop()).transpose()?;
         let (results, run_hash) = found;
         let mut answer_hash = AnswerHash::new();
-        if let Some(last) = prepared.cycles.last() {
-            answer_hash.add(&self.at_rest(last)?);
-        }
+        answer_hash.add(&self.at_rest(&prepared.rest)?);
         Ok(Measured {
             seconds,
             times,
@@ -140,9 +145,9 @@ impl Contender for EngineContender {
             results,
             run_hash,
             answer_hash: answer_hash.finish(),
-            spans,
+            recording,
             memory_bytes: self.backend.memory_bytes(),
-            layout: None,
+            settings: self.settings,
         })
     }
 }

@@ -1,4 +1,6 @@
 //! The flags of `shoal-bench glfpp`.
+//!
+//! Flags of one backend begin with its name and say nothing to the others.
 
 use std::path::PathBuf;
 
@@ -23,6 +25,42 @@ pub(super) enum Experiment {
     CellsQueries,
     /// Ten to one, rows with all attributes.
     Attributes,
+    /// Updates alone, then with 1 and 10 queries in a hundred: what updates lose.
+    UpdatesAlone,
+    /// Updates alone and queries alone over the threads that a device runs at a time.
+    Threads,
+}
+
+/// All but `threads`, which is for a device alone.
+const EXPERIMENTS: [&str; 8] = [
+    "mixed",
+    "gauss",
+    "large",
+    "small",
+    "cells-updates",
+    "cells-queries",
+    "attributes",
+    "updates-alone",
+];
+
+/// How grids on a device are brought up to a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum UpdateWay {
+    /// What moved is deleted, inserted and moved.
+    Apply,
+    /// From the newest positions.
+    Rebuild,
+}
+
+impl UpdateWay {
+    /// The way's name as it is written.
+    #[cfg(feature = "cuda")]
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Rebuild => "rebuild",
+        }
+    }
 }
 
 /// What is measured.
@@ -40,12 +78,12 @@ pub(super) enum BackendName {
 /// What to run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Experiments, in this order.
+    /// Experiments, in this order; `threads` is for the backend `cuda` alone.
     #[arg(
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "mixed,gauss,large,small,cells-updates,cells-queries,attributes"
+        default_values = EXPERIMENTS
     )]
     pub(super) experiment: Vec<Experiment>,
     /// Backends, in this order.
@@ -84,10 +122,22 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     pub(super) pgrid_bucket_lines: Option<u32>,
+    /// Cells along each axis of the CUDA backend's grids, instead of as many as the objects call
+    /// for.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]
+    pub(super) cuda_side: Option<u32>,
+    /// How the CUDA backend brings grids up to a cycle, instead of the cheaper way.
+    #[arg(long, value_enum)]
+    pub(super) cuda_way: Option<UpdateWay>,
+    /// Threads of the CUDA backend's kernels on the device at a time, instead of as many as fit;
+    /// rounded down to whole warps on each multiprocessor, from 256 threads on to whole blocks.
+    #[arg(long)]
+    pub(super) cuda_threads: Option<u32>,
     /// Leaves the rows of the CUDA backend in ordinary memory instead of page-locked one.
     #[arg(long)]
     pub(super) pageable: bool,
-    /// Tells when each stage of the CUDA backend ran, and how much at the same time.
+    /// Tells when each stage of the CUDA backend ran, how much at the same time, and how near its
+    /// copies come to what the bus allows.
     #[arg(long)]
     pub(super) timeline: bool,
     /// Writes the rows to this file as a JSON list.

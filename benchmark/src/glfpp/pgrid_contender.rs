@@ -5,8 +5,8 @@
 
 use shoal_engine::{QuantaRect, Query, QueryKind};
 
-use super::contender::{Contender, Measured};
-use super::options::Options;
+use super::contender::{Contender, Measured, NO_WIDTH, Settings};
+use super::options::{Experiment, Options};
 use super::prepared::{Cycle, Prepared};
 use crate::answer_hash::AnswerHash;
 use crate::cycle_times::CycleTimes;
@@ -32,6 +32,9 @@ impl PgridContender {
     /// The baseline for a case; why not, if it cannot run it.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, String> {
         let case = &prepared.case;
+        if case.experiment == Experiment::Threads {
+            return Err(NO_WIDTH.to_owned());
+        }
         if case.attributes != Attributes::None {
             return Err("its objects have 16 bytes and no attributes".to_owned());
         }
@@ -103,8 +106,7 @@ impl Contender for PgridContender {
             run_hash.add_word(objects.len() as u64);
             results += objects.len() as u64;
         }
-        let last = prepared.cycles.last().map_or(&[][..], |cycle| &cycle.queries);
-        let at_rest = Stream { updates: Vec::new(), windows: windows(last)? };
+        let at_rest = Stream { updates: Vec::new(), windows: windows(&prepared.rest)? };
         let (_, answers) = grid.run(&at_rest);
         Ok(Measured {
             seconds: took.as_secs_f64(),
@@ -114,9 +116,13 @@ impl Contender for PgridContender {
             results,
             run_hash: run_hash.finish(),
             answer_hash: hash(&answers),
-            spans: Vec::new(),
+            recording: None,
             memory_bytes: grid.memory_bytes(),
-            layout: Some((u64::from(layout.side).pow(2), layout.bucket_objects())),
+            settings: Settings {
+                cells: u64::from(layout.side).pow(2),
+                bucket_objects: layout.bucket_objects(),
+                ..Settings::default()
+            },
         })
     }
 }

@@ -1,4 +1,4 @@
-//! One SVG plot per experiment: rate over cases, one line per backend, logarithmic.
+//! One SVG plot per experiment: rate over cases, one line per series, logarithmic.
 //!
 //! Text stays text in the file, so drawing needs no fonts of the machine.
 
@@ -7,6 +7,7 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::options::Experiment;
 use super::row::Row;
 use super::table::failed;
 use crate::error::BenchmarkError;
@@ -34,19 +35,30 @@ fn decades(rows: &[Row]) -> (f64, f64) {
     (10.0_f64.powf(least), 10.0_f64.powf(most))
 }
 
+/// What the cases of an experiment are.
+fn axis(experiment: Experiment) -> &'static str {
+    match experiment {
+        Experiment::Mixed | Experiment::UpdatesAlone => "updates : queries",
+        Experiment::CellsUpdates | Experiment::CellsQueries => "cells",
+        Experiment::Threads => "threads on the device at a time",
+        Experiment::Gauss => "hot-spots",
+        Experiment::Large | Experiment::Small | Experiment::Attributes => "distribution",
+    }
+}
+
 fn draw_on(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     name: &str,
     rows: &[Row],
 ) -> Result<(), Failure> {
     let mut cases: Vec<&str> = Vec::new();
-    let mut backends: Vec<&str> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     for row in rows {
         if !cases.contains(&row.case.as_str()) {
             cases.push(&row.case);
         }
-        if !backends.contains(&row.backend_name()) {
-            backends.push(row.backend_name());
+        if !lines.contains(&row.series()) {
+            lines.push(row.series());
         }
     }
     let (least, most) = decades(rows);
@@ -58,7 +70,7 @@ fn draw_on(
         .x_label_area_size(40)
         .y_label_area_size(70)
         .build_cartesian_2d(-0.5..last + 0.5, (least..most).log_scale())?;
-    let is_asking = rows.iter().all(|row| row.updates == 0);
+    let asking = rows.iter().filter(|row| row.updates == 0).count();
     let label = |at: &f64| {
         let is_whole = (at - at.round()).abs() < 1e-6;
         let case = is_whole.then(|| cases.get(at.round() as usize)).flatten();
@@ -68,12 +80,17 @@ fn draw_on(
         .configure_mesh()
         .x_labels(2 * cases.len() + 1)
         .x_label_formatter(&label)
-        .y_desc(if is_asking { "million queries/s" } else { "million updates/s" })
+        .x_desc(axis(rows[0].experiment))
+        .y_desc(match asking {
+            0 => "million updates/s",
+            some if some == rows.len() => "million queries/s",
+            _ => "millions a second",
+        })
         .disable_x_mesh()
         .draw()?;
-    for (backend, colour) in backends.iter().zip(COLOURS.iter().cycle()) {
-        let of_backend = rows.iter().filter(|row| row.backend_name() == *backend);
-        let points: Vec<_> = of_backend
+    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+        let of_line = rows.iter().filter(|row| row.series() == *line);
+        let points: Vec<_> = of_line
             .filter_map(|row| {
                 let case = cases.iter().position(|case| *case == row.case)?;
                 Some((case as f64, row.rate() / 1e6))
@@ -81,7 +98,7 @@ fn draw_on(
             .collect();
         chart
             .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
-            .label(*backend)
+            .label(line)
             .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
         chart.draw_series(points.iter().map(|at| Circle::new(*at, 4, colour.filled())))?;
     }

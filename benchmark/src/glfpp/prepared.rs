@@ -19,6 +19,8 @@ use crate::source::Source;
 
 /// Rows of one block at most: 8.5 MB with all attributes.
 const BLOCK_ROWS: usize = 250_000;
+/// Queries at rest where cycles have none.
+const REST_QUERIES: usize = 1_000;
 /// Generators at most: four million updates a cycle.
 const GENERATORS_MAX: usize = 16;
 
@@ -53,6 +55,8 @@ pub(super) struct Prepared {
     /// One cycle before the clock starts.
     pub(super) warm: Cycle,
     pub(super) cycles: Vec<Cycle>,
+    /// Asked when nothing moves any more: the last cycle's queries, or some others.
+    pub(super) rest: Vec<Query>,
 }
 
 impl Prepared {
@@ -87,7 +91,17 @@ impl Prepared {
         let warm = cycle()?;
         let cycles =
             (0..case.cycles).map(|_| cycle()).collect::<Result<Vec<_>, BenchmarkError>>()?;
-        Ok(Self { case: case.clone(), space: asking.space(), load, warm, cycles })
+        let rest = match cycles.last() {
+            Some(last) if !last.queries.is_empty() => last.queries.clone(),
+            _ => asking.queries(REST_QUERIES)?,
+        };
+        Ok(Self { case: case.clone(), space: asking.space(), load, warm, cycles, rest })
+    }
+
+    /// For another case of the same workload.
+    pub(super) fn for_case(self, case: &Case) -> Self {
+        assert!(self.case.is_workload_of(case), "{case:?} after {:?}", self.case);
+        Self { case: case.clone(), ..self }
     }
 }
 

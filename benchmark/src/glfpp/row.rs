@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::breakdown::Breakdown;
 use super::case::{Case, Distribution};
 use super::contender::Measured;
 use super::options::{BackendName, Experiment};
@@ -44,6 +45,20 @@ pub(super) struct Row {
     /// Cells and objects of a bucket, 0 where the backend chooses them as it runs.
     pub(super) cells: u64,
     pub(super) bucket_objects: usize,
+    /// Threads of kernels on the device at a time, 0 for as many as fit.
+    pub(super) launch_threads: u32,
+    /// How grids on a device are brought up: `cheaper`, `apply` or `rebuild`.
+    pub(super) update_way: &'static str,
+    /// Milliseconds a cycle by stage, stages at a time and bytes a cycle over the bus, where they
+    /// were recorded.
+    pub(super) copy_in_ms: Option<f64>,
+    pub(super) dispatch_ms: Option<f64>,
+    pub(super) update_ms: Option<f64>,
+    pub(super) query_ms: Option<f64>,
+    pub(super) copy_out_ms: Option<f64>,
+    pub(super) stages_at_a_time: Option<f64>,
+    pub(super) copied_in_bytes: Option<f64>,
+    pub(super) copied_out_bytes: Option<f64>,
     pub(super) threads: usize,
     pub(super) seed: u64,
     pub(super) machine: String,
@@ -54,9 +69,12 @@ impl Row {
         case: &Case,
         backend: BackendName,
         measured: Measured,
+        breakdown: Option<&Breakdown>,
         (threads, machine): (usize, &str),
     ) -> Self {
-        let (cells, bucket_objects) = measured.layout.unwrap_or_default();
+        let settings = measured.settings;
+        let stages_ms = breakdown.map(|breakdown| breakdown.stage_ms.map(Some)).unwrap_or_default();
+        let [copy_in_ms, dispatch_ms, update_ms, query_ms, copy_out_ms] = stages_ms;
         let hotspots = match case.distribution {
             Distribution::Gauss(hotspots) => hotspots,
             Distribution::Uniform => 0,
@@ -82,8 +100,18 @@ impl Row {
             results_per_query: measured.results as f64 / case.queries.max(1) as f64,
             run_hash: measured.run_hash,
             bytes_per_object: measured.memory_bytes as f64 / case.objects as f64,
-            cells,
-            bucket_objects,
+            cells: settings.cells,
+            bucket_objects: settings.bucket_objects,
+            launch_threads: settings.launch_threads,
+            update_way: settings.update_way,
+            copy_in_ms,
+            dispatch_ms,
+            update_ms,
+            query_ms,
+            copy_out_ms,
+            stages_at_a_time: breakdown.map(Breakdown::stages_at_a_time),
+            copied_in_bytes: breakdown.map(|breakdown| breakdown.in_bytes),
+            copied_out_bytes: breakdown.map(|breakdown| breakdown.out_bytes),
             threads,
             seed: case.seed,
             machine: machine.to_owned(),
@@ -93,6 +121,16 @@ impl Row {
     /// What the experiment is about: updates a second, or queries where there are no updates.
     pub(super) fn rate(&self) -> f64 {
         if self.updates == 0 { self.queries_per_s } else { self.updates_per_s }
+    }
+
+    /// Which line of its experiment's plot it belongs to.
+    pub(super) fn series(&self) -> String {
+        let backend = self.backend_name();
+        match self.experiment {
+            Experiment::Threads if self.updates == 0 => format!("{backend}, queries"),
+            Experiment::Threads => format!("{backend}, updates"),
+            _ => backend.to_owned(),
+        }
     }
 
     /// The backend's name as it is written.

@@ -1,15 +1,18 @@
-//! Runs the experiments: prepares each case once, lets every backend run it, compares answers.
+//! Runs the experiments: prepares each workload once, lets every backend run it, compares answers.
+//!
+//! Cases that differ in settings alone share their rows, so their answers must be the same.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::breakdown::Breakdown;
 use super::case::{Case, cases};
 use super::contender::contender;
 use super::options::{Experiment, Options};
 use super::prepared::Prepared;
 use super::row::Row;
-use super::{plot, table, timeline};
+use super::{plot, summary, table, timeline};
 use crate::error::BenchmarkError;
 use crate::machine;
 
@@ -49,9 +52,22 @@ fn run_experiment(
     let name = experiment.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
     table::print_head(&name);
     let first = rows.len();
+    let mut ready: Option<Prepared> = None;
+    let mut first_of_workload = first;
     for case in cases(experiment, options) {
-        run_case(&case, options, machine, rows)?;
+        // Settings are compared on the same rows, which are made once.
+        ready = ready.filter(|ready| ready.case.is_workload_of(&case));
+        let prepared = if let Some(ready) = ready {
+            ready.for_case(&case)
+        } else {
+            first_of_workload = rows.len();
+            Prepared::new(&case)?
+        };
+        run_prepared(&prepared, options, machine, rows)?;
+        agree(&case, &rows[first_of_workload..])?;
+        ready = Some(prepared);
     }
+    summary::print(experiment, &rows[first..]);
     match &options.svg {
         Some(folder) if rows.len() > first => plot::draw(folder, &name, &rows[first..]),
         _ => Ok(()),
@@ -59,35 +75,48 @@ fn run_experiment(
 }
 
 /// Lets every backend run one case; appends their rows.
+#[cfg(test)]
 pub(super) fn run_case(
     case: &Case,
     options: &Options,
     machine: &str,
     rows: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
-    let prepared = Prepared::new(case)?;
     let first = rows.len();
+    run_prepared(&Prepared::new(case)?, options, machine, rows)?;
+    agree(case, &rows[first..])
+}
+
+/// Lets every backend run what was prepared; appends their rows.
+fn run_prepared(
+    prepared: &Prepared,
+    options: &Options,
+    machine: &str,
+    rows: &mut Vec<Row>,
+) -> Result<(), BenchmarkError> {
+    let case = &prepared.case;
     for name in &options.backends {
-        let contender = match contender(*name, &prepared, options) {
+        let contender = match contender(*name, prepared, options) {
             Ok(contender) => contender,
             Err(why) => {
                 println!("# {}: {name:?} left out, {why}", case.label());
                 continue;
             }
         };
-        let mut measured = contender.run(&prepared)?;
-        let spans = std::mem::take(&mut measured.spans);
-        let row = Row::new(case, *name, measured, (options.threads(), machine));
+        let mut measured = contender.run(prepared)?;
+        let recording = measured.recording.take();
+        let breakdown = recording.as_ref().and_then(Breakdown::new);
+        let row = Row::new(case, *name, measured, breakdown.as_ref(), (options.threads(), machine));
         table::print(&row);
-        if !spans.is_empty() {
-            let label = format!("{} {}", row.backend_name(), case.label());
-            timeline::print(&label, &spans);
-            let draw = |folder: &PathBuf| timeline::draw(folder, &label, &spans);
+        if let (Some(recording), Some(breakdown)) = (recording, breakdown) {
+            let label = format!("{} {}", row.series(), case.label());
+            breakdown.print(&label);
+            let draw = |folder: &PathBuf| timeline::draw(folder, &label, &recording.spans);
             options.svg.as_ref().map_or(Ok(()), draw)?;
         }
         rows.push(row);
     }
-    agree(case, &rows[first..])
+    Ok(())
 }
 
 /// The same queries at rest have the same answers, whoever was asked.

@@ -1,7 +1,7 @@
-//! When did each stage of each cycle run on the device, and how much of it at the same time?
+//! When did each stage of each cycle run on the device?
 //!
-//! Told for contenders that can say so: a table of the stages, and a drawing of some cycles in the
-//! middle of the run.
+//! Told for contenders that can say so: a drawing of some cycles in the middle of the run. What the
+//! times add up to is in breakdown.rs.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use crate::error::BenchmarkError;
 const SIZE: (u32, u32) = (1_000, 360);
 /// Cycles that are drawn.
 const DRAWN: u64 = 5;
-const STAGES: [&str; 5] = ["copy in", "dispatch", "update", "query", "copy out"];
+/// The stages of a cycle in their order.
+pub(super) const STAGES: [&str; 5] = ["copy in", "dispatch", "update", "query", "copy out"];
 const COLOURS: [RGBColor; 3] =
     [RGBColor(0x1F, 0x77, 0xB4), RGBColor(0xD6, 0x27, 0x28), RGBColor(0x2C, 0xA0, 0x2C)];
 
@@ -29,32 +30,19 @@ pub(super) struct Span {
     pub(super) end_ms: f64,
 }
 
+/// What was recorded of some cycles.
+#[derive(Clone, Debug)]
+pub(super) struct Recording {
+    pub(super) spans: Vec<Span>,
+    /// Bytes copied to the device, and from it.
+    pub(super) in_bytes: u64,
+    pub(super) out_bytes: u64,
+}
+
 /// Tells when stages ran.
 pub(super) trait Recorder {
     fn start(&self) -> Result<(), BenchmarkError>;
-    fn stop(&self) -> Result<Vec<Span>, BenchmarkError>;
-}
-
-/// Prints how long each stage took, and how many ran at a time on average.
-pub(super) fn print(label: &str, spans: &[Span]) {
-    let begin = spans.iter().map(|span| span.begin_ms).fold(f64::INFINITY, f64::min);
-    let end = spans.iter().map(|span| span.end_ms).fold(0.0, f64::max);
-    let whole_ms = (end - begin).max(f64::MIN_POSITIVE);
-    let mut busy_ms = 0.0;
-    println!("# {label}: stages over {whole_ms:.2} ms");
-    for stage in STAGES {
-        let times: Vec<f64> = spans
-            .iter()
-            .filter(|span| span.stage == stage)
-            .map(|span| span.end_ms - span.begin_ms)
-            .collect();
-        let sum: f64 = times.iter().sum();
-        busy_ms += sum;
-        let mean = sum / times.len().max(1) as f64;
-        let share = 100.0 * sum / whole_ms;
-        println!("#   {stage:>9}: {mean:7.3} ms a cycle, {share:5.1} % of the time");
-    }
-    println!("#   at a time: {:.2} stages", busy_ms / whole_ms);
+    fn stop(&self) -> Result<Recording, BenchmarkError>;
 }
 
 /// Draws cycles from the middle of the run into a folder, as `timeline_LABEL.svg`.

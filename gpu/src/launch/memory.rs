@@ -19,16 +19,30 @@ pub(crate) struct Memory {
     context: Arc<CudaContext>,
     used_bytes: Arc<AtomicU64>,
     budget_bytes: u64,
+    copied: Arc<Copied>,
+}
+
+/// Bytes that went over the bus since somebody began to count.
+#[derive(Debug, Default)]
+struct Copied {
+    in_bytes: AtomicU64,
+    out_bytes: AtomicU64,
 }
 
 impl Memory {
     pub(crate) fn new(context: Arc<CudaContext>, budget_bytes: u64) -> Self {
-        Self { context, used_bytes: Arc::default(), budget_bytes }
+        Self { context, used_bytes: Arc::default(), budget_bytes, copied: Arc::default() }
     }
 
     /// Bytes of the device in use.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes copied to the device and from it since the last call.
+    pub(crate) fn take_copied(&self) -> (u64, u64) {
+        let take = |bytes: &AtomicU64| bytes.swap(0, Ordering::Relaxed);
+        (take(&self.copied.in_bytes), take(&self.copied.out_bytes))
     }
 
     /// Makes the device current on this thread.
@@ -142,6 +156,8 @@ impl<T: Plain> DeviceBuffer<T> {
             return Ok(());
         }
         let address = self.address + (at * size_of::<T>()) as u64;
+        let bytes = size_of_val(values) as u64;
+        self.memory.copied.in_bytes.fetch_add(bytes, Ordering::Relaxed);
         // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
         unsafe { result::memcpy_htod_async(address, values, stream.cu_stream()) }.map_err(fault)
     }
@@ -158,6 +174,8 @@ impl<T: Plain> DeviceBuffer<T> {
             return Ok(());
         }
         let address = self.address + (at * size_of::<T>()) as u64;
+        let bytes = size_of_val(values) as u64;
+        self.memory.copied.out_bytes.fetch_add(bytes, Ordering::Relaxed);
         // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
         unsafe { result::memcpy_dtoh_async(values, address, stream.cu_stream()) }.map_err(fault)
     }

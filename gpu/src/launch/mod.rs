@@ -14,6 +14,8 @@ mod plain;
 mod primitives;
 mod query;
 mod sort;
+#[cfg(test)]
+pub(crate) mod tests;
 mod update;
 
 pub(crate) use dispatch::{CycleRows, Ordered};

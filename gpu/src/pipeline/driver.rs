@@ -71,6 +71,15 @@ impl Status {
     }
 }
 
+/// Tells whoever waits that the driver has ended, be it by a panic.
+struct End(Arc<Status>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.set(|now| now.ended = true);
+    }
+}
+
 /// See the file's head.
 pub(crate) struct Driver {
     pub(super) gpu: Gpu,
@@ -184,6 +193,7 @@ impl Driver {
 
     /// Runs until the backend is gone or the device fails.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+        let _end = End(self.status.clone());
         while let Ok(command) = commands.recv() {
             let goes_on = match command {
                 Command::Cycle(staged) => {
@@ -198,7 +208,6 @@ impl Driver {
                 break;
             }
         }
-        self.status.set(|now| now.ended = true);
         // What is queued names buffers that are dropped next.
         let _ = self.gpu.context.synchronize();
     }

@@ -15,6 +15,8 @@ mod records;
 mod results;
 mod staging;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod updating;
 

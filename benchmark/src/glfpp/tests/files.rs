@@ -32,7 +32,7 @@ fn rows_are_written_with_their_keys() {
 
     let text = fs::read_to_string(&json).unwrap();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
-    assert_eq!(rows.len(), 2 * 3 + 2, "two backends, three hot-spots; two grids of one");
+    assert_eq!(rows.len(), 2 * 3 + 4, "two backends, three hot-spots; four grids of one");
     for row in &rows {
         let row = row.as_object().unwrap();
         assert!(KEYS.iter().all(|key| row.contains_key(*key)), "{row:?}");

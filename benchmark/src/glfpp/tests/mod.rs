@@ -4,6 +4,7 @@
 mod answers;
 mod files;
 mod rows_prepared;
+mod sweeps;
 
 use clap::Parser;
 
@@ -34,6 +35,9 @@ fn flags_without_sense_are_refused() {
         &["--backends", "gpu"],
         &["--pgrid-side", "64"],
         &["--pgrid-side", "64", "--pgrid-bucket-lines", "17"],
+        &["--cuda-side", "0"],
+        &["--cuda-side", "8193"],
+        &["--cuda-way", "fast"],
     ] {
         assert!(Flags::try_parse_from(["glfpp"].iter().chain(flags)).is_err(), "{flags:?}");
     }

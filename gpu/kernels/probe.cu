@@ -1,0 +1,51 @@
+// What tests ask of the device itself: how it lays out what it shares with the host, what it sees
+// in a grid, and what happens when a kernel fails. Not part of the library.
+#include "dispatch.cuh"
+#include "query.cuh"
+#include "update.cuh"
+
+#define PUT(value)                                     \
+    {                                                  \
+        if (at < room) numbers[at] = (u32)(value);     \
+        at++;                                          \
+    }
+#define PUT_RECORD(name) PUT(sizeof(name)) PUT(alignof(name))
+#define PUT_FIELD(name, field) PUT(offsetof(name, field))
+
+// Of every record its size, its alignment and the offsets of its fields. One thread; tells how many
+// numbers there are, more than `room` or not.
+extern "C" __global__ void probe_layout(u32* numbers, u32 room, u32* length) {
+    u32 at = 0;
+    LAYOUT(PUT_RECORD, PUT_FIELD)
+    *length = at;
+}
+
+// The sizes of what kernels take by value, in the order of launch/parameters.rs. One thread.
+extern "C" __global__ void probe_arguments(u32* numbers, u32 room, u32* length) {
+    u32 at = 0;
+    PUT(sizeof(Input)) PUT(sizeof(Rows)) PUT(sizeof(Records)) PUT(sizeof(Index))
+    PUT(sizeof(Cells)) PUT(sizeof(Moved)) PUT(sizeof(Span)) PUT(sizeof(View))
+    PUT(sizeof(Questions))
+    *length = at;
+}
+
+// The cells of a grid. One thread a cell.
+extern "C" __global__ void probe_cells(Cells cells, u32 length, Cell* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.cells[at];
+}
+
+// The entries of a grid, rooms that are free included. One thread an entry.
+extern "C" __global__ void probe_entries(Cells cells, u32 length, Entry* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.entries[at];
+}
+
+// The places of the first slots. One thread a slot.
+extern "C" __global__ void probe_places(Cells cells, u32 length, u32* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.where[at];
+}
+
+// Fails, and with it the context: nothing of the process can use the device any more.
+extern "C" __global__ void probe_fail() { __trap(); }

@@ -1,0 +1,55 @@
+//! Do host and device agree on where every byte of a shared record is?
+//!
+//! The build asserts what the compiler of the host says of the device's code; here the device
+//! itself is asked, of every record there is.
+
+use shoal_engine::layout::RECORDS;
+
+use super::bench::Bench;
+use super::probe::Probe;
+use crate::launch::{
+    CellsArgument, IndexArgument, InputArgument, MovedArgument, QuestionsArgument, RecordsArgument,
+    RowsArgument, Span, ViewArgument,
+};
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn every_record_lies_as_on_the_host() {
+    let bench = Bench::new();
+    let seen = Probe::load(&bench).layout(&bench);
+    let mut numbers = seen.iter().map(|number| *number as usize);
+    let mut next = |what: &str| numbers.next().unwrap_or_else(|| panic!("{what} is missing"));
+    for record in RECORDS {
+        let name = record.name;
+        assert_eq!(next(name), record.bytes, "size of {name}");
+        let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
+        // Loaded 16 bytes at a time where that is possible.
+        assert_eq!(next(name), align.unwrap_or(4), "alignment of {name}");
+        for (field, _, offset) in record.fields {
+            assert_eq!(next(field), *offset, "offset of {name}.{field}");
+        }
+    }
+    assert_eq!(numbers.next(), None, "the device knows a field that the host does not");
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn every_argument_is_as_long_as_its_namesake() {
+    let bench = Bench::new();
+    let expected = [
+        ("Input", size_of::<InputArgument>()),
+        ("Rows", size_of::<RowsArgument>()),
+        ("Records", size_of::<RecordsArgument>()),
+        ("Index", size_of::<IndexArgument>()),
+        ("Cells", size_of::<CellsArgument>()),
+        ("Moved", size_of::<MovedArgument>()),
+        ("Span", size_of::<Span>()),
+        ("View", size_of::<ViewArgument>()),
+        ("Questions", size_of::<QuestionsArgument>()),
+    ];
+    let seen = Probe::load(&bench).arguments(&bench);
+    assert_eq!(seen.len(), expected.len());
+    for ((name, bytes), seen) in expected.into_iter().zip(seen) {
+        assert_eq!(seen as usize, bytes, "{name}");
+    }
+}

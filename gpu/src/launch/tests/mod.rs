@@ -1,0 +1,11 @@
+//! The launches and the memory below the pipeline, each against a twin on the host. On a machine
+//! with an NVIDIA GPU run them with `--include-ignored`.
+
+mod bench;
+mod failure;
+mod layout;
+mod primitives;
+mod probe;
+
+pub(crate) use bench::{BOUNDARIES, Bench, seeds};
+pub(crate) use probe::Probe;

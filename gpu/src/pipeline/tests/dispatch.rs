@@ -1,0 +1,276 @@
+//! Does every row come to what the contract says, and is what moved listed?
+//!
+//! The twins are the engine's `Judge`, row by row, and its model, cycle by cycle: fates of every
+//! request, refusals, clock and objects, the records, and the slots whose place in the grid changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use shoal_codec::{Block, BlockCodec as _, Budget, CpuCodec, FixColumns, FixRow};
+use shoal_engine::layout::{NO_SLOT, Report};
+use shoal_engine::limits::TIME_MIN_MS;
+use shoal_engine::{
+    Backend as _, Clock, CycleInput, EngineOptions, Judge, Model, Refusal, Request, RequestOutcome,
+};
+
+use super::scene::Scene;
+use crate::launch::tests::{BOUNDARIES, Bench, seeds};
+use crate::pipeline::answers;
+use crate::pipeline::driver::{Driver, Status};
+use crate::pipeline::questions::Questions;
+use crate::pipeline::staging::{Arena, stage};
+use crate::pipeline::timeline::Timeline;
+use crate::tuning::Tuning;
+
+const START_MS: i64 = 1_704_067_200_000;
+const CYCLES: usize = 24;
+
+/// Draws what a cycle is told.
+struct Sender {
+    scene: Scene,
+    /// Ids are drawn from so many.
+    ids: u64,
+    now_ms: i64,
+}
+
+impl Sender {
+    fn id(&mut self) -> u64 {
+        let id = self.scene.random.below(self.ids);
+        if id.is_multiple_of(5) { id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1 } else { id }
+    }
+
+    fn row(&mut self, records: &BTreeMap<u64, FixRow>) -> FixRow {
+        let object = self.id();
+        if self.scene.random.once_in(8)
+            && let Some(record) = records.get(&object)
+        {
+            return self.like(*record);
+        }
+        let (x, y) = self.scene.point();
+        let random = &mut self.scene.random;
+        let spread_ms = *random.pick(&[0, 3, 20_000]);
+        let mut row =
+            FixRow::new(object, self.now_ms + random.between(-spread_ms, spread_ms), x, y);
+        if random.once_in(2) {
+            row.state = random.below(4) as u32;
+        }
+        if random.once_in(4) {
+            row.speed_mm_s = random.below(30_000) as u32;
+            row.heading_cdeg = random.below(36_000) as u16;
+            row.altitude_mm = random.quanta(-9_000, 9_000);
+        }
+        if random.once_in(20) { self.spoil(row) } else { row }
+    }
+
+    /// A record again, whole or changed in one field.
+    fn like(&mut self, mut row: FixRow) -> FixRow {
+        match self.scene.random.below(6) {
+            0 => row.state ^= 1,
+            1 => row.time_ms += 1,
+            2 => row.time_ms -= 1,
+            3 => (row.x, row.y) = self.scene.point(),
+            _ => {}
+        }
+        row
+    }
+
+    /// A row that is refused, for one reason or several.
+    fn spoil(&mut self, mut row: FixRow) -> FixRow {
+        loop {
+            match self.scene.random.below(9) {
+                0 => row.object = u64::MAX,
+                1 => row.x = Refusal::POISON_NOT_FINITE,
+                2 => row.x = Refusal::POISON_OUTSIDE,
+                3 => row.y = i32::MIN,
+                4 => row.time_ms = TIME_MIN_MS - 1,
+                5 => row.time_ms = self.now_ms + 60_001,
+                6 => row.speed_mm_s = Refusal::POISON_SPEED,
+                7 => row.heading_cdeg = 36_000,
+                _ => row.altitude_mm = Refusal::POISON_ALTITUDE,
+            }
+            if !self.scene.random.once_in(3) {
+                return row;
+            }
+        }
+    }
+
+    fn request(&mut self, records: &BTreeMap<u64, FixRow>, removes: bool) -> Request {
+        let random = &mut self.scene.random;
+        let length = *random.pick(&BOUNDARIES);
+        match random.below(if removes { 10 } else { 7 }) {
+            7 | 8 => Request::Remove((0..length).map(|_| self.id()).collect()),
+            9 if random.once_in(3) => Request::Clear,
+            kind => {
+                let rows: Vec<FixRow> = (0..length).map(|_| self.row(records)).collect();
+                let mut columns = FixColumns::with_capacity(length);
+                rows.iter().for_each(|row| columns.push_row(*row));
+                let (min, max) = rows.iter().fold((i64::MAX, i64::MIN), |(min, max), row| {
+                    (min.min(row.time_ms), max.max(row.time_ms))
+                });
+                // Wider spans of time do not fit one block.
+                let fits = max.saturating_sub(min) <= i64::from(u32::MAX);
+                if kind % 2 == 0 && fits { self.block(&columns) } else { Request::Fixes(columns) }
+            }
+        }
+    }
+
+    fn block(&self, columns: &FixColumns) -> Request {
+        let mut bytes = Vec::new();
+        CpuCodec.encode(columns, &self.scene.space.tag(), 0, &mut bytes).unwrap();
+        Request::Block(Block::parse(bytes.into(), &Budget::default()).unwrap())
+    }
+
+    fn cycle(&mut self, records: &BTreeMap<u64, FixRow>) -> CycleInput {
+        if self.scene.random.once_in(3) {
+            self.scene.turn();
+        }
+        let random = &mut self.scene.random;
+        self.now_ms += *random.pick(&[0, 1, 500, 15_000]);
+        let (requests, removes) = (random.below(5), random.once_in(2));
+        let system_ms = self.now_ms - *random.pick(&[0, 0, 10_000]);
+        let requests = (0..requests).map(|_| self.request(records, removes)).collect();
+        let (time_max_ms, queries) = (self.now_ms + 60_000, Vec::new());
+        CycleInput { system_ms, time_max_ms, requests, queries }
+    }
+}
+
+/// The driver without its thread, and the model.
+struct Trial {
+    bench: Bench,
+    driver: Driver,
+    model: Model,
+    questions: Questions,
+    spare: Option<Arena>,
+}
+
+/// What dispatch told of a cycle.
+struct Told {
+    report: Report,
+    outcomes: Vec<RequestOutcome>,
+}
+
+impl Trial {
+    fn new(options: &EngineOptions) -> Self {
+        let bench = Bench::new();
+        let shared = (Arc::new(Status::default()), Arc::new(Timeline::default()));
+        // Nobody listens: the driver's own loop does not run.
+        let ((arenas, _), (outputs, _)) = (channel(), channel());
+        let (gpu, memory) = (&bench.gpu, &bench.memory);
+        let driver =
+            Driver::new(gpu, options, memory, shared, arenas, outputs, Tuning::default()).unwrap();
+        let (model, questions) = (Model::new(options.clone()), Questions::default());
+        let spare = Some(Arena::new(memory).unwrap());
+        Self { bench, driver, model, questions, spare }
+    }
+
+    /// One cycle through the stage alone.
+    fn dispatch(&mut self, input: CycleInput) -> Told {
+        let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.clone());
+        let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
+        let at = (&*timeline, self.driver.epoch + 1);
+        let staged = stage(&memory, &stream, at, spare, input, &mut self.questions).unwrap();
+        self.driver.make_room(&staged).unwrap();
+        self.driver.epoch += 1;
+        let lists = self.driver.begin_dispatch(&staged).unwrap();
+        self.driver.finish_dispatch(&staged, &lists).unwrap();
+        stream.synchronize().unwrap();
+        let (report, outcomes) = self.driver.read_report(&staged).unwrap();
+        self.spare = Some(staged.arena);
+        Told { report, outcomes }
+    }
+
+    fn cycle(&mut self, input: CycleInput) {
+        let what = format!("cycle {}", self.driver.epoch + 1);
+        let before = self.model.records().clone();
+        let told = self.dispatch(input.clone());
+        let judge = Judge::new(&self.driver.options.space, input.time_max_ms);
+        for (request, outcome) in input.requests.iter().zip(&told.outcomes) {
+            check_refusals(&judge, request, outcome, &what);
+        }
+        let expected = self.model.run(input).unwrap();
+        assert_eq!(told.outcomes, expected.requests, "{what}: outcomes");
+        assert_eq!(told.report.expired, expected.expired, "{what}: expired");
+        assert_eq!(self.driver.objects, expected.objects, "{what}: objects");
+        assert_eq!(self.driver.clock_ms, expected.clock_ms, "{what}: clock");
+        self.check_records(&what);
+        self.check_moves(&before, told.report.moves, &what);
+    }
+
+    /// The records after the cycle are the model's, and so are the newest positions.
+    fn check_records(&self, what: &str) {
+        let (driver, records) = (&self.driver, &self.driver.records);
+        let mut found = records.export(&driver.dispatch, driver.epoch).unwrap();
+        found.sort_unstable_by_key(|row| row.object);
+        let found: Vec<FixRow> = found.iter().map(answers::row).collect();
+        let expected: Vec<FixRow> = self.model.records().values().copied().collect();
+        assert_eq!(found, expected, "{what}: records");
+        let slots = records.slots as usize;
+        let objects = self.bench.here(&records.objects, slots);
+        let distinct: BTreeSet<u64> = objects.iter().copied().collect();
+        assert_eq!(distinct.len(), slots, "{what}: a slot an object");
+        let current = self.bench.here(&records.current, slots);
+        for ((slot, object), entry) in (0..).zip(&objects).zip(current) {
+            let expected = self.model.records().get(object);
+            let expected = expected.map(|row| (row.x, row.y, slot, row.state));
+            let found =
+                (entry.slot != NO_SLOT).then_some((entry.x, entry.y, entry.slot, entry.state));
+            assert_eq!(found, expected, "{what}: position of {object}");
+        }
+        let best = self.bench.here(&records.best, records.capacity());
+        assert!(best.iter().all(|key| *key == 0), "{what}: no winner is left over");
+    }
+
+    /// The objects that came, went or changed place or state are listed, each once.
+    fn check_moves(&self, before: &BTreeMap<u64, FixRow>, moves: u32, what: &str) {
+        let records = &self.driver.records;
+        let objects = self.bench.here(&records.objects, records.slots as usize);
+        let stamps = self.bench.here(&records.stamps, records.slots as usize);
+        let (list, _) = &self.driver.moved[self.driver.epoch as usize % 2];
+        let list = self.bench.here(list, moves as usize);
+        let slots: BTreeSet<u32> = list.iter().copied().collect();
+        assert_eq!(slots.len(), list.len(), "{what}: a slot is listed once");
+        let stamped = (0..).zip(&stamps).filter(|(_, at)| **at == self.driver.epoch as u32);
+        assert!(stamped.map(|(slot, _)| slot).eq(slots.iter().copied()), "{what}: stamps");
+        let found: BTreeSet<u64> = slots.iter().map(|slot| objects[*slot as usize]).collect();
+        let after = self.model.records();
+        let place = |row: &FixRow| (row.x, row.y, row.state);
+        let known: BTreeSet<u64> = before.keys().chain(after.keys()).copied().collect();
+        let changed = |object: &u64| before.get(object).map(place) != after.get(object).map(place);
+        let expected: BTreeSet<u64> = known.into_iter().filter(changed).collect();
+        assert_eq!(found, expected, "{what}: what moved");
+    }
+}
+
+/// Whoever the judge refuses is refused for his reason; others only where there is no room.
+fn check_refusals(judge: &Judge, request: &Request, outcome: &RequestOutcome, what: &str) {
+    let columns = match request {
+        Request::Fixes(columns) => columns.clone(),
+        Request::Block(block) => block.decode().unwrap(),
+        Request::Remove(_) | Request::Clear => FixColumns::default(),
+    };
+    let judged = |row: u32| judge.judge_row(&columns.row(row as usize)).map(|fault| (row, fault));
+    let expected: Vec<(u32, Refusal)> = (0..columns.len() as u32).filter_map(judged).collect();
+    let is_judged = |fault: &&(u32, Refusal)| fault.1 != Refusal::ObjectLimit;
+    let found: Vec<(u32, Refusal)> = outcome.refused.iter().filter(is_judged).copied().collect();
+    assert_eq!(found, expected, "{what}: refusals");
+}
+
+seeds!(rows_come_to_what_the_contract_says);
+fn rows_come_to_what_the_contract_says(seed: u64) {
+    let scene = Scene::new(seed);
+    let options = EngineOptions {
+        clock: if seed % 3 == 2 { Clock::System } else { Clock::Event },
+        ttl_ms: (seed % 5 > 1).then_some(40_000),
+        objects_max: if seed % 5 == 4 { 500 } else { 1 << 20 },
+        term: seed,
+        ..EngineOptions::new(scene.space)
+    };
+    let ids = if seed.is_multiple_of(2) { 400 } else { 20_000 };
+    let mut sender = Sender { scene, ids, now_ms: START_MS };
+    let mut trial = Trial::new(&options);
+    for _ in 0..CYCLES {
+        let input = sender.cycle(trial.model.records());
+        trial.cycle(input);
+    }
+}

@@ -1,0 +1,327 @@
+//! Do range queries find what a linear scan finds, in every shape and under every filter?
+//!
+//! From listed questions to sorted ids and records, through the steps that the driver queues. The
+//! twin is `Region::contains` and `Filter::passes`, row by row.
+
+use std::collections::BTreeMap;
+use std::f64::consts::PI;
+
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_engine::layout::Answered;
+use shoal_engine::sphere::EARTH_RADIUS_M;
+use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region};
+
+use super::scene::Scene;
+use crate::launch::ViewArgument;
+use crate::launch::tests::{BOUNDARIES, Bench, seeds};
+use crate::pipeline::answers;
+use crate::pipeline::asking::{Asking, Sorted};
+use crate::pipeline::cells::Cells;
+use crate::pipeline::questions::Questions;
+use crate::pipeline::records::Records;
+use crate::pipeline::staging::{Arena, Staged, stage};
+use crate::pipeline::tables::Tables;
+use crate::pipeline::timeline::Timeline;
+
+const NOW_MS: i64 = 1_704_067_200_000;
+/// Objects of which one answer is longer than a block sorts.
+const MANY: usize = 6_000;
+
+fn known(scene: &mut Scene, object: u64) -> Answered {
+    let (x, y) = scene.point();
+    let random = &mut scene.random;
+    let has = |random: &mut shoal_engine::conformance::random::Random| random.once_in(2);
+    Answered {
+        object,
+        time_ms: NOW_MS - random.between(0, 30_000),
+        x,
+        y,
+        speed_mm_s: if has(random) { random.below(20_000) as u32 } else { SPEED_UNKNOWN },
+        altitude_mm: if has(random) { random.quanta(-9_000, 9_000) } else { ALTITUDE_UNKNOWN },
+        heading_cdeg: if has(random) {
+            random.below(36_000) as u32
+        } else {
+            HEADING_UNKNOWN.into()
+        },
+        state: random.below(16) as u32,
+        found: 1,
+        reserved: 0,
+    }
+}
+
+/// Objects with ids of every size, in no order, some in one crowd and some in another.
+fn objects(scene: &mut Scene, length: usize) -> Vec<Answered> {
+    let mut rows = BTreeMap::new();
+    while rows.len() < length {
+        if scene.random.once_in(100) {
+            scene.turn();
+        }
+        let bits = *scene.random.pick(&[13, 33, 63]);
+        let object = scene.random.word() >> (64 - bits);
+        rows.insert(object, known(scene, object));
+    }
+    let mut rows: Vec<Answered> = rows.into_values().collect();
+    scene.shuffle(&mut rows);
+    rows
+}
+
+/// What is asked of: records and one grid, and the lists of the stage.
+struct Stage {
+    bench: Bench,
+    rows: Vec<Answered>,
+    records: Records,
+    cells: Cells,
+    asking: Asking,
+    sorted: Sorted,
+    questions: Questions,
+    spare: Option<Arena>,
+}
+
+impl Stage {
+    fn new(scene: &mut Scene, length: usize) -> Self {
+        let bench = Bench::new();
+        let rows = objects(scene, length);
+        let (kernels, stream, memory) = (&bench.gpu.kernels, &bench.stream, &bench.memory);
+        let mut records = Records::new(memory, kernels, stream, 77).unwrap();
+        records.replace(stream, &rows).unwrap();
+        let grid = scene.grid();
+        let mut cells = Cells::new(memory, &grid).unwrap();
+        let mut tables = Tables::new(memory).unwrap();
+        let of = (length as u32, length as u64);
+        cells.rebuild(kernels, stream, &mut tables, &grid, &records.current, of).unwrap();
+        bench.wait();
+        Self {
+            rows,
+            records,
+            cells,
+            asking: Asking::new(memory, kernels, stream.clone()).unwrap(),
+            sorted: Sorted::new(memory).unwrap(),
+            questions: Questions::default(),
+            spare: Some(Arena::new(memory).unwrap()),
+            bench,
+        }
+    }
+
+    fn view(&self) -> ViewArgument {
+        ViewArgument::new(&self.cells.argument(), self.records.argument(), 0, NOW_MS)
+    }
+
+    /// Asks all queries in one cycle and compares what is counted and found.
+    fn ask(&mut self, queries: &[Query], what: &str) {
+        let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
+        let (memory, stream) = (&self.bench.memory, &self.bench.stream);
+        let (timeline, spare) = (Timeline::default(), &mut self.spare);
+        let at = (&timeline, 1);
+        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
+        let (bounds, totals) = self.count(&staged);
+        for (number, query) in queries.iter().enumerate() {
+            let found = self.scan(query).len() as u64;
+            let (listed, counted) = match (&query.kind, query.projection) {
+                (QueryKind::Range(_), Projection::Count) => (0, found),
+                (QueryKind::Range(_), _) => (found, 0),
+                _ => (0, 0),
+            };
+            let seen = bounds[number + 1] - bounds[number];
+            assert_eq!(seen, listed, "{what}: matches of {query:?}");
+            assert_eq!(totals[number], counted, "{what}: total of {query:?}");
+        }
+        let matches = bounds[queries.len()] as usize;
+        if matches > 0 {
+            self.find(&staged, queries, &bounds, what);
+        }
+        self.get(&staged, queries, what);
+        self.spare = Some(staged.arena);
+    }
+
+    /// Bounds of what is listed, and totals of what is counted, by query.
+    fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
+        let queries = staged.asks;
+        let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
+        if staged.asked.parts.length > 0 {
+            let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
+            self.asking.cut(&view, at).unwrap().synchronize().unwrap();
+            self.asking.count(&view, at, &mut bounds, Some(&mut totals)).unwrap();
+            self.bench.wait();
+        }
+        (bounds, totals)
+    }
+
+    /// Ids and records of every query that lists them.
+    fn find(&mut self, staged: &Staged, queries: &[Query], bounds: &[u64], what: &str) {
+        let matches = bounds[queries.len()] as usize;
+        let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
+        self.asking.write(&view, at, matches, &mut self.sorted).unwrap();
+        let objects = self.asking.take_objects(&self.sorted, matches).unwrap();
+        let fixes = self.asking.fixes(&view, &self.sorted, matches).unwrap();
+        for (query, bound) in queries.iter().zip(bounds.windows(2)) {
+            let range = bound[0] as usize..bound[1] as usize;
+            if range.is_empty() {
+                continue;
+            }
+            let expected = self.scan(query);
+            let ids: Vec<u64> = expected.iter().map(|row| row.object).collect();
+            assert_eq!(objects[range.clone()], ids, "{what}: ids of {query:?}");
+            assert_eq!(fixes[range], expected, "{what}: records of {query:?}");
+        }
+    }
+
+    /// Records of every id that is asked for, known or not.
+    fn get(&mut self, staged: &Staged, queries: &[Query], what: &str) {
+        if staged.gets.length == 0 {
+            return;
+        }
+        let (view, index) = (self.view(), self.records.index());
+        let ids = (&staged.arena.device, staged.gets);
+        let found = self.asking.get(&view, (&index, self.records.key()), ids).unwrap();
+        let mut expected = Vec::new();
+        for query in queries {
+            if let QueryKind::Get(objects) = &query.kind {
+                let mut objects = objects.clone();
+                objects.sort_unstable();
+                objects.dedup();
+                let known = |id: &u64| self.rows.iter().find(|row| row.object == *id).copied();
+                expected.extend(objects.iter().map(|id| known(id).unwrap_or_default()));
+            }
+        }
+        assert_eq!(found, expected, "{what}: gets");
+    }
+
+    /// The rows that match, ascending by object.
+    fn scan(&self, query: &Query) -> Vec<Answered> {
+        let QueryKind::Range(region) = &query.kind else { return Vec::new() };
+        let passes = |row: &FixRow| query.filter.passes(row, NOW_MS);
+        let matches = |row: &&Answered| region.contains(row.x, row.y) && passes(&answers::row(row));
+        let mut found: Vec<Answered> = self.rows.iter().filter(matches).copied().collect();
+        found.sort_unstable_by_key(|row| row.object);
+        found
+    }
+}
+
+/// Where an object is, or may be.
+fn place(scene: &mut Scene, rows: &[Answered]) -> (i32, i32) {
+    if rows.is_empty() || scene.random.once_in(3) {
+        return scene.point();
+    }
+    let row = scene.random.pick(rows);
+    (row.x, row.y)
+}
+
+fn rectangle(scene: &mut Scene, a: (i32, i32), b: (i32, i32)) -> Option<Region> {
+    let (a, b) = (scene.space.to_api(a.0, a.1), scene.space.to_api(b.0, b.1));
+    let (mut west, mut east) = (a.0.min(b.0), a.0.max(b.0));
+    // Across the antimeridian.
+    if scene.space.is_geographic() && scene.random.once_in(3) {
+        (west, east) = (east, west);
+    }
+    Region::rectangle(&scene.space, west, a.1.min(b.1), east, a.1.max(b.1)).ok()
+}
+
+fn circle(scene: &mut Scene, a: (i32, i32), b: (i32, i32)) -> Option<Region> {
+    let longest_m = if scene.space.is_geographic() {
+        PI * EARTH_RADIUS_M
+    } else {
+        scene.space.quantum() * 1.5 * f64::from(scene.space.bounds().x_max)
+    };
+    let radius_m = match scene.random.below(4) {
+        // Through an object.
+        0 => scene.space.distance_m(Ranker::new(&scene.space, a.0, a.1).rank(b.0, b.1)),
+        1 => longest_m * scene.random.unit(),
+        2 => longest_m * scene.random.unit().powi(8),
+        _ => *scene.random.pick(&[0.0, 1.0, f64::INFINITY]),
+    };
+    let (x, y) = scene.space.to_api(a.0, a.1);
+    Region::circle(&scene.space, x, y, radius_m).ok()
+}
+
+/// One ring or two, which may cross each other and themselves: even-odd decides.
+fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
+    let rings = 1 + scene.random.below(2);
+    let mut ring = |_| {
+        let count = 3 + scene.random.below(12);
+        let mut vertex = |_| {
+            let (x, y) = place(scene, rows);
+            scene.space.to_api(x, y)
+        };
+        (0..count).map(&mut vertex).collect()
+    };
+    let rings: Vec<Vec<(f64, f64)>> = (0..rings).map(&mut ring).collect();
+    Region::polygon(&scene.space, &rings).ok()
+}
+
+fn region(scene: &mut Scene, rows: &[Answered]) -> Region {
+    loop {
+        let (a, b) = (place(scene, rows), place(scene, rows));
+        let region = match scene.random.below(3) {
+            0 => rectangle(scene, a, b),
+            1 => circle(scene, a, b),
+            _ => polygon(scene, rows),
+        };
+        if let Some(region) = region {
+            return region;
+        }
+    }
+}
+
+fn filter(scene: &mut Scene) -> Filter {
+    let random = &mut scene.random;
+    let mut filter = Filter::default();
+    if random.once_in(2) {
+        filter.state_mask = random.below(16) as u32;
+        filter.state_value = random.below(16) as u32 & filter.state_mask;
+    }
+    if random.once_in(3) {
+        filter.age_max_ms = Some(random.between(-10, 30_000));
+    }
+    if random.once_in(4) {
+        filter.speed_mm_s = Some((random.below(9_000) as u32, 15_000));
+    }
+    if random.once_in(4) {
+        let (from, to) = (random.below(36_000), random.below(36_000));
+        filter.heading_cdeg = Some((from as u16, to as u16));
+    }
+    if random.once_in(4) {
+        filter.altitude_mm = Some((random.quanta(-9_000, 0), 3_000));
+    }
+    filter
+}
+
+fn query(scene: &mut Scene, rows: &[Answered]) -> Query {
+    let kind = if scene.random.once_in(8) {
+        let count = scene.random.below(40);
+        let mut id = |_| match rows.len() {
+            0 => scene.random.word(),
+            _ if scene.random.once_in(3) => scene.random.word() >> 51,
+            _ => scene.random.pick(rows).object,
+        };
+        QueryKind::Get((0..count).map(&mut id).collect())
+    } else {
+        QueryKind::Range(region(scene, rows))
+    };
+    let projections = [Projection::Ids, Projection::Fixes, Projection::Count];
+    let projection = *scene.random.pick(&projections);
+    let filter = if scene.random.once_in(3) { filter(scene) } else { Filter::default() };
+    Query { kind, filter, projection, limit: None }
+}
+
+seeds!(ranges_find_what_a_scan_finds);
+fn ranges_find_what_a_scan_finds(seed: u64) {
+    let mut scene = Scene::new(seed);
+    for objects in BOUNDARIES.into_iter().chain([MANY]) {
+        scene.turn();
+        let mut stage = Stage::new(&mut scene, objects);
+        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
+            let queries: Vec<Query> = (0..asked).map(|_| query(&mut scene, &stage.rows)).collect();
+            stage.ask(&queries, &format!("{objects} objects, {asked} queries"));
+        }
+        // Everything, on its own: the longest answer there is.
+        let bounds = scene.space.bounds();
+        let (west, south) = scene.space.to_api(bounds.x_min, bounds.y_min);
+        let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
+        let all = Region::rectangle(&scene.space, west, south, east, north).unwrap();
+        let kind = QueryKind::Range(all);
+        let (filter, projection) = (Filter::default(), Projection::Ids);
+        let everything = Query { kind, filter, projection, limit: None };
+        assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
+        stage.ask(&[everything], &format!("all of {objects} objects"));
+    }
+}
