@@ -54,6 +54,7 @@ fn run_experiment(
     let first = rows.len();
     let mut ready: Option<Prepared> = None;
     let mut first_of_workload = first;
+    let mut left_out = Vec::new();
     for case in cases(experiment, options) {
         // Settings are compared on the same rows, which are made once.
         ready = ready.filter(|ready| ready.case.is_workload_of(&case));
@@ -63,7 +64,7 @@ fn run_experiment(
             first_of_workload = rows.len();
             Prepared::new(&case)?
         };
-        run_prepared(&prepared, options, machine, rows)?;
+        run_prepared(&prepared, options, machine, (rows, &mut left_out))?;
         agree(&case, &rows[first_of_workload..])?;
         ready = Some(prepared);
     }
@@ -83,23 +84,28 @@ pub(super) fn run_case(
     rows: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
     let first = rows.len();
-    run_prepared(&Prepared::new(case)?, options, machine, rows)?;
+    run_prepared(&Prepared::new(case)?, options, machine, (rows, &mut Vec::new()))?;
     agree(case, &rows[first..])
 }
 
-/// Lets every backend run what was prepared; appends their rows.
+/// Lets every backend run what was prepared; appends their rows. Says once of each that is left out
+/// why it is.
 fn run_prepared(
     prepared: &Prepared,
     options: &Options,
     machine: &str,
-    rows: &mut Vec<Row>,
+    (rows, left_out): (&mut Vec<Row>, &mut Vec<String>),
 ) -> Result<(), BenchmarkError> {
     let case = &prepared.case;
     for name in &options.backends {
         let contender = match contender(*name, prepared, options) {
             Ok(contender) => contender,
             Err(why) => {
-                println!("# {}: {name:?} left out, {why}", case.label());
+                let text = format!("# {name:?} left out: {why}");
+                if !left_out.contains(&text) {
+                    println!("{text}");
+                    left_out.push(text);
+                }
                 continue;
             }
         };

@@ -11,6 +11,9 @@ const LOSS_MAX_PERCENT: f64 = 25.0;
 
 /// Prints what the rows of an experiment say together, if anything.
 pub(super) fn print(experiment: Experiment, rows: &[Row]) {
+    if rows.is_empty() {
+        return;
+    }
     match experiment {
         Experiment::UpdatesAlone => print_losses(rows),
         Experiment::Threads => print_widths(rows),

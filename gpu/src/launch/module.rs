@@ -45,6 +45,11 @@ macro_rules! kernels {
                 )+
                 Ok(Self { $($($name,)+)+ })
             }
+
+            #[cfg(test)]
+            fn all(&self) -> Vec<(&'static str, &Kernel)> {
+                vec![$($((stringify!($name), &self.$name),)+)+]
+            }
         }
     };
 }
@@ -150,3 +155,34 @@ macro_rules! arguments {
     };
 }
 pub(super) use arguments;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    /// Threads of a kernel that the driver would let run on one multiprocessor at a time.
+    fn resident(kernel: &Kernel) -> u32 {
+        let (threads, bytes) = (kernel.block_threads, kernel.dynamic_shared_bytes as usize);
+        let function = &kernel.function;
+        threads
+            * function.occupancy_max_active_blocks_per_multiprocessor(threads, bytes, None).unwrap()
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn the_driver_lets_no_more_threads_run_than_were_asked_for() {
+        let context = CudaContext::new(0).unwrap();
+        let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors = context.attribute(count).unwrap().unsigned_abs();
+        let full = Kernels::load(&context).unwrap();
+        for each in [32, 64, 160, 256, 512, 1_024] {
+            let narrow = Kernels::narrow(&context, each * multiprocessors).unwrap();
+            for ((name, narrow), (_, full)) in narrow.all().into_iter().zip(full.all()) {
+                let (found, most) = (resident(narrow), resident(full));
+                assert_eq!(found, each.min(most), "{name}, {each} on each of {multiprocessors}");
+            }
+        }
+    }
+}

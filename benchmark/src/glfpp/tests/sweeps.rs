@@ -55,6 +55,8 @@ fn settings_are_compared_on_the_same_rows() {
 
 #[test]
 fn only_a_device_has_threads() {
+    let usual = options(&[]).experiment;
+    assert!(usual.len() == 8 && !usual.contains(&Experiment::Threads), "{usual:?}");
     let case = cases(Experiment::Threads, &options(&[])).remove(0);
     assert_eq!(rows_of(&case, &[]).len(), 0);
 }

@@ -1,7 +1,7 @@
 //! Does every row come to what the contract says, and is what moved listed?
 //!
 //! The twins are the engine's `Judge`, row by row, and its model, cycle by cycle: fates of every
-//! request, refusals, clock and objects, the records, and the slots whose place in the grid changes.
+//! request, refusals, clock and objects, the records, and the slots whose place in a grid changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
