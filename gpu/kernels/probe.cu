@@ -2,6 +2,7 @@
 // in a grid, and what happens when a kernel fails. Not part of the library.
 #include "dispatch.cuh"
 #include "query.cuh"
+#include "sort.cuh"
 #include "update.cuh"
 
 #define PUT(value)                                     \
@@ -25,7 +26,7 @@ extern "C" __global__ void probe_arguments(u32* numbers, u32 room, u32* length) 
     u32 at = 0;
     PUT(sizeof(Input)) PUT(sizeof(Rows)) PUT(sizeof(Records)) PUT(sizeof(Index))
     PUT(sizeof(Cells)) PUT(sizeof(Moved)) PUT(sizeof(Span)) PUT(sizeof(View))
-    PUT(sizeof(Questions))
+    PUT(sizeof(Questions)) PUT(sizeof(Spare)) PUT(sizeof(Outgrown)) PUT(sizeof(Matches))
     *length = at;
 }
 

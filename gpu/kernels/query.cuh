@@ -17,6 +17,9 @@ struct View {
     Records records;
     u64 epoch;
     i64 clock_ms;
+    // The entries of neighbouring cells of a row follow each other.
+    u32 is_tight;
+    u32 reserved;
 };
 
 struct Questions {
@@ -76,17 +79,48 @@ __device__ inline bool filter_passes(const View& view, const Shape& shape, const
     return true;
 }
 
+// Whether one candidate, among the entries, matches a part.
+__device__ inline bool tests(const View& view, const Questions& questions, const Part& part,
+                             const Entry& entry) {
+    bool matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
+        && entry.y <= part.y_max;
+    u32 number = part.shape & ~PART_COUNT;
+    if (matches && number != 0) {
+        const Shape& shape = questions.shapes[number];
+        matches = shape_holds(shape, questions.polygons, entry.x, entry.y)
+            && filter_passes(view, shape, entry);
+    }
+    return matches;
+}
+
+__device__ inline Entry entry_at(const View& view, u32 place) {
+    int4 words = *(const int4*)(view.entries + place);
+    return *(Entry*)&words;
+}
+
 // Calls `each(entry, matches)` for the candidates of an item, a full warp at a time.
 template <class Each>
 __device__ inline void visit(const View& view, const Questions& questions, const Item& item,
                              Each each) {
     Part part = questions.parts[item.part];
-    u32 number = part.shape & ~PART_COUNT;
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    u32 row_start = item.row * view.grid.columns;
+    const Cell* row = view.cells + item.row * view.grid.columns;
+    if (view.is_tight != 0) {
+        u32 end = row[last].start + row[last].count;
+        for (u32 base = row[first].start; base < end; base += 32) {
+            Entry entry = {};
+            bool matches = base + lane() < end;
+            if (matches) {
+                entry = entry_at(view, base + lane());
+                matches = tests(view, questions, part, entry);
+            }
+            each(entry, matches);
+        }
+        return;
+    }
     for (u32 column = first; column <= last; column += 32) {
         Cell cell = {};
-        if (column + lane() <= last) cell = view.cells[row_start + column + lane()];
+        if (column + lane() <= last) cell = row[column + lane()];
         u32 before = warp_sum_before(cell.count);
         u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
         for (u32 base = 0; base < total; base += 32) {
@@ -99,18 +133,11 @@ __device__ inline void visit(const View& view, const Questions& questions, const
             }
             u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
             u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
-            bool matches = candidate < total;
             Entry entry = {};
+            bool matches = candidate < total;
             if (matches) {
-                int4 words = *(const int4*)(view.entries + start + (candidate - lower));
-                entry = *(Entry*)&words;
-                matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
-                    && entry.y <= part.y_max;
-                if (matches && number != 0) {
-                    const Shape& shape = questions.shapes[number];
-                    matches = shape_holds(shape, questions.polygons, entry.x, entry.y)
-                        && filter_passes(view, shape, entry);
-                }
+                entry = entry_at(view, start + (candidate - lower));
+                matches = tests(view, questions, part, entry);
             }
             each(entry, matches);
         }

@@ -57,56 +57,83 @@ extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans
     }
 }
 
-// Notes where each deletion makes its hole; counts cells that would outgrow their room. One thread
-// a sorted key.
+// Notes where in its cell each deletion makes its hole; lists the cells that outgrow their room.
+// One thread a sorted key.
 extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32* slots,
                                         u32 length, const Span* spans, u32* holes,
-                                        u32* outgrown) {
+                                        Outgrown* outgrown, u32* list) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     u32 key = at < length ? keys[at] : NO_KEY;
     bool outgrows = false;
     if (key != NO_KEY) {
         Span span = spans[key >> 1];
+        Cell cell = cells.cells[key >> 1];
         u32 deletions = span.first_insertion - span.first;
         u32 insertions = span.end - span.first_insertion;
         if ((key & 1) == 0) {
-            holes[at] = cells.where[slots[at]];
+            holes[at] = cells.where[slots[at]] - cell.start;
             cells.where[slots[at]] = NO_SLOT;
         }
-        if (at == span.first) {
-            Cell cell = cells.cells[key >> 1];
-            outgrows = cell.count + insertions > cell.capacity + deletions;
-        }
+        outgrows = at == span.first && cell.count + insertions > cell.capacity + deletions;
     }
-    count_where(outgrows, outgrown);
+    u32 place = append_where(outgrows, &outgrown->count);
+    if (outgrows) list[place] = key >> 1;
 }
 
-// Marks the holes that no insertion fills. This and what follows does nothing when a cell would
-// outgrow its room: the grid is built anew then. One thread a sorted key.
+// Moves the listed cells behind all others, with room for what is to come. A block a cell at a
+// time. Objects that have just been taken out have no place and get none.
+extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown* outgrown,
+                                       const u32* list, Spare spare) {
+    __shared__ u64 start;
+    for (u32 number = blockIdx.x; number < outgrown->count; number += gridDim.x) {
+        Cell* cell = cells.cells + list[number];
+        Span span = spans[list[number]];
+        Cell was = *cell;
+        u32 change = span.end - span.first_insertion - (span.first_insertion - span.first);
+        u32 room = room_of(was.count + change, spare.mean);
+        __syncthreads();
+        if (threadIdx.x == 0) start = atomicAdd(spare.first, (u64)room);
+        __syncthreads();
+        if (start + room > spare.end) {
+            if (threadIdx.x == 0) outgrown->failed = 1;
+            continue;
+        }
+        for (u32 at = threadIdx.x; at < was.count; at += blockDim.x) {
+            Entry entry = cells.entries[was.start + at];
+            cells.entries[start + at] = entry;
+            if (cells.where[entry.slot] != NO_SLOT) cells.where[entry.slot] = (u32)start + at;
+        }
+        if (threadIdx.x == 0) *cell = {(u32)start, was.count, room, 0};
+    }
+}
+
+// Marks the holes that no insertion fills. This and what follows does nothing when there was no
+// room for a cell: the grid is built anew then. One thread a sorted key.
 extern "C" __global__ void update_marks(Cells cells, const u32* keys, u32 length,
                                         const Span* spans, const u32* holes,
-                                        const u32* outgrown) {
+                                        const Outgrown* outgrown) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length || *outgrown != 0) return;
+    if (at >= length || outgrown->failed != 0) return;
     u32 key = keys[at];
     if (key == NO_KEY || (key & 1) != 0) return;
     Span span = spans[key >> 1];
-    if (at - span.first >= span.end - span.first_insertion) cells.entries[holes[at]].slot = HOLE;
+    if (at - span.first < span.end - span.first_insertion) return;
+    cells.entries[cells.cells[key >> 1].start + holes[at]].slot = HOLE;
 }
 
 // Inserts: into the holes, then behind the last entry. One thread a sorted key.
 extern "C" __global__ void update_insert(Cells cells, const Entry* current, const u32* keys,
                                          const u32* slots, u32 length, const Span* spans,
-                                         const u32* holes, const u32* outgrown) {
+                                         const u32* holes, const Outgrown* outgrown) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length || *outgrown != 0) return;
+    if (at >= length || outgrown->failed != 0) return;
     u32 key = keys[at];
     if (key == NO_KEY || (key & 1) == 0) return;
     Span span = spans[key >> 1];
     u32 rank = at - span.first_insertion, deletions = span.first_insertion - span.first;
     Cell cell = cells.cells[key >> 1];
-    u32 place = rank < deletions ? holes[span.first + rank]
-                                 : cell.start + cell.count + (rank - deletions);
+    u32 place = cell.start
+        + (rank < deletions ? holes[span.first + rank] : cell.count + (rank - deletions));
     cells.entries[place] = current[slots[at]];
     cells.where[slots[at]] = place;
 }
@@ -115,9 +142,9 @@ extern "C" __global__ void update_insert(Cells cells, const Entry* current, cons
 // sorted key, of which the first of a cell works.
 extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length,
                                         const Span* spans, const u32* holes,
-                                        const u32* outgrown) {
+                                        const Outgrown* outgrown) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length || *outgrown != 0) return;
+    if (at >= length || outgrown->failed != 0) return;
     u32 key = keys[at];
     if (key == NO_KEY) return;
     Span span = spans[key >> 1];
@@ -128,7 +155,7 @@ extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length
     u32 count = cell->count + insertions - deletions;
     u32 last = cell->start + cell->count, end = cell->start + count;
     for (u32 hole = span.first + insertions; hole < span.first_insertion; hole++) {
-        u32 place = holes[hole];
+        u32 place = cell->start + holes[hole];
         if (place >= end) continue;
         do last--;
         while (cells.entries[last].slot == HOLE);
@@ -160,25 +187,27 @@ extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* span
     if (at + 1 == length || keys[at + 1] != key) spans[key].end = at + 1;
 }
 
-// The room of every cell, and how uneven they are: the sum of the squares of their counts.
-extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mean, u32* rooms,
-                                         u64* squares) {
+// The room of every cell, none to spare when it will not be applied to, and how uneven they are:
+// the sum of the squares of their counts.
+extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mean, u32 is_tight,
+                                         u32* rooms, u64* squares) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
     u64 square = 0;
     if (cell < cells) {
         u32 count = spans[cell].end - spans[cell].first;
-        rooms[cell] = room_of(count, mean);
+        rooms[cell] = is_tight != 0 ? count : room_of(count, mean);
         square = (u64)count * count;
     }
     square = warp_sum(square);
     if (lane() == 0 && square != 0) atomicAdd(squares, square);
 }
 
-// The finished cells. One thread a cell.
+// The finished cells, and what is behind the last. One thread a cell.
 extern "C" __global__ void rebuild_cells(Cells cells, const Span* spans, const u32* starts,
-                                         const u32* rooms, u32 length) {
+                                         const u32* rooms, u32 length, u64* spare_first) {
     u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
     if (cell >= length) return;
+    if (cell == length - 1) *spare_first = (u64)starts[cell] + rooms[cell];
     cells.cells[cell] = {starts[cell], spans[cell].end - spans[cell].first, rooms[cell], 0};
 }
 

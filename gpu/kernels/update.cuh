@@ -2,8 +2,9 @@
 //
 // A grid is brought up every second cycle. Either the objects that moved in the last two are taken
 // out and put in, clustered by cell: deletions make holes, insertions fill them or go behind the
-// last entry, what holes are left the last entries fill. Or the grid is built anew from the newest
-// positions. Every entry has one writer, so nothing is locked.
+// last entry, what holes are left the last entries fill; a cell that outgrows its room moves behind
+// all others first. Or the grid is built anew from the newest positions. Every entry has one
+// writer, so nothing is locked.
 #pragma once
 #include "record.cuh"
 #include "space.cuh"
@@ -54,5 +55,22 @@ __device__ inline Entry publish(const Records& records, Entry* current, u32 slot
 // Room for a cell: enough that a cell of chance occupancy (Poisson) seldom outgrows it.
 __device__ inline u32 room_of(u32 count, float mean) {
     float expected = fmaxf((float)count, mean);
-    return (u32)(expected + 8.0f * sqrtf(expected) + 8.0f);
+    return (u32)(expected + 4.0f * sqrtf(expected) + 4.0f);
 }
+
+// Room behind all cells, for those that outgrow theirs.
+struct Spare {
+    // The first entry that no cell has.
+    u64* first;
+    u64 end;
+    // Room of a cell that is as full as the mean.
+    float mean;
+    u32 reserved;
+};
+
+// What came of cells that outgrew their room.
+struct Outgrown {
+    u32 count;
+    // There was no room left for one of them: the grid must be built anew.
+    u32 failed;
+};

@@ -22,8 +22,9 @@ pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use parameters::{
-    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, QuestionStretches,
-    QuestionsArgument, RecordsArgument, RowsArgument, Span, Stretch, ViewArgument,
+    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,
+    QuestionStretches, QuestionsArgument, RecordsArgument, RowsArgument, Span, SpareArgument,
+    Stretch, ViewArgument,
 };
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;

@@ -157,6 +157,39 @@ impl CellsArgument {
         let (cells, entries, places) = (cells.address(), entries.address(), places.address());
         Self { grid: *grid, cells, entries, places }
     }
+
+    /// Number of cells.
+    pub(super) fn length(&self) -> usize {
+        self.grid.columns as usize * self.grid.rows as usize
+    }
+}
+
+/// `Spare` of update.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SpareArgument {
+    first: u64,
+    end: u64,
+    mean: f32,
+    reserved: u32,
+}
+
+impl SpareArgument {
+    /// What is behind all cells, for cells that are as full as `mean` on average.
+    pub(crate) fn new(first: &DeviceBuffer<u64>, entries: &DeviceBuffer<Entry>, mean: f32) -> Self {
+        // Places are 32-bit numbers, of which the last means none.
+        let end = (entries.len() as u64).min(u64::from(u32::MAX));
+        Self { first: first.address(), end, mean, reserved: 0 }
+    }
+}
+
+/// `Outgrown` of update.cuh.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Outgrown {
+    pub(crate) count: u32,
+    /// Not 0 when the grid must be built anew.
+    pub(crate) failed: u32,
 }
 
 /// `Moved` of update.cuh.
@@ -231,17 +264,21 @@ pub(crate) struct ViewArgument {
     records: RecordsArgument,
     epoch: u64,
     clock_ms: i64,
+    is_tight: u32,
+    reserved: u32,
 }
 
 impl ViewArgument {
+    /// `is_tight` tells that no cell has room to spare.
     pub(crate) fn new(
-        cells: &CellsArgument,
+        (cells, is_tight): (&CellsArgument, bool),
         records: RecordsArgument,
         epoch: u64,
         clock_ms: i64,
     ) -> Self {
         let (grid, entries, cells) = (cells.grid, cells.entries, cells.cells);
-        Self { grid, cells, entries, records, epoch, clock_ms }
+        let is_tight = is_tight.into();
+        Self { grid, cells, entries, records, epoch, clock_ms, is_tight, reserved: 0 }
     }
 
     pub(super) fn grid(&self) -> Grid {

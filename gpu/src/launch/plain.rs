@@ -38,7 +38,8 @@ plain!(
     layout::Shape,
     layout::Edge,
     layout::Answered,
-    super::Span
+    super::Span,
+    super::Outgrown
 );
 
 /// The bytes of some values.

@@ -43,7 +43,7 @@ impl Kernels {
         let threads = u64::from(longer) * tiles * SORT_THREADS;
         let merges = tiles.next_power_of_two().trailing_zeros();
         // Every merge changes sides; the last one ends in `sorted`.
-        let side = |merges_left: u32| if merges_left % 2 == 0 { to } else { from };
+        let side = |merges_left: u32| if merges_left.is_multiple_of(2) { to } else { from };
         let into = side(merges);
         let tiles = tiles as u32;
         let arguments = arguments![bounds, listed, tiles, longer, from, into];

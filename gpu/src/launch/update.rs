@@ -7,8 +7,16 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{Entry, Grid};
 
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, WARP, arguments, launch};
-use super::parameters::{CellsArgument, MovedArgument, RecordsArgument, Span};
+use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
+use super::parameters::{
+    CellsArgument, MovedArgument, Outgrown, RecordsArgument, Span, SpareArgument,
+};
+
+/// By cell its first entry and its room, and the first entry behind them all.
+pub(crate) type Rooms<'a> = (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
+
+/// Threads of a kernel that takes its work from a list on the device.
+const LIST_THREADS: u64 = 1024 * BLOCK_THREADS as u64;
 
 /// Operations sorted by (cell, kind), or objects sorted by cell, and what belongs to them.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +28,9 @@ pub(crate) struct Clustered<'a> {
     pub(crate) spans: &'a DeviceBuffer<Span>,
     /// By key.
     pub(crate) holes: &'a DeviceBuffer<u32>,
-    /// Number of cells that would outgrow their room.
-    pub(crate) outgrown: &'a DeviceBuffer<u32>,
+    /// Cells that outgrow their room, and which.
+    pub(crate) outgrown: &'a DeviceBuffer<Outgrown>,
+    pub(crate) outgrown_cells: &'a DeviceBuffer<u32>,
 }
 
 impl Clustered<'_> {
@@ -60,22 +69,26 @@ impl Kernels {
         launch(&self.update_publish, stream, moved.now_length().into(), arguments)
     }
 
-    /// Applies sorted operations, unless a cell would outgrow its room.
+    /// Applies sorted operations, unless there is no room for a cell that outgrows its own.
     pub(crate) fn update_apply(
         &self,
         stream: &CudaStream,
-        cells: &CellsArgument,
+        (cells, spare): (&CellsArgument, &SpareArgument),
         current: &DeviceBuffer<Entry>,
         sorted: &Clustered<'_>,
     ) -> Result<(), EngineError> {
         sorted.check();
+        assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its room");
         let (keys, slots, length) = (sorted.keys.address(), sorted.slots.address(), sorted.length);
         let (spans, holes) = (sorted.spans.address(), sorted.holes.address());
         let (outgrown, current, threads) =
             (sorted.outgrown.address(), current.address(), length.into());
         launch(&self.update_spans, stream, threads, arguments![keys, length, spans])?;
-        let arguments = arguments![*cells, keys, slots, length, spans, holes, outgrown];
+        let list = sorted.outgrown_cells.address();
+        let arguments = arguments![*cells, keys, slots, length, spans, holes, outgrown, list];
         launch(&self.update_holes, stream, threads, arguments)?;
+        let arguments = arguments![*cells, spans, outgrown, list, *spare];
+        launch(&self.update_grow, stream, LIST_THREADS, arguments)?;
         let arguments = arguments![*cells, keys, length, spans, holes, outgrown];
         launch(&self.update_marks, stream, threads, arguments)?;
         let arguments = arguments![*cells, current, keys, slots, length, spans, holes, outgrown];
@@ -131,7 +144,7 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         sorted: &Clustered<'_>,
-        (cells, mean): (u32, f32),
+        (cells, mean, is_tight): (u32, f32, bool),
         rooms: &DeviceBuffer<u32>,
         squares: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
@@ -140,7 +153,8 @@ impl Kernels {
         let (keys, length, spans) = (sorted.keys.address(), sorted.length, sorted.spans.address());
         launch(&self.rebuild_spans, stream, length.into(), arguments![keys, length, spans])?;
         let (rooms, squares) = (rooms.address(), squares.address());
-        let arguments = arguments![spans, cells, mean, rooms, squares];
+        let is_tight = u32::from(is_tight);
+        let arguments = arguments![spans, cells, mean, is_tight, rooms, squares];
         launch(&self.rebuild_rooms, stream, cells.into(), arguments)
     }
 
@@ -152,12 +166,13 @@ impl Kernels {
         length: u32,
         current: &DeviceBuffer<Entry>,
         sorted: &Clustered<'_>,
-        (starts, rooms): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
+        (starts, rooms, spare_first): Rooms<'_>,
     ) -> Result<(), EngineError> {
         assert!(starts.len().min(rooms.len()) >= length as usize, "a start a cell");
         assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
         let (spans, starts, rooms) = (sorted.spans.address(), starts.address(), rooms.address());
-        let arguments = arguments![*cells, spans, starts, rooms, length];
+        let spare_first = spare_first.address();
+        let arguments = arguments![*cells, spans, starts, rooms, length, spare_first];
         launch(&self.rebuild_cells, stream, length.into(), arguments)?;
         let (current, keys, slots) =
             (current.address(), sorted.keys.address(), sorted.slots.address());

@@ -11,6 +11,7 @@ use shoal_engine::layout::{Cell, Entry, Grid};
 use super::tables::Tables;
 use crate::launch::{
     CellsArgument, Clustered, DeviceBuffer, Kernels, Memory, MovedArgument, RecordsArgument,
+    SpareArgument,
 };
 
 /// Cells and entries of one grid.
@@ -19,9 +20,14 @@ pub(crate) struct Cells {
     grid: Grid,
     cells: DeviceBuffer<Cell>,
     entries: DeviceBuffer<Entry>,
+    /// The first entry behind all cells, and how full cells were on average.
+    spare_first: DeviceBuffer<u64>,
+    mean: f32,
     /// By slot: the place of its entry; true only when `is_located`.
     places: DeviceBuffer<u32>,
     pub(crate) is_located: bool,
+    /// No cell has room to spare: it is read fastest, but cannot be applied to.
+    pub(crate) is_tight: bool,
     /// The cycle that it was brought up to; `None` when it must be built anew.
     pub(crate) epoch: Option<u64>,
 }
@@ -33,8 +39,11 @@ impl Cells {
             grid: *grid,
             cells: DeviceBuffer::new(memory, 1)?,
             entries: DeviceBuffer::new(memory, 1)?,
+            spare_first: DeviceBuffer::new(memory, 1)?,
+            mean: 0.0,
             places: DeviceBuffer::new(memory, 1)?,
             is_located: false,
+            is_tight: false,
             epoch: None,
         })
     }
@@ -52,24 +61,27 @@ impl Cells {
     }
 
     /// Builds it anew over `grid` from the newest positions of `slots` slots, `objects` of which
-    /// are alive.
+    /// are alive; tight or with room in every cell.
     pub(crate) fn rebuild(
         &mut self,
         kernels: &Arc<Kernels>,
         stream: &CudaStream,
         tables: &mut Tables,
-        grid: &Grid,
+        (grid, is_tight): (&Grid, bool),
         current: &DeviceBuffer<Entry>,
         (slots, objects): (u32, u64),
     ) -> Result<(), EngineError> {
         self.grid = *grid;
         let length = self.length();
-        let mean = objects as f64 / f64::from(length);
+        let mean = (objects as f64 / f64::from(length)) as f32;
+        self.mean = mean;
         tables.fit_keys(slots as usize)?;
         tables.fit_cells(length as usize)?;
         self.cells.fit(length as usize)?;
-        self.entries.fit(room_max(f64::from(length), objects as f64))?;
+        let room = if is_tight { slots as usize } else { room_max(length.into(), objects as f64) };
+        self.entries.fit(room)?;
         self.is_located = false;
+        self.is_tight = is_tight;
         tables.spans.fill(stream, 0, length as usize)?;
         tables.squares.fill(stream, 0, 1)?;
         let unsorted = (&tables.keys, &tables.slots);
@@ -77,15 +89,16 @@ impl Cells {
         tables.sort(stream, slots, bits_of(length))?;
         let sorted = tables.sorted(slots);
         let (rooms, starts) = (&tables.rooms, &tables.starts);
-        kernels.rebuild_rooms(stream, &sorted, (length, mean as f32), rooms, &tables.squares)?;
+        let of = (length, mean, is_tight);
+        kernels.rebuild_rooms(stream, &sorted, of, rooms, &tables.squares)?;
         tables.scratch.sum_before(stream, rooms, starts, length)?;
         let sorted = tables.sorted(slots);
-        let rooms = (&tables.starts, &tables.rooms);
+        let rooms = (&tables.starts, &tables.rooms, &self.spare_first);
         kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, rooms)
     }
 
-    /// Applies what moved. Tells on the device how many cells would outgrow their room; nothing is
-    /// applied then.
+    /// Applies what moved. Tells on the device when there was no room for a cell that outgrew its
+    /// own; nothing is applied then.
     pub(crate) fn apply(
         &mut self,
         kernels: &Arc<Kernels>,
@@ -102,7 +115,8 @@ impl Cells {
         kernels.update_keys(stream, &self.argument(), (moved, records), current, unsorted)?;
         tables.sort(stream, keys, bits_of(2 * self.length() + 1))?;
         let sorted: Clustered<'_> = tables.sorted(keys);
-        kernels.update_apply(stream, &self.argument(), current, &sorted)
+        let spare = SpareArgument::new(&self.spare_first, &self.entries, self.mean);
+        kernels.update_apply(stream, (&self.argument(), &spare), current, &sorted)
     }
 
     /// Learns where every object is, for `capacity` slots.
@@ -130,11 +144,12 @@ fn bits_of(end: u32) -> u32 {
     (32 - end.leading_zeros()).max(1)
 }
 
-/// A bound of all rooms together: with c objects in a cell and mean m, a room is at most
-/// max(c, m) + 8 sqrt(max(c, m)) + 8, and the sum of roots is at most the root of cells times the
-/// sum.
+/// A bound of all rooms together, and as much again as half the objects for cells that outgrow
+/// theirs: with c objects in a cell and mean m, a room is at most max(c, m) + 4 sqrt(max(c, m)) + 4,
+/// and the sum of roots is at most the root of cells times the sum.
 fn room_max(cells: f64, objects: f64) -> usize {
-    (2.0 * objects + 8.0 * (cells * 2.0 * objects).sqrt() + 8.0 * cells) as usize + 64
+    let rooms = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
+    (rooms + objects / 2.0) as usize + 4096
 }
 
 #[cfg(test)]
@@ -159,7 +174,7 @@ mod tests {
             let mean = f64::from(objects) / counts.len() as f64;
             let room = |count: &u32| {
                 let expected = f64::from(*count).max(mean);
-                (expected + 8.0 * expected.sqrt() + 8.0) as usize
+                (expected + 4.0 * expected.sqrt() + 4.0) as usize
             };
             let rooms: usize = counts.iter().map(room).sum();
             assert!(rooms <= room_max(counts.len() as f64, f64::from(objects)), "{counts:?}");

@@ -42,7 +42,7 @@ impl Driver {
     /// Slots have new numbers: both grids are built anew, now or when it is their turn.
     pub(super) fn rebuild_after_packing(&mut self) -> Result<(), EngineError> {
         self.cells[1 - self.epoch as usize % 2].epoch = None;
-        self.rebuild(self.epoch)?;
+        self.rebuild(self.epoch, false)?;
         self.moved_in(self.epoch).1 = 0;
         self.settle()
     }

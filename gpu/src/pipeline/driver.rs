@@ -25,7 +25,7 @@ use super::tables::Tables;
 use super::timeline::Timeline;
 use super::updating::Update;
 use crate::device::Gpu;
-use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
+use crate::launch::{DeviceBuffer, Memory, Outgrown, PinnedBuffer, Scratch, fault};
 use crate::tuning::Tuning;
 
 /// What a backend tells its driver.
@@ -109,7 +109,7 @@ pub(crate) struct Driver {
     pub(super) ordered_scratch: Scratch,
     pub(super) report_here: PinnedBuffer<Report>,
     pub(super) fates_here: PinnedBuffer<Fates>,
-    pub(super) outgrown_here: PinnedBuffer<u32>,
+    pub(super) outgrown_here: PinnedBuffer<Outgrown>,
     pub(super) squares_here: PinnedBuffer<u64>,
     pub(super) cells: [Cells; 2],
     pub(super) tables: Tables,
@@ -186,7 +186,7 @@ impl Driver {
             dispatch,
             update,
         };
-        driver.rebuild(0)?;
+        driver.rebuild(0, false)?;
         driver.settle()?;
         Ok(driver)
     }

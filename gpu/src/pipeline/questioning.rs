@@ -25,7 +25,8 @@ impl Driver {
     pub(super) fn view(&self) -> ViewArgument {
         let cells = &self.cells[(self.epoch - 1) as usize % 2];
         debug_assert_eq!(cells.epoch, Some(self.epoch - 1), "the grid is brought up");
-        ViewArgument::new(&cells.argument(), self.records.argument(), self.epoch - 1, self.clock_ms)
+        let of = (&cells.argument(), cells.is_tight);
+        ViewArgument::new(of, self.records.argument(), self.epoch - 1, self.clock_ms)
     }
 
     /// Lets the query stream wait for the questions and for the grid that they read.

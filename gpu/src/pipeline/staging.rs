@@ -339,9 +339,18 @@ fn kind(request: Request) -> Kind {
 /// Replaces blocks with encodings that the device cannot read by their rows. One that cannot be
 /// decoded stays, and fails there for the same reason.
 fn decode_foreign(requests: &mut [Request]) {
-    requests.par_iter_mut().for_each(|request| {
+    let is_foreign = |request: &Request| match request {
+        Request::Block(block) => {
+            block.chunks().iter().any(|chunk| chunk.plan.nodes()[0].encoding != Encoding::Raw)
+        }
+        _ => false,
+    };
+    // Waking the other threads takes longer than a look.
+    if !requests.iter().any(is_foreign) {
+        return;
+    }
+    requests.par_iter_mut().filter(|request| is_foreign(request)).for_each(|request| {
         if let Request::Block(block) = request
-            && block.chunks().iter().any(|chunk| chunk.plan.nodes()[0].encoding != Encoding::Raw)
             && let Ok(columns) = block.decode()
         {
             *request = Request::Fixes(columns);

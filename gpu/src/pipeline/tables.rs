@@ -3,7 +3,7 @@
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 
-use crate::launch::{Clustered, DeviceBuffer, Memory, Scratch, Span};
+use crate::launch::{Clustered, DeviceBuffer, Memory, Outgrown, Scratch, Span};
 
 /// See the file's head; grows, never shrinks.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     pub(crate) rooms: DeviceBuffer<u32>,
     pub(crate) starts: DeviceBuffer<u32>,
     pub(crate) squares: DeviceBuffer<u64>,
-    pub(crate) outgrown: DeviceBuffer<u32>,
+    pub(crate) outgrown: DeviceBuffer<Outgrown>,
     pub(crate) scratch: Scratch,
 }
 
@@ -78,6 +78,8 @@ impl Tables {
             spans: &self.spans,
             holes: &self.holes,
             outgrown: &self.outgrown,
+            // Rooms are of use only while a grid is built anew.
+            outgrown_cells: &self.rooms,
         }
     }
 }

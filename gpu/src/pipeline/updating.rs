@@ -37,15 +37,17 @@ impl Driver {
         let cells = &self.cells[parity];
         let is_located = cells.has_places(self.records.capacity());
         let is_chosen = *cells.grid() == self.chosen.grid;
-        let way = if is_behind && is_chosen && !self.chosen.is_outgrown(self.objects) {
-            self.cost.cheaper(moved, slots, is_located)
+        let cheaper = self.cost.cheaper(moved, slots, is_located);
+        let can_apply = is_behind && is_chosen && !cells.is_tight;
+        let way = if can_apply && !self.chosen.is_outgrown(self.objects) {
+            cheaper
         } else {
             Way::Rebuild
         };
         match way {
             Way::Rebuild => {
                 self.publish(report.moves)?;
-                self.rebuild(self.epoch)?;
+                self.rebuild(self.epoch, cheaper == Way::Rebuild)?;
             }
             Way::Apply if moved == 0 => {}
             Way::Apply => self.apply(parity, is_located)?,
@@ -91,8 +93,8 @@ impl Driver {
     }
 
     /// Builds the grid of a cycle anew from the newest positions, which are as they were after that
-    /// cycle; over a new choice of cells if it is time.
-    pub(super) fn rebuild(&mut self, epoch: u64) -> Result<(), EngineError> {
+    /// cycle; over a new choice of cells if it is time. Tight when it will not be applied to.
+    pub(super) fn rebuild(&mut self, epoch: u64, is_tight: bool) -> Result<(), EngineError> {
         let parity = epoch as usize % 2;
         let (stream, kernels) = (self.update.clone(), self.gpu.kernels.clone());
         let slots = self.records.slots;
@@ -111,7 +113,8 @@ impl Driver {
         }
         let (tables, current) = (&mut self.tables, &self.records.current);
         let of = (slots, self.objects);
-        self.cells[parity].rebuild(&kernels, &stream, tables, &self.chosen.grid, current, of)?;
+        let grid = (&self.chosen.grid, is_tight);
+        self.cells[parity].rebuild(&kernels, &stream, tables, grid, current, of)?;
         self.cells[parity].epoch = Some(epoch);
         self.squares_here.as_mut_slice()[0] = 0;
         self.tables.squares.download(&stream, 0, &mut self.squares_here.as_mut_slice()[..1])
@@ -131,9 +134,9 @@ impl Driver {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.way, update.units, took_ms);
         }
-        if update.checks && self.outgrown_here.as_slice()[0] > 0 {
+        if update.checks && self.outgrown_here.as_slice()[0].failed != 0 {
             self.cost.learn_failure(update.units, self.records.slots);
-            self.rebuild(update.epoch)?;
+            self.rebuild(update.epoch, false)?;
         }
         self.updated = Some(self.update.record_event(None).map_err(fault)?);
         Ok(())

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{
-    Backend as _, CycleInput, EngineError, EngineOptions, Filter, Projection, Query, QueryKind,
-    Request, Snapshot, Space,
+    Backend as _, CycleInput, EngineError, EngineOptions, Projection, Query, QueryKind, Request,
+    Snapshot, Space,
 };
 
 use super::bench::Bench;
@@ -64,8 +64,7 @@ fn cycle(object: u64) -> CycleInput {
     let mut columns = FixColumns::default();
     columns.push_row(FixRow::new(object, NOW_MS, 1, 2));
     let kind = QueryKind::Get(vec![object]);
-    let query =
-        Query { kind, filter: Filter::default(), projection: Projection::Fixes, limit: None };
+    let query = Query { kind, filter: None, projection: Projection::Fixes, limit: None };
     CycleInput {
         system_ms: NOW_MS,
         time_max_ms: NOW_MS,

@@ -8,8 +8,8 @@ use shoal_engine::layout::RECORDS;
 use super::bench::Bench;
 use super::probe::Probe;
 use crate::launch::{
-    CellsArgument, IndexArgument, InputArgument, MovedArgument, QuestionsArgument, RecordsArgument,
-    RowsArgument, Span, ViewArgument,
+    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,
+    QuestionsArgument, RecordsArgument, RowsArgument, Span, SpareArgument, ViewArgument,
 };
 
 #[test]
@@ -46,6 +46,9 @@ fn every_argument_is_as_long_as_its_namesake() {
         ("Span", size_of::<Span>()),
         ("View", size_of::<ViewArgument>()),
         ("Questions", size_of::<QuestionsArgument>()),
+        ("Spare", size_of::<SpareArgument>()),
+        ("Outgrown", size_of::<Outgrown>()),
+        ("Matches", size_of::<MatchesArgument>()),
     ];
     let seen = Probe::load(&bench).arguments(&bench);
     assert_eq!(seen.len(), expected.len());

@@ -1,9 +1,10 @@
-//! Do CUB's sorts and scans, as we call them, do what the standard library does?
+//! Do sorts and scans do what the standard library does? CUB's as we call them, and ours of matches.
 
 use shoal_engine::conformance::random::Random;
 
 use super::bench::{BOUNDARIES, Bench, seeds};
-use crate::launch::Scratch;
+use crate::launch::{MatchesArgument, Scratch};
+use shoal_engine::layout::{Lengths, SORT_TILE};
 
 /// Lengths to try: the boundaries, and one that needs many blocks.
 fn lengths(random: &mut Random) -> Vec<usize> {
@@ -75,41 +76,62 @@ fn before(values: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-seeds!(segments_are_sorted_apart);
-fn segments_are_sorted_apart(seed: u64) {
+/// The queries that a warp does not sort, as stage query lists them: longer ones from the back.
+fn long_queries(bounds: &[u64]) -> (Lengths, Vec<u32>) {
+    let counts: Vec<u64> = bounds.windows(2).map(|bound| bound[1] - bound[0]).collect();
+    let mut list = vec![0; counts.len()];
+    let mut lengths =
+        Lengths { longest: counts.iter().copied().max().unwrap_or(0), ..Lengths::default() };
+    for (query, count) in (0..).zip(counts) {
+        if count > u64::from(SORT_TILE) {
+            lengths.longer_queries += 1;
+            let at = list.len() - lengths.longer_queries as usize;
+            list[at] = query;
+        } else if count > 32 {
+            list[lengths.long_queries as usize] = query;
+            lengths.long_queries += 1;
+        }
+    }
+    (lengths, list)
+}
+
+seeds!(matches_of_each_query_are_sorted);
+fn matches_of_each_query_are_sorted(seed: u64) {
     let bench = Bench::new();
     let mut random = Random::new(seed);
-    let mut scratch = Scratch::new(&bench.memory).unwrap();
-    for segments in [1, 2, 31, 33, 1_025] {
+    for queries in [1, 2, 31, 33, 1_025] {
         let mut bounds = vec![0_u64];
         let mut pairs: Vec<(u64, u32)> = Vec::new();
-        for _ in 0..segments {
-            let length = match random.below(8) {
+        // Ids that differ in all bits, in few of the lower, or everywhere but in the highest.
+        let (bits, prefix) = (*random.pick(&[64, 21, 40]), random.word());
+        let id =
+            |word: u64| if bits < 64 { prefix >> bits << bits | word >> (64 - bits) } else { word };
+        for _ in 0..queries {
+            let length = match random.below(12) {
                 0 => 0,
-                1 => 5_000,
+                1 => *random.pick(&[255, 256, 257, 4_095, 4_096, 4_097, 8_192, 8_193, 30_000]),
                 2 => *random.pick(&BOUNDARIES),
                 _ => random.below(40) as usize,
             };
-            for _ in 0..length {
-                let slot = pairs.len() as u32;
-                pairs.push((random.word(), slot));
-            }
+            let ids: std::collections::HashSet<u64> =
+                (0..length).map(|_| id(random.word())).collect();
+            pairs.extend(ids.into_iter().zip(pairs.len() as u32..));
             bounds.push(pairs.len() as u64);
         }
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
-        let (from, to) = (
-            (bench.there(&objects), bench.there(&slots)),
-            (bench.room(pairs.len()), bench.room(pairs.len())),
-        );
-        let (length, there) = (pairs.len() as u32, bench.there(&bounds));
-        let lists = ((&from.0, &from.1), (&to.0, &to.1));
-        let of = (&there, segments);
-        scratch.sort_segments(&bench.stream, lists.0, lists.1, length, of).unwrap();
+        let from = (bench.there(&objects), bench.there(&slots));
+        let to = (bench.room(pairs.len()), bench.room(pairs.len()));
+        let (lengths, list) = long_queries(&bounds);
+        let (there, list) = (bench.there(&bounds), bench.there(&list));
+        let found = MatchesArgument::new(&from.0, &from.1, pairs.len());
+        let sorted = MatchesArgument::new(&to.0, &to.1, pairs.len());
+        let (kernels, of) = (&bench.gpu.kernels, (&there, queries));
+        kernels.sort(&bench.stream, of, (&lengths, &list), &found, &sorted).unwrap();
         for bound in bounds.windows(2) {
             pairs[bound[0] as usize..bound[1] as usize].sort_unstable();
         }
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
-        assert_eq!(bench.here(&to.0, objects.len()), objects, "ids of {segments} segments");
-        assert_eq!(bench.here(&to.1, slots.len()), slots, "slots of {segments} segments");
+        assert_eq!(bench.here(&to.0, objects.len()), objects, "ids of {queries} queries");
+        assert_eq!(bench.here(&to.1, slots.len()), slots, "slots of {queries} queries");
     }
 }

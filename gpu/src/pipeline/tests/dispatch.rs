@@ -164,7 +164,7 @@ impl Trial {
         Self { bench, driver, model, questions, spare }
     }
 
-    /// One cycle through the stage alone.
+    /// One cycle through the stage, and the update that takes its moves into the newest positions.
     fn dispatch(&mut self, input: CycleInput) -> Told {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.clone());
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
@@ -176,6 +176,9 @@ impl Trial {
         self.driver.finish_dispatch(&staged, &lists).unwrap();
         stream.synchronize().unwrap();
         let (report, outcomes) = self.driver.read_report(&staged).unwrap();
+        self.driver.begin_update(&report).unwrap();
+        self.driver.conclude_update().unwrap();
+        self.driver.settle().unwrap();
         self.spare = Some(staged.arena);
         Told { report, outcomes }
     }
@@ -225,8 +228,9 @@ impl Trial {
     fn check_moves(&self, before: &BTreeMap<u64, FixRow>, moves: u32, what: &str) {
         let records = &self.driver.records;
         let objects = self.bench.here(&records.objects, records.slots as usize);
-        let stamps = self.bench.here(&records.stamps, records.slots as usize);
-        let (list, _) = &self.driver.moved[self.driver.epoch as usize % 2];
+        let stamps = &records.stamps[self.driver.epoch as usize % 2];
+        let stamps = self.bench.here(stamps, records.slots as usize);
+        let (list, _) = &self.driver.moved[self.driver.epoch as usize % 3];
         let list = self.bench.here(list, moves as usize);
         let slots: BTreeSet<u32> = list.iter().copied().collect();
         assert_eq!(slots.len(), list.len(), "{what}: a slot is listed once");

@@ -88,7 +88,10 @@ impl Stage {
         let mut cells = Cells::new(memory, &grid).unwrap();
         let mut tables = Tables::new(memory).unwrap();
         let of = (length as u32, length as u64);
-        cells.rebuild(kernels, stream, &mut tables, &grid, &records.current, of).unwrap();
+        let is_tight = scene.random.once_in(2);
+        cells
+            .rebuild(kernels, stream, &mut tables, (&grid, is_tight), &records.current, of)
+            .unwrap();
         bench.wait();
         Self {
             rows,
@@ -103,7 +106,8 @@ impl Stage {
     }
 
     fn view(&self) -> ViewArgument {
-        ViewArgument::new(&self.cells.argument(), self.records.argument(), 0, NOW_MS)
+        let cells = (&self.cells.argument(), self.cells.is_tight);
+        ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
     /// Asks all queries in one cycle and compares what is counted and found.
@@ -189,7 +193,7 @@ impl Stage {
     /// The rows that match, ascending by object.
     fn scan(&self, query: &Query) -> Vec<Answered> {
         let QueryKind::Range(region) = &query.kind else { return Vec::new() };
-        let passes = |row: &FixRow| query.filter.passes(row, NOW_MS);
+        let passes = |row: &FixRow| query.passes(row, NOW_MS);
         let matches = |row: &&Answered| region.contains(row.x, row.y) && passes(&answers::row(row));
         let mut found: Vec<Answered> = self.rows.iter().filter(matches).copied().collect();
         found.sort_unstable_by_key(|row| row.object);
@@ -299,7 +303,7 @@ fn query(scene: &mut Scene, rows: &[Answered]) -> Query {
     };
     let projections = [Projection::Ids, Projection::Fixes, Projection::Count];
     let projection = *scene.random.pick(&projections);
-    let filter = if scene.random.once_in(3) { filter(scene) } else { Filter::default() };
+    let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
     Query { kind, filter, projection, limit: None }
 }
 
@@ -319,7 +323,7 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
         let all = Region::rectangle(&scene.space, west, south, east, north).unwrap();
         let kind = QueryKind::Range(all);
-        let (filter, projection) = (Filter::default(), Projection::Ids);
+        let (filter, projection) = (None, Projection::Ids);
         let everything = Query { kind, filter, projection, limit: None };
         assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
         stage.ask(&[everything], &format!("all of {objects} objects"));
