@@ -24,67 +24,86 @@ __device__ inline List list_of(const u64* bounds, u32 query) {
     return {bounds[query], bounds[query + 1] - bounds[query]};
 }
 
-template <u32 ITEMS>
-using BlockSort = cub::BlockRadixSort<u64, SORT_THREADS, ITEMS, u32>;
+// Bits that one pass sorts by: fewer passes than CUB's default, and its counters still fit.
+static const int SORT_PASS_BITS = 5;
+
+template <class Key, u32 ITEMS>
+using BlockSort = cub::BlockRadixSort<Key, SORT_THREADS, ITEMS, u32, SORT_PASS_BITS>;
 
 // Shared memory of the block's sort, and the bits in which its ids differ.
 struct SortMemory {
     union {
-        typename BlockSort<1>::TempStorage one;
-        typename BlockSort<4>::TempStorage four;
-        typename BlockSort<16>::TempStorage sixteen;
+        typename BlockSort<u64, 16>::TempStorage wide;
+        typename BlockSort<u32, 1>::TempStorage one;
+        typename BlockSort<u32, 2>::TempStorage two;
+        typename BlockSort<u32, 4>::TempStorage four;
+        typename BlockSort<u32, 8>::TempStorage eight;
+        typename BlockSort<u32, 16>::TempStorage sixteen;
     };
     u64 differing;
 };
 
-// Sorts `count` matches, at most SORT_THREADS * ITEMS, by all threads of a block. Only bits in which
-// ids differ are sorted by; what fills the last places gets a bit above them all.
-template <u32 ITEMS>
-__device__ inline void sort_block(typename BlockSort<ITEMS>::TempStorage& storage, u64& differing,
-                                  const Matches& from, const Matches& to, u64 first, u32 count) {
-    u64 keys[ITEMS];
-    u32 values[ITEMS];
-    u64 reference = from.objects[first], mine = 0;
-#pragma unroll
-    for (u32 item = 0; item < ITEMS; item++) {
-        u32 at = threadIdx.x + item * SORT_THREADS;
-        keys[item] = at < count ? from.objects[first + at] : reference;
-        values[item] = at < count ? from.slots[first + at] : NO_SLOT;
-        mine |= keys[item] ^ reference;
-    }
+// The bits of `count` ids that are not the same in all of them; for all threads of a block.
+__device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 count) {
+    u64 reference = objects[0], mine = 0;
+    for (u32 at = threadIdx.x; at < count; at += SORT_THREADS) mine |= objects[at] ^ reference;
     if (threadIdx.x == 0) differing = 0;
     __syncthreads();
     for (int step = 16; step > 0; step /= 2) mine |= __shfl_xor_sync(WHOLE_WARP, mine, step);
     if (lane() == 0 && mine != 0) atomicOr(&differing, mine);
     __syncthreads();
-    u32 bits = 64 - __clzll((i64)differing);
+    return differing;
+}
+
+// Sorts `count` matches, at most SORT_THREADS * ITEMS, whose ids differ in the lower `bits` alone;
+// what fills the last places gets a bit above them.
+template <class Key, u32 ITEMS>
+__device__ inline void sort_items(typename BlockSort<Key, ITEMS>::TempStorage& storage,
+                                  const Matches& from, const Matches& to, u64 first, u32 count,
+                                  u32 bits) {
+    Key keys[ITEMS];
+    u32 values[ITEMS];
+    const u32 key_bits = 8 * sizeof(Key);
     u64 below = bits < 64 ? (1ull << bits) - 1ull : ~0ull;
-    u64 above = reference & ~below;
+    u64 above = from.objects[first] & ~below;
+    Key last = bits < key_bits ? (Key)(below + 1ull) : (Key)~0ull;
 #pragma unroll
     for (u32 item = 0; item < ITEMS; item++) {
-        bool is_match = threadIdx.x + item * SORT_THREADS < count;
-        keys[item] = is_match ? keys[item] & below : (bits < 64 ? below + 1ull : ~0ull);
+        u32 at = threadIdx.x + item * SORT_THREADS;
+        keys[item] = at < count ? (Key)(from.objects[first + at] & below) : last;
+        values[item] = at < count ? from.slots[first + at] : NO_SLOT;
     }
-    BlockSort<ITEMS>(storage).SortBlockedToStriped(keys, values, 0, bits < 64 ? bits + 1 : 64);
+    // All have read before any writes: the lists may be the same.
+    __syncthreads();
+    int end = bits < key_bits ? (int)bits + 1 : (int)key_bits;
+    BlockSort<Key, ITEMS>(storage).SortBlockedToStriped(keys, values, 0, end);
 #pragma unroll
     for (u32 item = 0; item < ITEMS; item++) {
         u32 at = threadIdx.x + item * SORT_THREADS;
         if (at < count) {
-            to.objects[first + at] = keys[item] | above;
+            to.objects[first + at] = (u64)keys[item] | above;
             to.slots[first + at] = values[item];
         }
     }
     __syncthreads();
 }
 
+// Sorts at most SORT_TILE matches by all threads of a block, by the bits in which ids differ.
 __device__ inline void sort_block(SortMemory& memory, const Matches& from, const Matches& to,
                                   u64 first, u32 count) {
-    if (count <= SORT_THREADS)
-        sort_block<1>(memory.one, memory.differing, from, to, first, count);
+    u32 bits = 64 - __clzll((i64)differing_bits(memory.differing, from.objects + first, count));
+    if (bits > 31)
+        sort_items<u64, 16>(memory.wide, from, to, first, count, bits);
+    else if (count <= SORT_THREADS)
+        sort_items<u32, 1>(memory.one, from, to, first, count, bits);
+    else if (count <= 2 * SORT_THREADS)
+        sort_items<u32, 2>(memory.two, from, to, first, count, bits);
     else if (count <= 4 * SORT_THREADS)
-        sort_block<4>(memory.four, memory.differing, from, to, first, count);
+        sort_items<u32, 4>(memory.four, from, to, first, count, bits);
+    else if (count <= 8 * SORT_THREADS)
+        sort_items<u32, 8>(memory.eight, from, to, first, count, bits);
     else
-        sort_block<16>(memory.sixteen, memory.differing, from, to, first, count);
+        sort_items<u32, 16>(memory.sixteen, from, to, first, count, bits);
 }
 
 // How many of the first `diagonal` ids of two merged lists come from `a`.

@@ -107,31 +107,25 @@ extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown*
     }
 }
 
-// Marks the holes that no insertion fills. This and what follows does nothing when there was no
-// room for a cell: the grid is built anew then. One thread a sorted key.
-extern "C" __global__ void update_marks(Cells cells, const u32* keys, u32 length,
-                                        const Span* spans, const u32* holes,
-                                        const Outgrown* outgrown) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length || outgrown->failed != 0) return;
-    u32 key = keys[at];
-    if (key == NO_KEY || (key & 1) != 0) return;
-    Span span = spans[key >> 1];
-    if (at - span.first < span.end - span.first_insertion) return;
-    cells.entries[cells.cells[key >> 1].start + holes[at]].slot = HOLE;
-}
-
-// Inserts: into the holes, then behind the last entry. One thread a sorted key.
+// Inserts: into the holes, then behind the last entry; marks the holes that no insertion fills. This
+// and what follows does nothing when there was no room for a cell: the grid is built anew then. One
+// thread a sorted key.
 extern "C" __global__ void update_insert(Cells cells, const Entry* current, const u32* keys,
                                          const u32* slots, u32 length, const Span* spans,
                                          const u32* holes, const Outgrown* outgrown) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length || outgrown->failed != 0) return;
     u32 key = keys[at];
-    if (key == NO_KEY || (key & 1) == 0) return;
+    if (key == NO_KEY) return;
     Span span = spans[key >> 1];
-    u32 rank = at - span.first_insertion, deletions = span.first_insertion - span.first;
     Cell cell = cells.cells[key >> 1];
+    u32 deletions = span.first_insertion - span.first;
+    if ((key & 1) == 0) {
+        bool is_filled = at - span.first < span.end - span.first_insertion;
+        if (!is_filled) cells.entries[cell.start + holes[at]].slot = HOLE;
+        return;
+    }
+    u32 rank = at - span.first_insertion;
     u32 place = cell.start
         + (rank < deletions ? holes[span.first + rank] : cell.count + (rank - deletions));
     cells.entries[place] = current[slots[at]];
@@ -198,8 +192,14 @@ extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mea
         rooms[cell] = is_tight != 0 ? count : room_of(count, mean);
         square = (u64)count * count;
     }
+    // All add to one word: a block does so once.
+    __shared__ u64 together;
+    if (threadIdx.x == 0) together = 0;
+    __syncthreads();
     square = warp_sum(square);
-    if (lane() == 0 && square != 0) atomicAdd(squares, square);
+    if (lane() == 0 && square != 0) atomicAdd(&together, square);
+    __syncthreads();
+    if (threadIdx.x == 0 && together != 0) atomicAdd(squares, together);
 }
 
 // The finished cells, and what is behind the last. One thread a cell.

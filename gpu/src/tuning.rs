@@ -29,7 +29,7 @@ pub struct Tuning {
     /// threads each to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, for they share the multiprocessors' memory. Does
-    /// not limit CUB's sorts and scans nor copies. A kernel still has one thread an item: a block
+    /// not limit sorts, scans and copies. A kernel still has one thread an item: a block
     /// that has ended makes place for the next, where the paper's threads loop. What blocks ask
     /// for is taken from the first-level cache, so a narrow launch also has less of that.
     pub resident_threads: Option<u32>,

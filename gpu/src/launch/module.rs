@@ -57,7 +57,7 @@ macro_rules! kernels {
 kernels! {
     "dispatch": dispatch_verify, dispatch_find, dispatch_order, dispatch_settle, dispatch_expire,
         ordered_keys, ordered_settle, ordered_missing, ordered_clear;
-    "update": update_keys, update_spans, update_holes, update_grow, update_marks, update_insert, update_close,
+    "update": update_keys, update_spans, update_holes, update_grow, update_insert, update_close,
         update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
         rebuild_fill, dispatch_unknown;
     "query": query_rows, query_items, query_count, query_bounds, query_write,
@@ -180,6 +180,8 @@ mod tests {
         for each in [32, 64, 160, 256, 512, 1_024] {
             let narrow = Kernels::narrow(&context, each * multiprocessors).unwrap();
             for ((name, narrow), (_, full)) in narrow.all().into_iter().zip(full.all()) {
+                // Sorts are never narrow.
+                let each = if name.starts_with("sort_") { u32::MAX } else { each };
                 let (found, most) = (resident(narrow), resident(full));
                 assert_eq!(found, each.min(most), "{name}, {each} on each of {multiprocessors}");
             }

@@ -89,8 +89,6 @@ impl Kernels {
         launch(&self.update_holes, stream, threads, arguments)?;
         let arguments = arguments![*cells, spans, outgrown, list, *spare];
         launch(&self.update_grow, stream, LIST_THREADS, arguments)?;
-        let arguments = arguments![*cells, keys, length, spans, holes, outgrown];
-        launch(&self.update_marks, stream, threads, arguments)?;
         let arguments = arguments![*cells, current, keys, slots, length, spans, holes, outgrown];
         launch(&self.update_insert, stream, threads, arguments)?;
         let arguments = arguments![*cells, keys, length, spans, holes, outgrown];

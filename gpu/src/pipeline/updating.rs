@@ -21,6 +21,8 @@ pub(super) struct Update {
     end: CudaEvent,
     /// Whether it may not have been applied.
     checks: bool,
+    /// Whether it was like others: no memory was made and no grid chosen.
+    is_usual: bool,
 }
 
 impl Driver {
@@ -30,6 +32,7 @@ impl Driver {
         self.moved_in(self.epoch).1 = report.moves;
         let stream = self.update.clone();
         let begin = timestamp(&stream)?;
+        let (bytes, grid) = (self.memory.used_bytes(), self.chosen.grid);
         let cells = &self.cells[parity];
         let is_behind = self.epoch >= 2 && cells.epoch == Some(self.epoch - 2);
         let moved = self.moved_in(self.epoch - 1).1 + report.moves;
@@ -56,7 +59,9 @@ impl Driver {
         let end = timestamp(&stream)?;
         let units = if way == Way::Apply { moved } else { slots };
         let checks = way == Way::Apply && moved > 0;
-        self.updating = Some(Update { epoch: self.epoch, way, units, begin, end, checks });
+        let is_usual = bytes == self.memory.used_bytes() && grid == self.chosen.grid;
+        let epoch = self.epoch;
+        self.updating = Some(Update { epoch, way, units, begin, end, checks, is_usual });
         Ok(())
     }
 
@@ -130,7 +135,7 @@ impl Driver {
             update.end.synchronize().map_err(fault)?;
         }
         // Without a check nobody has waited for it.
-        if update.end.is_complete() {
+        if update.is_usual && update.end.is_complete() {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.way, update.units, took_ms);
         }
