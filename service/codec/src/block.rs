@@ -14,7 +14,7 @@ use crate::columns::FixColumns;
 use crate::decode::decode_rows;
 use crate::error::BlockError;
 use crate::header::{BlockHeader, at, truncated};
-use crate::limits::{Budget, HEADER_BYTES, SECTION_ALIGN_BYTES};
+use crate::limits::{Budget, HEADER_BYTES, SCRATCH_KEYED_ROW_BYTES, SECTION_ALIGN_BYTES};
 
 /// A block whose structure and checksums hold; no row is decoded yet. Cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Block {
             chunks.push(reader.next_chunk()?);
         }
         reader.finish()?;
-        let scratch = chunks.iter().map(|chunk| chunk.plan.scratch_bytes()).max().unwrap_or(0);
+        let scratch = scratch_bytes(&chunks, header.rows);
         within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
         Ok(Self { bytes, header, chunks })
     }
@@ -79,7 +79,8 @@ impl Block {
     ///
     /// # Errors
     /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
-    /// a row lies outside the header's time range or box. `out` has no rows then.
+    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's bytes
+    /// break a rule of their encodings. `out` has no rows then.
     pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
         let result = decode_rows(self, rows, out);
         if result.is_err() {
@@ -97,6 +98,13 @@ impl Block {
         self.decode_rows(0..self.rows(), &mut columns)?;
         Ok(columns)
     }
+}
+
+/// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
+fn scratch_bytes(chunks: &[Chunk], rows: u32) -> u64 {
+    let dictionaries: u64 = chunks.iter().map(|chunk| chunk.plan.dictionary_bytes()).sum();
+    let is_keyed = chunks.iter().any(|chunk| chunk.plan.key_column().is_some());
+    dictionaries + if is_keyed { u64::from(rows) * SCRATCH_KEYED_ROW_BYTES } else { 0 }
 }
 
 /// Refuses a count above its budget.

@@ -13,7 +13,7 @@ use crate::limits::{
     CHUNK_ENTRY_BYTES, CHUNK_SECTIONS_MAX, NODE_BYTES, PLAN_NODES_MAX, SECTION_ALIGN_BYTES,
     SECTION_ENTRY_BYTES,
 };
-use crate::plan::{Encoding, Plan, at as node_at};
+use crate::plan::{Plan, at as node_at};
 use crate::wire::array_at;
 
 /// Byte offsets of a chunk entry's fields.
@@ -123,7 +123,11 @@ impl<'a> ChunkReader<'a> {
         self.check_root(&plan, column, nodes_start)?;
         let payload_start = self.section;
         let sections = self.sections(lengths_start, sections)?;
-        self.check_sections(&plan, &sections, lengths_start)?;
+        let section_bytes: Vec<u64> = sections.iter().map(|range| range.len() as u64).collect();
+        if let Err(fault) = plan.check_places(&section_bytes) {
+            return self.fault(nodes_start + fault.offset, fault.problem);
+        }
+        self.check_key(&plan, nodes_start)?;
         let payload = payload_start..self.section;
         let payload_crc = u32::from_le_bytes(array_at(fixed, at::PAYLOAD_CRC));
         self.check_payload(&payload, payload_crc)?;
@@ -236,25 +240,17 @@ impl<'a> ChunkReader<'a> {
         Ok(sections)
     }
 
-    /// Section lengths that the plan's encodings demand.
-    fn check_sections(
-        &self,
-        plan: &Plan,
-        sections: &[Range<usize>],
-        lengths: usize,
-    ) -> Result<(), BlockError> {
-        let root = plan.root();
-        match root.encoding {
-            Encoding::Raw => {
-                let found = sections[0].len() as u64;
-                let expected = u64::from(root.values) * root.value_type.width_bytes() as u64;
-                if found == expected {
-                    return Ok(());
-                }
-                let problem = format!("raw section has {found} bytes, its values take {expected}");
-                self.fault(lengths, problem)
-            }
+    /// A keyed plan names the object column, which is not keyed itself.
+    fn check_key(&mut self, plan: &Plan, offset: usize) -> Result<(), BlockError> {
+        let Some((key, node)) = plan.key_column() else {
+            return Ok(());
+        };
+        let object = Column::Object.id();
+        if key == object && self.index > 0 {
+            return Ok(());
         }
+        let offset = offset + node * NODE_BYTES + node_at::PARAMETER_U32;
+        self.fault(offset, format!("keyed plan names key column {key}, not {object}, or is it"))
     }
 
     /// The payload's checksum holds.
@@ -301,36 +297,6 @@ impl<'a> ChunkReader<'a> {
                 let problem = format!("padding is {:#04x}, it must be 0", self.block[offset]);
                 self.fault(offset, problem)
             }
-        }
-    }
-}
-
-/// A chunk entry about to be written.
-pub(crate) struct ChunkEntry {
-    pub(crate) column: Column,
-    pub(crate) plan: Plan,
-    pub(crate) decoded_bytes: u64,
-    pub(crate) section_bytes: Vec<u64>,
-    pub(crate) payload_crc: u32,
-}
-
-impl ChunkEntry {
-    /// Appends the entry's bytes.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let nodes = self.plan.nodes();
-        out.extend_from_slice(&self.column.id().to_le_bytes());
-        out.push(self.column.value_type().code());
-        out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.decoded_bytes.to_le_bytes());
-        let sections = u32::try_from(self.section_bytes.len()).expect("at most 64 sections");
-        out.extend_from_slice(&sections.to_le_bytes());
-        out.extend_from_slice(&self.payload_crc.to_le_bytes());
-        for node in nodes {
-            node.write(out);
-        }
-        for length in &self.section_bytes {
-            out.extend_from_slice(&length.to_le_bytes());
         }
     }
 }

@@ -3,32 +3,71 @@
 //! `FORMAT.md` beside this package is law for every byte; the code follows it. Modules bear the
 //! names of the format's structures. Nothing here reads files, clocks or the network.
 
+mod afl;
+mod assemble;
 pub mod block;
+pub mod block_plan;
 pub mod chunk;
 pub mod codec;
 pub mod column;
+mod column_decode;
+pub mod column_encode;
 pub mod columns;
+mod constant;
 mod decode;
-mod encode;
+mod delta;
+mod delta_of_delta;
+mod dict;
+mod distinct;
+mod divisor;
+pub mod encode;
+pub mod encoding;
 pub mod error;
+mod float_to_int;
+mod gfc;
+mod group;
+pub mod grouping;
 pub mod header;
+mod keyed_delta;
+mod keyed_delta_of_delta;
 pub mod limits;
+mod packed;
+mod patch;
+mod place;
 pub mod plan;
-pub mod raw;
+mod raw;
 mod rewrite;
+mod rle;
+mod scale;
+mod section;
 pub mod space;
+pub mod tile;
+pub mod tree;
+mod tree_decode;
+pub mod tree_encode;
+pub mod values;
 mod wire;
+pub mod word;
 
 pub use block::Block;
+pub use block_plan::BlockPlan;
 pub use chunk::Chunk;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column::{Column, ColumnSet, ValueType};
+pub use column_encode::{decode_column, encode_column};
 pub use columns::{
     ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, STATE_NONE,
 };
+pub use encode::ColumnOutcome;
+pub use encoding::Encoding;
 pub use error::BlockError;
+pub use grouping::Grouping;
 pub use header::BlockHeader;
 pub use limits::Budget;
-pub use plan::{Encoding, Plan, PlanNode};
+pub use plan::{Plan, PlanNode};
 pub use rewrite::rewrite_prepared;
 pub use space::{SpaceKind, SpaceTag};
+pub use tree::{DivisorChoice, Tree};
+pub use tree_encode::{EncodedTree, Keys, NotApplicable};
+pub use values::Values;
+pub use word::Mode;
