@@ -1,8 +1,8 @@
 //! One contender on one column of a data set, or on its whole blocks: bytes, and times of several
 //! runs.
 //!
-//! Every run, the first one that warms up too, is compared with the values, and with the bytes of the
-//! first where a contender promises the same bytes. All blocks are encoded, then all decoded.
+//! Every run, the first one that warms up too, is compared with the values, and with the bytes of
+//! the first where a contender promises the same. All blocks are encoded, then all decoded.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,15 @@
 //! The flags of `shoal-bench codec`.
+//!
+//! Defaults are the whole comparison on the product's own sample; they take some minutes.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use shoal_codec::limits::BLOCK_ROWS_MAX;
+
+/// Rows of a block at most.
+const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
 
 /// What is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -17,7 +23,7 @@ pub(super) enum Experiment {
     Thesis,
     /// The same over shares of outliers.
     Outliers,
-    /// Data whose character changes every five batches, against the tree that suits the first batch.
+    /// Data whose character changes every five batches, against the first batch's best tree.
     Changing,
     /// CSV tables, each file of `--tables` column by column.
     Tabular,
@@ -111,7 +117,7 @@ pub(crate) struct Options {
         long,
         value_delimiter = ',',
         default_value = "65536,1048576",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(shoal_codec::limits::BLOCK_ROWS_MAX))
+        value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX)
     )]
     pub(super) block_rows: Vec<u32>,
     /// Rows of what is generated, and of one batch of `changing` a quarter of it.

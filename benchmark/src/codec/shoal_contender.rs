@@ -1,8 +1,8 @@
 //! Shoal's own codec as a contender.
 //!
 //! A column alone is a plan and its sections; its bytes are counted as in a block, directory entry
-//! and padding included. A keyed column pays for grouping the rows by itself; in whole blocks, which
-//! are measured as the product writes and reads them, checksums included, all columns share that.
+//! and padding included. A keyed column pays for grouping the rows by itself; in whole blocks,
+//! measured as the product writes and reads them, checksums included, all columns share that.
 
 use std::time::{Duration, Instant};
 

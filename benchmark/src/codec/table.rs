@@ -1,4 +1,6 @@
 //! Results as tables for people and as JSON for programs.
+//!
+//! A ratio is raw bytes over encoded bytes; sums over data sets are of bytes and of times.
 
 use std::fs::File;
 use std::path::Path;
