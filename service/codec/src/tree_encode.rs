@@ -124,6 +124,9 @@ impl TreeWriter<'_> {
                 self.leaf(Encoding::Afl, &node, sections);
                 Ok(())
             }
+            Tree::Gfc if !node.value_type.is_float() => {
+                NotApplicable::because("gfc takes floats, this is no float")
+            }
             Tree::Gfc => {
                 let sections = gfc::encode::encode(&node);
                 self.leaf(Encoding::Gfc, &node, sections);
