@@ -3,6 +3,8 @@
 //! What the tool, benchmarks and tables use: a column, a tree, and the keys if the tree is keyed.
 //! The outcome is a plan and sections as a chunk holds them, without directory or checksums.
 
+use std::ops::Range;
+
 use crate::block::within;
 use crate::column::ValueType;
 use crate::column_decode::ColumnReader;
@@ -45,6 +47,21 @@ pub fn decode_column(
     grouping: Option<&Grouping>,
     budget: &Budget,
 ) -> Result<Values, BlockError> {
+    let mut values = Values::empty(encoded.plan.root().value_type);
+    decode_column_into(encoded, grouping, budget, &mut values)?;
+    Ok(values)
+}
+
+/// [`decode_column`] in place of `out`, whose allocation is reused if it has the type.
+///
+/// # Errors
+/// As there; `out` holds nothing of use then.
+pub fn decode_column_into(
+    encoded: &EncodedTree,
+    grouping: Option<&Grouping>,
+    budget: &Budget,
+    out: &mut Values,
+) -> Result<(), BlockError> {
     let plan = &encoded.plan;
     within("rows", plan.root().values.into(), budget.rows_max.into())?;
     within("scratch bytes", plan.scratch_bytes(), budget.scratch_bytes_max as u64)?;
@@ -55,10 +72,12 @@ pub fn decode_column(
         offset += bytes.len();
     }
     check(plan, &sections, grouping).map_err(|fault| refused(0, fault))?;
-    let source = Source { plan, sections: &sections, grouping };
-    let mut values = Values::empty(plan.root().value_type);
-    values.fill(&source).map_err(|fault| refused(0, fault))?;
-    Ok(values)
+    let rows = 0..plan.root().values as usize;
+    let source = Source { plan, sections: &sections, grouping, rows };
+    if out.value_type() != plan.root().value_type {
+        *out = Values::empty(plan.root().value_type);
+    }
+    out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
 /// The fault as an error of chunk `chunk`.
@@ -89,11 +108,12 @@ fn check(plan: &Plan, sections: &[Section<'_>], grouping: Option<&Grouping>) -> 
     }
 }
 
-/// All rows of a column.
+/// Rows of a column.
 pub(crate) struct Source<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sections: &'a [Section<'a>],
     pub(crate) grouping: Option<&'a Grouping>,
+    pub(crate) rows: Range<usize>,
 }
 
 impl PatternSource for Source<'_> {
@@ -104,8 +124,8 @@ impl PatternSource for Source<'_> {
         convert: fn(T) -> V,
         out: &mut Vec<V>,
     ) -> Result<(), Fault> {
-        let Source { plan, sections, grouping } = *self;
+        let Source { plan, sections, grouping, ref rows } = *self;
         let reader = ColumnReader { plan, sections, grouping };
-        reader.rows(0..plan.root().values as usize, convert, |_, _| Ok(()), out)
+        reader.rows(rows.clone(), convert, |_, _| Ok(()), out)
     }
 }

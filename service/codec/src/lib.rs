@@ -8,6 +8,7 @@ mod assemble;
 pub mod block;
 pub mod block_plan;
 pub mod chunk;
+mod chunk_rules;
 pub mod codec;
 pub mod column;
 mod column_decode;
@@ -41,6 +42,7 @@ mod rle;
 mod scale;
 mod section;
 pub mod space;
+pub mod table;
 pub mod tile;
 pub mod tree;
 mod tree_decode;
@@ -51,10 +53,11 @@ pub mod word;
 
 pub use block::Block;
 pub use block_plan::BlockPlan;
-pub use chunk::Chunk;
+pub use chunk::{Chunk, TableChunk};
+pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column::{Column, ColumnSet, ValueType};
-pub use column_encode::{decode_column, encode_column};
+pub use column_encode::{decode_column, decode_column_into, encode_column};
 pub use columns::{
     ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, STATE_NONE,
 };
@@ -67,6 +70,7 @@ pub use limits::Budget;
 pub use plan::{Plan, PlanNode};
 pub use rewrite::rewrite_prepared;
 pub use space::{SpaceKind, SpaceTag};
+pub use table::{Table, TableColumn, TableOutcome, encode_table};
 pub use tree::{DivisorChoice, Tree};
 pub use tree_encode::{EncodedTree, Keys, NotApplicable};
 pub use values::Values;

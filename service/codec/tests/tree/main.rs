@@ -14,4 +14,5 @@ mod round_trip;
 mod sample;
 #[path = "../block/seal.rs"]
 mod seal;
+mod table;
 mod text;
