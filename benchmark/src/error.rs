@@ -31,6 +31,17 @@ pub(crate) enum BenchmarkError {
         /// The hash of that one's.
         others: String,
     },
+    /// A codec failed, or gave other values back than it was given.
+    #[error("{0}")]
+    Codec(String),
+    /// Data could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file or folder.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The results could not be written.
     #[error("cannot write {path}: {source}")]
     Write {

@@ -4,6 +4,7 @@
 //! answers, so that a number can be repeated and a fast wrong answer is seen.
 
 mod answer_hash;
+mod codec;
 mod cycle_times;
 mod engine;
 mod error;
@@ -28,6 +29,8 @@ struct Arguments {
 enum Command {
     /// Rates of the engine alone: cycles of updates and queries, rows made before the clock starts.
     Engine(engine::Options),
+    /// Ratio and speed of the codec beside others, on real positions and what the thesis generates.
+    Codec(codec::Options),
     /// The experiments of the G-LFPP paper, the baseline PGrid beside the backends.
     Glfpp(glfpp::Options),
 }
@@ -35,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Engine(options) => engine::run(&options),
+        Command::Codec(options) => codec::run(&options),
         Command::Glfpp(options) => glfpp::run(&options),
     };
     match done {

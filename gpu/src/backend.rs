@@ -21,9 +21,6 @@ use crate::pipeline::{
 };
 use crate::tuning::Tuning;
 
-/// The share of the device's memory that a fleet may take unless it is told otherwise, percent.
-const BUDGET_PERCENT: u64 = 90;
-
 /// One fleet on a device.
 #[derive(Debug)]
 pub struct CudaBackend {
@@ -52,7 +49,7 @@ pub struct CudaBackend {
 }
 
 impl CudaBackend {
-    /// An engine without objects on a device, with most of its memory as budget.
+    /// An engine without objects on a device, which may take all that its fleets may take together.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -63,10 +60,11 @@ impl CudaBackend {
     /// The bytes that an engine may take unless it is told otherwise.
     #[must_use]
     pub fn usual_budget_bytes(gpu: &Gpu) -> u64 {
-        gpu.memory_bytes() / 100 * BUDGET_PERCENT
+        gpu.budget_bytes()
     }
 
-    /// An engine that takes at most `budget_bytes` of the device's memory.
+    /// An engine that takes at most `budget_bytes` of what all fleets of a device may take
+    /// together, [`Gpu::budget_bytes`].
     ///
     /// # Errors
     /// As [`CudaBackend::new`].
@@ -94,7 +92,7 @@ impl CudaBackend {
             Some(threads) => gpu.narrow(threads)?,
             None => gpu.clone(),
         };
-        let memory = Memory::new(gpu.context.clone(), budget_bytes);
+        let memory = gpu.memory(budget_bytes);
         let (commands, received) = channel();
         let (free, arenas) = channel();
         for _ in 0..=limits::CYCLES_IN_FLIGHT_MAX {

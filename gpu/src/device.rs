@@ -32,7 +32,7 @@ mod present {
     use shoal_engine::EngineError;
 
     use super::Unavailable;
-    use crate::launch::{Kernels, Memory, PinnedBuffer, fault};
+    use crate::launch::{Account, Accounts, Kernels, Memory, PinnedBuffer, fault};
 
     /// Page-locked memory as bytes of a block.
     struct Pinned(PinnedBuffer<u8>);
@@ -48,11 +48,17 @@ mod present {
     pub struct Gpu {
         pub(crate) context: Arc<CudaContext>,
         pub(crate) kernels: Arc<Kernels>,
+        /// What all fleets may take together.
+        pub(crate) account: Arc<Account>,
         name: String,
         memory_bytes: u64,
     }
 
     impl Gpu {
+        /// The share of the device's memory that fleets may take, percent: the rest is for kernels,
+        /// streams and what else the driver keeps there.
+        const SHARE_PERCENT: u64 = 90;
+
         /// The first device of this machine, opened once a process.
         ///
         /// # Errors
@@ -75,7 +81,8 @@ mod present {
             let multiprocessors = context.attribute(attribute).map_err(failed)?;
             let memory_bytes = context.total_mem().map_err(failed)? as u64;
             let name = format!("{name}, {multiprocessors} multiprocessors");
-            Ok(Self { context, kernels, name, memory_bytes })
+            let account = Arc::new(Account::of_device(memory_bytes / 100 * Self::SHARE_PERCENT));
+            Ok(Self { context, kernels, account, name, memory_bytes })
         }
 
         /// A copy of some bytes in page-locked memory: a block made of it travels to the device
@@ -84,7 +91,7 @@ mod present {
         /// # Errors
         /// [`EngineError::Device`] when there is no such memory left.
         pub fn pinned_bytes(&self, bytes: &[u8]) -> Result<Bytes, EngineError> {
-            let memory = Memory::new(self.context.clone(), self.memory_bytes);
+            let memory = self.memory(0);
             let mut buffer = PinnedBuffer::<u8>::new(&memory, bytes.len())?;
             buffer.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
             Ok(Bytes::from_owner(Pinned(buffer)).slice(..bytes.len()))
@@ -95,6 +102,23 @@ mod present {
         pub(crate) fn narrow(&self, resident_threads: u32) -> Result<Self, EngineError> {
             let kernels = Kernels::narrow(&self.context, resident_threads).map_err(fault)?;
             Ok(Self { kernels: Arc::new(kernels), ..self.clone() })
+        }
+
+        /// The same device with an account of its own, for so many bytes.
+        #[cfg(test)]
+        pub(crate) fn with_share(&self, budget_bytes: u64) -> Self {
+            Self { account: Arc::new(Account::of_device(budget_bytes)), ..self.clone() }
+        }
+
+        /// The memory of a new fleet, which may take so many bytes of the device's.
+        pub(crate) fn memory(&self, budget_bytes: u64) -> Memory {
+            Memory::new(self.context.clone(), Accounts::new(self.account.clone(), budget_bytes))
+        }
+
+        /// Bytes that all fleets may take together.
+        #[must_use]
+        pub fn budget_bytes(&self) -> u64 {
+            self.account.budget_bytes()
         }
 
         /// Name and number of multiprocessors, for people.

@@ -15,7 +15,7 @@ use shoal_workload::SpeedUnit;
 
 use crate::cli::error::CliError;
 use crate::cli::serve::{ServeArgs, clock, limit_pair, speedup};
-use crate::cli::values::{millis, span};
+use crate::cli::values::{bytes, millis, span};
 use crate::logs::{self, LogFormat};
 use crate::{EngineChoice, ServerLimits, ServerOptions};
 
@@ -34,6 +34,8 @@ pub struct ConfigFile {
     pub metrics_listen: Option<String>,
     /// See `--engine`.
     pub engine: Option<EngineChoice>,
+    /// See `--gpu-fleet-memory`.
+    pub gpu_fleet_memory: Option<String>,
     /// See `--space`.
     pub space: Option<String>,
     /// See `--clock`.
@@ -122,6 +124,10 @@ impl ServeConfig {
             listen: listen.unwrap_or_else(listen_default),
             metrics_listen: or_file(args.metrics_listen, "metrics_listen", &file.metrics_listen)?,
             engine: args.engine.or(file.engine).unwrap_or_default(),
+            gpu_fleet_memory_bytes: match args.gpu_fleet_memory {
+                Some(bytes) => Some(bytes),
+                None => setting("gpu_fleet_memory", &file.gpu_fleet_memory, bytes)?,
+            },
             default_space: or_file(args.space, "space", &file.space)?
                 .unwrap_or_else(Space::geographic),
             default_clock: match args.clock {
@@ -148,6 +154,7 @@ impl ServeConfig {
             listen = %options.listen,
             metrics_listen = ?options.metrics_listen,
             engine = options.engine.engine_name(),
+            gpu_fleet_memory_bytes = ?options.gpu_fleet_memory_bytes,
             space = %options.default_space,
             clock = ?options.default_clock,
             ttl_ms = ?options.default_ttl_ms,
@@ -160,6 +167,9 @@ impl ServeConfig {
         );
         if let (_, Some(cause)) = options.engine.resolve() {
             tracing::info!("--engine auto takes the cpu: {cause}");
+        }
+        if options.gpu_fleet_memory_bytes.is_some() && options.engine.engine_name() != "cuda" {
+            tracing::warn!("--gpu-fleet-memory has no effect: fleets run on the cpu");
         }
         if options.insecure {
             tracing::warn!(
@@ -255,7 +265,13 @@ mod tests {
         assert_eq!(of_flag.listen.port(), 2);
         assert_eq!(of_flag.default_ttl_ms, None);
         assert_eq!((of_flag.limits.fleets_max, of_flag.limits.streams_max), (8, 9));
+        let memory = "gpu_fleet_memory = '2GiB'";
+        assert_eq!(config(memory, &[]).unwrap().options.gpu_fleet_memory_bytes, Some(2 << 30));
+        let flags = ["--gpu-fleet-memory", "512MiB"];
+        let of_flag = config(memory, &flags).unwrap().options;
+        assert_eq!(of_flag.gpu_fleet_memory_bytes, Some(512 << 20));
         let default = config("", &[]).unwrap();
+        assert_eq!(default.options.gpu_fleet_memory_bytes, None);
         assert_eq!(default.options.listen.to_string(), LISTEN_DEFAULT);
         assert_eq!(default.options.default_clock, Clock::System);
         assert_eq!(default.options.limits, ServerLimits::default());
@@ -272,6 +288,8 @@ mod tests {
             ("clock = 'sun'", "clock"),
             ("ttl = '5'", "ttl"),
             ("engine = 'fpga'", "fpga"),
+            ("gpu_fleet_memory = 'much'", "gpu_fleet_memory"),
+            ("gpu_fleet_memory = '0GiB'", "gpu_fleet_memory"),
             ("listen = '0.0.0.0:1'", "--insecure"),
             ("speedup = 5.0", "--replay"),
             ("replay = 'a.csv'\nspeedup = -5.0", "speedup"),

@@ -51,12 +51,13 @@ impl EngineChoice {
         }
     }
 
-    /// Starts engines with nothing in them.
+    /// Starts engines with nothing in them. On a device each may take `gpu_fleet_memory_bytes` of
+    /// it; `None` for as much as all may take together.
     #[must_use]
-    pub fn factory(self) -> EngineFactory {
+    pub fn factory(self, gpu_fleet_memory_bytes: Option<u64>) -> EngineFactory {
         let engine = self.resolve().0;
         let start = move |options: EngineOptions| match engine {
-            Self::Cuda => start_cuda(options),
+            Self::Cuda => start_cuda(options, gpu_fleet_memory_bytes),
             Self::Auto | Self::Cpu => Ok(Box::new(CpuBackend::new(options)) as Box<dyn Backend>),
         };
         EngineFactory { name: engine.engine_name(), start: Arc::new(start) }
@@ -90,15 +91,27 @@ fn cuda_device() -> Result<(), shoal_gpu::Unavailable> {
 }
 
 #[cfg(feature = "cuda")]
-fn start_cuda(options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
+fn start_cuda(
+    options: EngineOptions,
+    memory_bytes: Option<u64>,
+) -> Result<Box<dyn Backend>, ServiceError> {
+    use shoal_engine::EngineError;
     let unavailable = |cause: String| ServiceError::EngineUnavailable { engine: "cuda", cause };
     let gpu = cuda_device().map_err(|cause| unavailable(cause.to_string()))?;
-    let backend = shoal_gpu::CudaBackend::new(&gpu, options);
-    Ok(Box::new(backend.map_err(|fault| unavailable(fault.to_string()))?))
+    let memory_bytes = memory_bytes.unwrap_or_else(|| gpu.budget_bytes());
+    match shoal_gpu::CudaBackend::with_budget(&gpu, options, memory_bytes) {
+        Ok(backend) => Ok(Box::new(backend)),
+        // Other fleets may leave, and then there is room.
+        Err(fault @ EngineError::OutOfMemory { .. }) => Err(fault.into()),
+        Err(fault) => Err(unavailable(fault.to_string())),
+    }
 }
 
 #[cfg(not(feature = "cuda"))]
-fn start_cuda(_options: EngineOptions) -> Result<Box<dyn Backend>, ServiceError> {
+fn start_cuda(
+    _options: EngineOptions,
+    _memory_bytes: Option<u64>,
+) -> Result<Box<dyn Backend>, ServiceError> {
     let cause = shoal_gpu::Unavailable::NotBuilt.to_string();
     Err(ServiceError::EngineUnavailable { engine: "cuda", cause })
 }

@@ -44,6 +44,9 @@ pub struct ServerOptions {
     pub metrics_listen: Option<SocketAddr>,
     /// Which engine runs the fleets.
     pub engine: EngineChoice,
+    /// Bytes of the device that each fleet may take, when the engine is on one; `None` for as much
+    /// as all fleets may take together.
+    pub gpu_fleet_memory_bytes: Option<u64>,
     /// Space of the fleet `default`.
     pub default_space: Space,
     /// Clock of the fleet `default`.
@@ -68,6 +71,7 @@ impl Default for ServerOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
             metrics_listen: None,
             engine: EngineChoice::Auto,
+            gpu_fleet_memory_bytes: None,
             default_space: Space::geographic(),
             default_clock: Clock::System,
             default_ttl_ms: None,
@@ -122,7 +126,7 @@ pub async fn run(
     options: ServerOptions,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
-    let engines = options.engine.factory();
+    let engines = options.engine.factory(options.gpu_fleet_memory_bytes);
     let surroundings = Surroundings { wall: WallClock::system(), engines };
     run_in(surroundings, listener, metrics_listener, options, shutdown).await
 }

@@ -93,6 +93,17 @@ fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
             ("value", value.to_string()),
             ("limit", limit.to_string()),
         ],
+        ServiceError::Engine(EngineError::OutOfMemory {
+            budget,
+            budget_bytes,
+            needed_bytes,
+            left_bytes,
+        }) => vec![
+            ("budget", (*budget).into()),
+            ("budget_bytes", budget_bytes.to_string()),
+            ("needed_bytes", needed_bytes.to_string()),
+            ("left_bytes", left_bytes.to_string()),
+        ],
         _ => Vec::new(),
     };
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

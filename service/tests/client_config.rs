@@ -46,12 +46,14 @@ fn flag_beats_environment_beats_file_beats_default() {
         ("SHOAL_CLOCK", "system"),
         ("SHOAL_THREADS", "1"),
         ("SHOAL_INSECURE", "true"),
+        ("SHOAL_GPU_FLEET_MEMORY", "3GiB"),
     ];
     let seen = effective(text, &variables, &["--ttl", "3m", "--limit", "streams_max=77"]);
     assert_eq!(seen["ttl_ms"], "Some(180000)", "the flag: {seen:#}");
     assert_eq!(seen["clock"], "System", "the environment");
     assert_eq!(seen["space"], "planar:50x50", "the file");
     assert_eq!(seen["time_ahead_max_ms"], 60_000, "the default");
+    assert_eq!(seen["gpu_fleet_memory_bytes"], "Some(3221225472)");
     assert_eq!((&seen["threads"], &seen["insecure"]), (&1.into(), &true.into()));
     let limits = seen["limits"].as_str().unwrap();
     assert!(limits.contains("fleets_max: 3") && limits.contains("streams_max: 77"), "{limits}");
@@ -66,6 +68,7 @@ fn a_server_that_cannot_be_says_which_setting_and_ends_with_2() {
         ("ttl = 'long'", "ttl"),
         ("listen = '0.0.0.0:0'", "--insecure"),
         ("engine = 'cuda'", "cuda"),
+        ("gpu_fleet_memory = '1.5GiB'", "gpu_fleet_memory"),
         ("replay = 'no-such-day.csv'", "no-such-day.csv"),
         ("speedup = 10.0", "--replay"),
     ] {

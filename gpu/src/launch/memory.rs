@@ -1,4 +1,5 @@
-//! Memory of the device and pinned memory of the host, both counted against one budget per fleet.
+//! Memory of the device, counted against the budgets of its fleet and of all fleets, and pinned
+//! memory of the host.
 //!
 //! Plain allocations; freeing waits for the device, so nothing that runs loses its memory.
 
@@ -8,17 +9,17 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use shoal_engine::EngineError;
 
+use super::account::Accounts;
 use super::plain::Plain;
 
 /// The device's memory as one fleet sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     context: Arc<CudaContext>,
-    used_bytes: Arc<AtomicU64>,
-    budget_bytes: u64,
+    accounts: Accounts,
     copied: Arc<Copied>,
 }
 
@@ -30,13 +31,13 @@ struct Copied {
 }
 
 impl Memory {
-    pub(crate) fn new(context: Arc<CudaContext>, budget_bytes: u64) -> Self {
-        Self { context, used_bytes: Arc::default(), budget_bytes, copied: Arc::default() }
+    pub(crate) fn new(context: Arc<CudaContext>, accounts: Accounts) -> Self {
+        Self { context, accounts, copied: Arc::default() }
     }
 
     /// Bytes of the device in use.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes.load(Ordering::Relaxed)
+        self.accounts.used_bytes()
     }
 
     /// Bytes copied to the device and from it since the last call.
@@ -50,14 +51,42 @@ impl Memory {
         self.context.bind_to_thread().map_err(fault)
     }
 
-    fn take(&self, bytes: u64) -> Result<(), EngineError> {
-        let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes <= self.budget_bytes {
-            return Ok(());
-        }
-        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        let (needed_bytes, budget_bytes) = (before + bytes, self.budget_bytes);
-        Err(EngineError::OutOfMemory { needed_bytes, budget_bytes })
+    /// Memory of the device, zero; it must be accounted for already.
+    fn allocate(&self, bytes: usize) -> Result<u64, EngineError> {
+        self.bind()?;
+        // SAFETY: the context is current; the memory is set right after.
+        let made = unsafe {
+            result::malloc_sync(bytes).and_then(|address| {
+                // On the default stream, for which ours do not wait: so it is waited for here.
+                result::memset_d8_sync(address, 0, bytes)?;
+                result::stream::synchronize(result::stream::null())?;
+                Ok(address)
+            })
+        };
+        made.map_err(|error| match error.0 {
+            sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => full(bytes),
+            _ => fault(error),
+        })
+    }
+
+    /// Frees what `allocate` gave.
+    fn release(&self, address: u64) {
+        // A context that cannot be made current is gone with all its memory.
+        let _ = self.bind();
+        // SAFETY: callers forget the address. An error here is one of earlier work, which the
+        // pipeline reports where it waits.
+        let _ = unsafe { result::free_sync(address) };
+    }
+}
+
+/// That the device has no such memory though nobody was promised it: others use it too.
+fn full(bytes: usize) -> EngineError {
+    let (left, all) = result::mem_get_info().unwrap_or_default();
+    EngineError::OutOfMemory {
+        budget: "the device's memory, which others use as well",
+        budget_bytes: all as u64,
+        needed_bytes: bytes as u64,
+        left_bytes: left as u64,
     }
 }
 
@@ -78,47 +107,41 @@ pub(crate) struct DeviceBuffer<T> {
 impl<T: Plain> DeviceBuffer<T> {
     /// Room for `length` values; at least one, so that every buffer has an address.
     pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
-        let length = length.max(1);
-        let bytes = length * size_of::<T>();
-        memory.context.bind_to_thread().map_err(fault)?;
-        memory.take(bytes as u64)?;
-        // SAFETY: the context is current; the memory is set right after.
-        let made = unsafe {
-            result::malloc_sync(bytes).and_then(|address| {
-                // On the default stream, for which ours do not wait: so it is waited for here.
-                result::memset_d8_sync(address, 0, bytes)?;
-                result::stream::synchronize(result::stream::null())?;
-                Ok(address)
-            })
-        };
-        match made {
-            Ok(address) => {
-                Ok(Self { memory: memory.clone(), address, length, values: PhantomData })
-            }
-            Err(error) => {
-                memory.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-                let is_full =
-                    error.0 == cudarc::driver::sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY;
-                Err(if is_full {
-                    let needed_bytes = memory.used_bytes() + bytes as u64;
-                    EngineError::OutOfMemory { needed_bytes, budget_bytes: memory.used_bytes() }
-                } else {
-                    fault(error)
-                })
-            }
-        }
+        let mut buffer =
+            Self { memory: memory.clone(), address: 0, length: 0, values: PhantomData };
+        buffer.replace(length.max(1))?;
+        Ok(buffer)
     }
 
     /// Makes room for `length` values if there is less; what was in it is lost then. True when it
-    /// was replaced. Grows by a quarter more than was asked for.
+    /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget that
+    /// does not allow it leaves everything as it was.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
         if length <= self.length {
             return Ok(false);
         }
-        let memory = self.memory.clone();
-        self.free();
-        *self = Self::new(&memory, length + length / 4)?;
+        match self.replace(length + length / 4) {
+            Err(EngineError::OutOfMemory { .. }) => self.replace(length)?,
+            other => other?,
+        }
         Ok(true)
+    }
+
+    /// Other memory for `length` values in place of what there is.
+    fn replace(&mut self, length: usize) -> Result<(), EngineError> {
+        let bytes = length * size_of::<T>();
+        self.memory.accounts.exchange(self.bytes(), bytes as u64)?;
+        self.release();
+        match self.memory.allocate(bytes) {
+            Ok(address) => {
+                (self.address, self.length) = (address, length);
+                Ok(())
+            }
+            Err(error) => {
+                self.memory.accounts.give_back(bytes as u64);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -198,25 +221,23 @@ impl<T: Plain> DeviceBuffer<T> {
 }
 
 impl<T> DeviceBuffer<T> {
-    fn free(&mut self) {
-        if self.address == 0 {
-            return;
+    fn bytes(&self) -> u64 {
+        (self.length * size_of::<T>()) as u64
+    }
+
+    /// Frees the memory, if any; the accounts are the caller's.
+    fn release(&mut self) {
+        if self.address != 0 {
+            self.memory.release(self.address);
         }
-        let bytes = (self.length * size_of::<T>()) as u64;
-        // A context that cannot be made current is gone with all its memory.
-        let _ = self.memory.context.bind_to_thread();
-        // SAFETY: allocated by `new`, freed once. An error here is one of earlier work, which the
-        // pipeline reports where it waits.
-        let _ = unsafe { result::free_sync(self.address) };
-        self.memory.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.address = 0;
-        self.length = 0;
+        (self.address, self.length) = (0, 0);
     }
 }
 
 impl<T> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
-        self.free();
+        self.memory.accounts.give_back(self.bytes());
+        self.release();
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
+mod account;
 mod dispatch;
 mod memory;
 mod module;
@@ -18,6 +19,7 @@ mod sort;
 pub(crate) mod tests;
 mod update;
 
+pub(crate) use account::{Account, Accounts};
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};

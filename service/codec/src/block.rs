@@ -9,12 +9,14 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkReader};
+use crate::chunk_rules::ChunkRules;
 use crate::column::Column;
 use crate::columns::FixColumns;
 use crate::decode::decode_rows;
 use crate::error::BlockError;
-use crate::header::{BlockHeader, at, truncated};
-use crate::limits::{Budget, HEADER_BYTES, SECTION_ALIGN_BYTES};
+use crate::header::{BlockHeader, FLAG_TABLE, at, truncated};
+use crate::limits::{Budget, HEADER_BYTES, SCRATCH_KEYED_ROW_BYTES, SECTION_ALIGN_BYTES};
+use crate::plan::Plan;
 
 /// A block whose structure and checksums hold; no row is decoded yet. Cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -34,17 +36,22 @@ impl Block {
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
         let header = BlockHeader::parse(&bytes)?;
+        if header.is_table() {
+            let required = header.flags_required;
+            return Err(BlockError::RequiredFlags { required, unknown: FLAG_TABLE });
+        }
         check_length(&bytes, &header)?;
         within("rows", header.rows.into(), budget.rows_max.into())?;
         let directory = check_directory(&bytes, &header)?;
-        let mut reader = ChunkReader::new(&bytes, &directory, header.rows);
+        let rules = ChunkRules::new(false);
+        let mut reader = ChunkReader::new(&bytes, &directory, header.rows, rules);
         // Grows as entries are read: an entry is earned by its bytes, the claimed count is not.
         let mut chunks = Vec::new();
         for _ in 0..header.columns {
-            chunks.push(reader.next_chunk()?);
+            chunks.push(reader.next_chunk()?.of_fixes());
         }
         reader.finish()?;
-        let scratch = chunks.iter().map(|chunk| chunk.plan.scratch_bytes()).max().unwrap_or(0);
+        let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
         within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
         Ok(Self { bytes, header, chunks })
     }
@@ -79,7 +86,8 @@ impl Block {
     ///
     /// # Errors
     /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
-    /// a row lies outside the header's time range or box. `out` has no rows then.
+    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's bytes
+    /// break a rule of their encodings. `out` has no rows then.
     pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
         let result = decode_rows(self, rows, out);
         if result.is_err() {
@@ -99,13 +107,23 @@ impl Block {
     }
 }
 
+/// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
+pub(crate) fn scratch_bytes<'a>(plans: impl Iterator<Item = &'a Plan>, rows: u32) -> u64 {
+    let (mut dictionaries, mut is_keyed) = (0, false);
+    for plan in plans {
+        dictionaries += plan.dictionary_bytes();
+        is_keyed |= plan.key_column().is_some();
+    }
+    dictionaries + if is_keyed { u64::from(rows) * SCRATCH_KEYED_ROW_BYTES } else { 0 }
+}
+
 /// Refuses a count above its budget.
 pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), BlockError> {
     if value > limit { Err(BlockError::Budget { unit, value, limit }) } else { Ok(()) }
 }
 
 /// The bytes are exactly the block that the header states.
-fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
+pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     let (stated, present) = (header.block_bytes, bytes.len() as u64);
     if stated > present {
         return Err(truncated("block", 0, stated, bytes));
@@ -121,7 +139,10 @@ fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
 }
 
 /// The directory is there and its checksum holds; gives its place.
-fn check_directory(bytes: &[u8], header: &BlockHeader) -> Result<Range<usize>, BlockError> {
+pub(crate) fn check_directory(
+    bytes: &[u8],
+    header: &BlockHeader,
+) -> Result<Range<usize>, BlockError> {
     let directory = HEADER_BYTES..HEADER_BYTES + header.directory_bytes as usize;
     let Some(covered) = bytes.get(directory.clone()) else {
         return Err(truncated("directory", HEADER_BYTES, header.directory_bytes.into(), bytes));

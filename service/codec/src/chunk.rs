@@ -2,18 +2,20 @@
 //!
 //! A chunk entry is 24 bytes, the plan's nodes, the lengths of the sections (FORMAT.md,
 //! section 4). There are no offsets in it: sections follow each other from the payload's start,
-//! so they tile it by construction and cannot overlap. It decodes no value.
+//! so they tile it by construction and cannot overlap. Blocks of fixes and tables differ in which
+//! columns they may have, which `chunk_rules.rs` says. It decodes no value.
 
 use std::ops::Range;
 
-use crate::column::Column;
+use crate::chunk_rules::{ChunkRules, Rule};
+use crate::column::{Column, ValueType};
 use crate::error::BlockError;
 use crate::header::truncated;
 use crate::limits::{
     CHUNK_ENTRY_BYTES, CHUNK_SECTIONS_MAX, NODE_BYTES, PLAN_NODES_MAX, SECTION_ALIGN_BYTES,
     SECTION_ENTRY_BYTES,
 };
-use crate::plan::{Encoding, Plan, at as node_at};
+use crate::plan::{Plan, at as node_at};
 use crate::wire::array_at;
 
 /// Byte offsets of a chunk entry's fields.
@@ -46,6 +48,34 @@ pub struct Chunk {
     pub sections: Vec<Range<usize>>,
 }
 
+/// A chunk whose column is only known by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableChunk {
+    /// Number of the column.
+    pub id: u16,
+    /// Type of its values.
+    pub value_type: ValueType,
+    /// How sections become values.
+    pub plan: Plan,
+    /// All sections and their padding, bytes from the block's start.
+    pub payload: Range<usize>,
+    /// Each section without its padding, bytes from the block's start, in pre-order of the nodes.
+    pub sections: Vec<Range<usize>>,
+    /// CRC32C of the payload, padding included.
+    pub(crate) payload_crc: u32,
+    /// Bytes of all values of the column, decoded.
+    pub(crate) decoded_bytes: u64,
+}
+
+impl TableChunk {
+    /// The chunk of a column of fixes.
+    pub(crate) fn of_fixes(self) -> Chunk {
+        let column = Column::from_id(self.id).expect("the rules of fixes name known columns");
+        let Self { plan, decoded_bytes, payload_crc, payload, sections, .. } = self;
+        Chunk { column, plan, decoded_bytes, payload_crc, payload, sections }
+    }
+}
+
 /// Reads entries one after another; holds where the next one and its payload begin.
 pub(crate) struct ChunkReader<'a> {
     /// The whole block.
@@ -60,13 +90,18 @@ pub(crate) struct ChunkReader<'a> {
     entry: usize,
     /// Where the next section begins.
     section: usize,
-    /// Column of the chunk before.
-    previous: Option<Column>,
+    /// What the columns may be, and those before.
+    rules: ChunkRules,
 }
 
 impl<'a> ChunkReader<'a> {
     /// Starts at the first entry. The directory lies inside the block.
-    pub(crate) fn new(block: &'a [u8], directory: &Range<usize>, rows: u32) -> Self {
+    pub(crate) fn new(
+        block: &'a [u8],
+        directory: &Range<usize>,
+        rows: u32,
+        rules: ChunkRules,
+    ) -> Self {
         Self {
             block,
             directory_end: directory.end,
@@ -74,7 +109,7 @@ impl<'a> ChunkReader<'a> {
             index: 0,
             entry: directory.start,
             section: directory.end,
-            previous: None,
+            rules,
         }
     }
 
@@ -98,10 +133,13 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Reads and checks the next entry; its payload's bytes are there, its checksum holds.
-    pub(crate) fn next_chunk(&mut self) -> Result<Chunk, BlockError> {
+    pub(crate) fn next_chunk(&mut self) -> Result<TableChunk, BlockError> {
         let fixed = self.take("chunk entry", self.entry, CHUNK_ENTRY_BYTES)?;
-        let column = self.column(fixed)?;
-        let decoded_bytes = self.check_values(fixed, column)?;
+        let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
+        let ruled = self.rules.column(id);
+        self.ruled(ruled, self.entry + at::COLUMN)?;
+        let value_type = self.value_type(fixed, id)?;
+        let decoded_bytes = self.check_values(fixed, value_type)?;
         let nodes = usize::from(fixed[at::NODES]);
         let sections = u32::from_le_bytes(array_at(fixed, at::SECTIONS)) as usize;
         if !(1..=PLAN_NODES_MAX).contains(&nodes) {
@@ -120,10 +158,17 @@ impl<'a> ChunkReader<'a> {
             Ok(plan) => plan,
             Err(fault) => return self.fault(nodes_start + fault.offset, fault.problem),
         };
-        self.check_root(&plan, column, nodes_start)?;
+        self.check_root(&plan, value_type, nodes_start)?;
         let payload_start = self.section;
         let sections = self.sections(lengths_start, sections)?;
-        self.check_sections(&plan, &sections, lengths_start)?;
+        let section_bytes: Vec<u64> = sections.iter().map(|range| range.len() as u64).collect();
+        if let Err(fault) = plan.check_places(&section_bytes) {
+            return self.fault(nodes_start + fault.offset, fault.problem);
+        }
+        if let Some((key, node)) = plan.key_column() {
+            let offset = nodes_start + node * NODE_BYTES + node_at::PARAMETER_U32;
+            self.ruled(self.rules.key(key), offset)?;
+        }
         let payload = payload_start..self.section;
         let payload_crc = u32::from_le_bytes(array_at(fixed, at::PAYLOAD_CRC));
         self.check_payload(&payload, payload_crc)?;
@@ -131,56 +176,39 @@ impl<'a> ChunkReader<'a> {
             self.check_zero(section.end..section.end.next_multiple_of(SECTION_ALIGN_BYTES))?;
         }
         self.entry = lengths_start + sections.len() * SECTION_ENTRY_BYTES;
-        self.previous = Some(column);
+        self.rules.seen(id, value_type, plan.key_column().is_some());
         self.index += 1;
-        Ok(Chunk { column, plan, decoded_bytes, payload_crc, payload, sections })
+        Ok(TableChunk { id, value_type, plan, payload, sections, payload_crc, decoded_bytes })
     }
 
-    /// The entry's column, in its place.
-    fn column(&self, fixed: &[u8]) -> Result<Column, BlockError> {
-        let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
-        let offset = self.entry + at::COLUMN;
-        let Some(column) = Column::from_id(id) else {
-            return self.fault(offset, format!("column {id} is not known, known are 1 to 8"));
-        };
-        match self.previous {
-            Some(previous) if previous == column => {
-                self.fault(offset, format!("column {id} ({}) stands here twice", column.name()))
-            }
-            Some(previous) if previous > column => {
-                let before = previous.id();
-                let problem = format!("column {id} follows column {before}, order is ascending");
-                self.fault(offset, problem)
-            }
-            _ => self.check_missing(Some(column), offset).map(|()| column),
+    /// A rule of the columns as an error of this chunk at `offset`.
+    fn ruled(&self, rule: Rule, offset: usize) -> Result<(), BlockError> {
+        match rule {
+            Ok(()) => Ok(()),
+            Err(problem) => self.fault(offset, problem),
         }
     }
 
-    /// Refuses a mandatory column that should have come between the last one and `next`.
-    fn check_missing(&self, next: Option<Column>, offset: usize) -> Result<(), BlockError> {
-        let missing = Column::ALL.into_iter().find(|&column| {
-            column.is_mandatory()
-                && self.previous.is_none_or(|previous| column > previous)
-                && next.is_none_or(|next| column < next)
-        });
-        match missing {
-            None => Ok(()),
-            Some(column) => {
-                let (id, name) = (column.id(), column.name());
-                self.fault(offset, format!("mandatory column {id} ({name}) is missing"))
-            }
-        }
-    }
-
-    /// Type, reserved bytes and decoded length of the entry; gives the decoded length.
-    fn check_values(&self, fixed: &[u8], column: Column) -> Result<u64, BlockError> {
-        let value_type = column.value_type();
+    /// The type of the entry's values, which the column may demand.
+    fn value_type(&self, fixed: &[u8], id: u16) -> Result<ValueType, BlockError> {
         let code = fixed[at::VALUE_TYPE];
-        if code != value_type.code() {
-            let (name, expected) = (column.name(), value_type.code());
-            let problem = format!("column {name} has value type {code}, it must be {expected}");
-            return self.fault(self.entry + at::VALUE_TYPE, problem);
+        match ValueType::from_code(code) {
+            Some(value_type) if self.rules.demands(id).is_none_or(|due| due == value_type) => {
+                Ok(value_type)
+            }
+            _ => {
+                let due = self
+                    .rules
+                    .demands(id)
+                    .map_or("1 to 10".to_owned(), |due| due.code().to_string());
+                let problem = format!("column {id} has value type {code}, it must be {due}");
+                self.fault(self.entry + at::VALUE_TYPE, problem)
+            }
         }
+    }
+
+    /// Reserved bytes and decoded length of the entry; gives the decoded length.
+    fn check_values(&self, fixed: &[u8], value_type: ValueType) -> Result<u64, BlockError> {
         let reserved = u32::from_le_bytes(array_at(fixed, at::RESERVED));
         if reserved != 0 {
             let problem = format!("reserved field is {reserved:#010x}, it must be 0");
@@ -199,9 +227,13 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// The root gives one value of the column's type for each row.
-    fn check_root(&self, plan: &Plan, column: Column, offset: usize) -> Result<(), BlockError> {
+    fn check_root(
+        &self,
+        plan: &Plan,
+        expected: ValueType,
+        offset: usize,
+    ) -> Result<(), BlockError> {
         let root = plan.root();
-        let expected = column.value_type();
         if root.value_type != expected {
             let (found, expected) = (root.value_type.code(), expected.code());
             let problem = format!("plan gives value type {found}, the column has {expected}");
@@ -236,27 +268,6 @@ impl<'a> ChunkReader<'a> {
         Ok(sections)
     }
 
-    /// Section lengths that the plan's encodings demand.
-    fn check_sections(
-        &self,
-        plan: &Plan,
-        sections: &[Range<usize>],
-        lengths: usize,
-    ) -> Result<(), BlockError> {
-        let root = plan.root();
-        match root.encoding {
-            Encoding::Raw => {
-                let found = sections[0].len() as u64;
-                let expected = u64::from(root.values) * root.value_type.width_bytes() as u64;
-                if found == expected {
-                    return Ok(());
-                }
-                let problem = format!("raw section has {found} bytes, its values take {expected}");
-                self.fault(lengths, problem)
-            }
-        }
-    }
-
     /// The payload's checksum holds.
     fn check_payload(&self, payload: &Range<usize>, stored: u32) -> Result<(), BlockError> {
         let computed = crc32c::crc32c(&self.block[payload.clone()]);
@@ -273,7 +284,7 @@ impl<'a> ChunkReader<'a> {
 
     /// After the last chunk: nothing mandatory is missing, directory and block end here.
     pub(crate) fn finish(self) -> Result<(), BlockError> {
-        self.check_missing(None, self.entry)?;
+        self.ruled(self.rules.end(), self.entry)?;
         let end = self.entry.next_multiple_of(SECTION_ALIGN_BYTES);
         if end != self.directory_end {
             let problem = format!(
@@ -301,36 +312,6 @@ impl<'a> ChunkReader<'a> {
                 let problem = format!("padding is {:#04x}, it must be 0", self.block[offset]);
                 self.fault(offset, problem)
             }
-        }
-    }
-}
-
-/// A chunk entry about to be written.
-pub(crate) struct ChunkEntry {
-    pub(crate) column: Column,
-    pub(crate) plan: Plan,
-    pub(crate) decoded_bytes: u64,
-    pub(crate) section_bytes: Vec<u64>,
-    pub(crate) payload_crc: u32,
-}
-
-impl ChunkEntry {
-    /// Appends the entry's bytes.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let nodes = self.plan.nodes();
-        out.extend_from_slice(&self.column.id().to_le_bytes());
-        out.push(self.column.value_type().code());
-        out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&self.decoded_bytes.to_le_bytes());
-        let sections = u32::try_from(self.section_bytes.len()).expect("at most 64 sections");
-        out.extend_from_slice(&sections.to_le_bytes());
-        out.extend_from_slice(&self.payload_crc.to_le_bytes());
-        for node in nodes {
-            node.write(out);
-        }
-        for length in &self.section_bytes {
-            out.extend_from_slice(&length.to_le_bytes());
         }
     }
 }

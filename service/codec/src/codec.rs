@@ -6,27 +6,44 @@
 use std::ops::Range;
 
 use crate::block::Block;
+use crate::block_plan::BlockPlan;
 use crate::column::ColumnSet;
 use crate::columns::FixColumns;
-use crate::encode::{encode, encoded_size_max};
+use crate::encode::{ColumnOutcome, encode, encoded_size_max};
 use crate::error::BlockError;
 use crate::space::SpaceTag;
 
 /// Encodes columns into blocks and decodes rows of blocks; taken as a value by those who need it.
 pub trait BlockCodec {
-    /// Replaces `out` with the block of `columns`; its allocation is reused. The same input gives
-    /// the same bytes. On error `out` is empty.
+    /// Replaces `out` with the block of `columns`; its allocation is reused. Each column takes its
+    /// tree of `plan` if it applies and makes the column smaller, and stays raw otherwise. The
+    /// same input gives the same bytes. On error `out` is empty. Tells what became of each column.
     ///
     /// # Errors
     /// Columns of unequal length, a space that cannot be, more rows or bytes than the default
     /// [`crate::Budget`], event times more than [`crate::limits::TIME_SPAN_MS_MAX`] apart.
+    fn encode_planned(
+        &self,
+        columns: &FixColumns,
+        plan: &BlockPlan,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<ColumnOutcome>, BlockError>;
+
+    /// [`BlockCodec::encode_planned`] with every column raw: format version 1.0.
+    ///
+    /// # Errors
+    /// As there.
     fn encode(
         &self,
         columns: &FixColumns,
         space: &SpaceTag,
         sequence: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), BlockError>;
+    ) -> Result<(), BlockError> {
+        self.encode_planned(columns, &BlockPlan::raw(), space, sequence, out).map(|_| ())
+    }
 
     /// Replaces `out` with `rows` of `block`; its allocations are reused.
     ///
@@ -48,14 +65,15 @@ pub trait BlockCodec {
 pub struct CpuCodec;
 
 impl BlockCodec for CpuCodec {
-    fn encode(
+    fn encode_planned(
         &self,
         columns: &FixColumns,
+        plan: &BlockPlan,
         space: &SpaceTag,
         sequence: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), BlockError> {
-        encode(columns, space, sequence, out)
+    ) -> Result<Vec<ColumnOutcome>, BlockError> {
+        encode(columns, plan, space, sequence, out)
     }
 
     fn decode_rows(

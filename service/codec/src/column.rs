@@ -61,6 +61,26 @@ impl ValueType {
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
     }
+
+    /// The unsigned type of the same width.
+    pub const fn unsigned(self) -> Self {
+        match self {
+            Self::U8 | Self::I8 => Self::U8,
+            Self::U16 | Self::I16 => Self::U16,
+            Self::U32 | Self::I32 | Self::F32 => Self::U32,
+            Self::U64 | Self::I64 | Self::F64 => Self::U64,
+        }
+    }
+
+    /// True for two's complement integers.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+
+    /// True for IEEE 754 floats.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
 }
 
 /// A column of fixes.

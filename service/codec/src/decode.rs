@@ -1,17 +1,19 @@
 //! How do the chunks of a block become rows in memory?
 //!
 //! Column after column; time, x and y are checked against the header's range and box on the way.
-//! The plan's encoding does the work, this file only joins columns with chunks.
+//! The plan's trees do the work, this file only joins columns with chunks.
 
 use std::ops::Range;
 
 use crate::block::Block;
 use crate::chunk::Chunk;
 use crate::column::Column;
+use crate::column_decode::{ColumnReader, segments_of};
 use crate::columns::FixColumns;
 use crate::error::BlockError;
-use crate::plan::Encoding;
-use crate::raw::decode::{decode, decode_within};
+use crate::grouping::Grouping;
+use crate::section::{Fault, Section};
+use crate::word::Word;
 
 /// Decodes `rows` of `block` into `out`; on error `out` holds nothing of use.
 pub(crate) fn decode_rows(
@@ -25,83 +27,144 @@ pub(crate) fn decode_rows(
     }
     let header = block.header();
     let base_time_ms = header.base_time_ms;
-    let times = [header.time_min_offset_ms, header.time_max_offset_ms];
-    let reader = RowReader { block, rows };
-    decode(reader.section(Column::Object), &mut out.object, u64::from_le_bytes);
+    let times = [header.time_min_offset_ms.into(), header.time_max_offset_ms.into()];
+    let reader = RowReader { block, grouping: grouping(block, &rows)?, rows };
+    reader.plain(Column::Object, |pattern: u64| pattern, &mut out.object)?;
     // Offsets are checked before they are added, so the sum stays in the range of i64.
     let to_time = |offset_ms: u32| base_time_ms + i64::from(offset_ms);
-    reader.within(Column::Time, times, u32::from_le_bytes, to_time, &mut out.time_ms)?;
-    let same = |quanta: i32| quanta;
-    reader.within(Column::X, [header.x_min, header.x_max], i32::from_le_bytes, same, &mut out.x)?;
-    reader.within(Column::Y, [header.y_min, header.y_max], i32::from_le_bytes, same, &mut out.y)?;
-    reader.optional(Column::Speed, &mut out.speed_mm_s, u32::from_le_bytes);
-    reader.optional(Column::Heading, &mut out.heading_cdeg, u16::from_le_bytes);
-    reader.optional(Column::Altitude, &mut out.altitude_mm, i32::from_le_bytes);
-    reader.optional(Column::State, &mut out.state, u32::from_le_bytes);
-    Ok(())
+    reader.within(Column::Time, times, false, to_time, &mut out.time_ms)?;
+    let quanta = |pattern: u32| pattern as i32;
+    let [x_limits, y_limits] = [[header.x_min, header.x_max], [header.y_min, header.y_max]]
+        .map(|box_| box_.map(i64::from));
+    reader.within(Column::X, x_limits, true, quanta, &mut out.x)?;
+    reader.within(Column::Y, y_limits, true, quanta, &mut out.y)?;
+    reader.optional(Column::Speed, |pattern: u32| pattern, &mut out.speed_mm_s)?;
+    reader.optional(Column::Heading, |pattern: u16| pattern, &mut out.heading_cdeg)?;
+    reader.optional(Column::Altitude, quanta, &mut out.altitude_mm)?;
+    reader.optional(Column::State, |pattern: u32| pattern, &mut out.state)
+}
+
+/// Order of the objects in the segments that `rows` touch, if a column is keyed.
+fn grouping(block: &Block, rows: &Range<usize>) -> Result<Option<Grouping>, BlockError> {
+    if block.chunks().iter().all(|chunk| chunk.plan.key_column().is_none()) {
+        return Ok(None);
+    }
+    let segments = segments_of(rows, block.rows());
+    let reader = RowReader { block, grouping: None, rows: segments.clone() };
+    let mut keys = Vec::new();
+    reader.plain(Column::Object, |pattern: u64| pattern, &mut keys)?;
+    Ok(Some(Grouping::of_segments(segments.start, &keys)))
+}
+
+/// The sections of a chunk, ready to be read.
+pub(crate) fn sections_of<'a>(bytes: &'a [u8], ranges: &[Range<usize>]) -> Vec<Section<'a>> {
+    let section =
+        |range: &Range<usize>| Section { bytes: &bytes[range.clone()], offset: range.start };
+    ranges.iter().map(section).collect()
 }
 
 /// Reads a range of rows of one block.
 struct RowReader<'a> {
     block: &'a Block,
+    grouping: Option<Grouping>,
     rows: Range<usize>,
 }
 
+/// A refusal before it knows its chunk.
+enum Refusal {
+    Fault(Fault),
+    Outside { row: usize, value: i64 },
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 impl RowReader<'_> {
-    /// Bytes of the rows in a raw chunk.
-    fn bytes_of(&self, chunk: &Chunk) -> &[u8] {
-        match chunk.plan.root().encoding {
-            Encoding::Raw => {
-                let width = chunk.column.value_type().width_bytes();
-                let section = &self.block.bytes()[chunk.sections[0].clone()];
-                &section[self.rows.start * width..self.rows.end * width]
-            }
-        }
+    /// Decodes a chunk; `judge` is that of [`ColumnReader::rows`].
+    fn chunk<T: Word, V: Copy + Default>(
+        &self,
+        chunk: &Chunk,
+        convert: impl Fn(T) -> V,
+        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), Refusal>,
+        out: &mut Vec<V>,
+    ) -> Result<(), Refusal> {
+        let sections = sections_of(self.block.bytes(), &chunk.sections);
+        let grouping = self.grouping.as_ref();
+        let reader = ColumnReader { plan: &chunk.plan, sections: &sections, grouping };
+        reader.rows(self.rows.clone(), convert, judge, out)
     }
 
-    /// Bytes of the rows in a mandatory column.
-    fn section(&self, column: Column) -> &[u8] {
-        let (_, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
-        self.bytes_of(chunk)
+    /// Decodes a mandatory column of any values.
+    fn plain<T: Word, V: Copy + Default>(
+        &self,
+        column: Column,
+        convert: impl Fn(T) -> V,
+        out: &mut Vec<V>,
+    ) -> Result<(), BlockError> {
+        let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
+        let result = self.chunk(chunk, convert, |_, _| Ok(()), out);
+        result.map_err(|refusal| named(refusal, index, chunk, [0, 0]))
     }
 
     /// Decodes a mandatory column whose values must lie between `limits`, both included.
-    fn within<W: Copy + Ord + Into<i64>, T, const N: usize>(
+    fn within<T: Word, V: Copy + Default>(
         &self,
         column: Column,
-        limits: [W; 2],
-        read: impl Fn([u8; N]) -> W + Copy,
-        convert: impl Fn(W) -> T + Copy,
-        out: &mut Vec<T>,
+        limits: [i64; 2],
+        is_signed: bool,
+        convert: impl Fn(T) -> V,
+        out: &mut Vec<V>,
     ) -> Result<(), BlockError> {
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
-        let outside = match decode_within(self.bytes_of(chunk), limits, read, convert, out) {
-            Ok(()) => return Ok(()),
-            Err(outside) => outside,
+        // Patterns are judged as distances from the least value: one comparison, any sign.
+        let least = T::low(limits[0] as u64);
+        let span = T::low((limits[1] - limits[0]) as u64);
+        let judge = |values: &[T], row_of: &dyn Fn(usize) -> usize| {
+            let farthest = values.iter().map(|value| value.minus(least)).max();
+            if farthest.is_none_or(|farthest| farthest <= span) {
+                return Ok(());
+            }
+            let outside = values.iter().position(|value| value.minus(least) > span);
+            let at = outside.expect("the farthest is one of them");
+            let value = values[at].extend(is_signed) as i64;
+            Err(Refusal::Outside { row: row_of(at), value })
         };
-        Err(BlockError::RowOutside {
-            chunk: index,
-            offset: chunk.sections[0].start,
-            column: column.name(),
-            row: self.rows.start + outside.index,
-            value: outside.value.into(),
-            min: limits[0].into(),
-            max: limits[1].into(),
-        })
+        let result = self.chunk(chunk, convert, judge, out);
+        result.map_err(|refusal| named(refusal, index, chunk, limits))
     }
 
     /// Decodes an optional column, or makes it absent as it is in the block.
-    fn optional<T, const N: usize>(
+    fn optional<T: Word, V: Copy + Default>(
         &self,
         column: Column,
-        out: &mut Option<Vec<T>>,
-        read: impl Fn([u8; N]) -> T + Copy,
-    ) {
-        match self.block.chunk(column) {
-            Some((_, chunk)) => {
-                decode(self.bytes_of(chunk), out.get_or_insert_default(), read);
-            }
-            None => *out = None,
+        convert: impl Fn(T) -> V,
+        out: &mut Option<Vec<V>>,
+    ) -> Result<(), BlockError> {
+        if self.block.chunk(column).is_none() {
+            *out = None;
+            return Ok(());
         }
+        self.plain(column, convert, out.get_or_insert_default())
+    }
+}
+
+/// The refusal with its chunk.
+fn named(refusal: Refusal, index: usize, chunk: &Chunk, limits: [i64; 2]) -> BlockError {
+    match refusal {
+        Refusal::Fault(Fault { offset, problem }) => {
+            BlockError::Chunk { chunk: index, offset, problem }
+        }
+        Refusal::Outside { row, value } => BlockError::RowOutside {
+            chunk: index,
+            offset: chunk.sections.first().map_or(chunk.payload.start, |section| section.start),
+            column: chunk.column.name(),
+            row,
+            value,
+            min: limits[0],
+            max: limits[1],
+        },
     }
 }

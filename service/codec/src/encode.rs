@@ -1,21 +1,38 @@
 //! How do columns become a block?
 //!
-//! A pure function of columns, space and sequence: the same input gives the same bytes. Every
-//! column takes plan `raw` in format version 1.0. What is written is within the default budget.
+//! A pure function of columns, plan, space and sequence: the same input gives the same bytes. A
+//! column whose tree does not apply, or does not make it smaller, stays raw. What is written is
+//! within the default budget. The joining of chunks is `assemble.rs`.
 
+use crate::assemble::{ChunkBytes, assemble};
 use crate::block::within;
-use crate::chunk::ChunkEntry;
+use crate::block_plan::BlockPlan;
 use crate::column::{Column, ColumnSet};
 use crate::columns::FixColumns;
 use crate::error::BlockError;
-use crate::header::{BlockHeader, VERSION_MAJOR, VERSION_MINOR};
+use crate::grouping::Grouping;
+use crate::header::{BlockHeader, VERSION_MAJOR, VERSION_MINOR, VERSION_MINOR_RAW};
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, CHUNK_ENTRY_BYTES, HEADER_BYTES, NODE_BYTES,
     SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES, TIME_SPAN_MS_MAX,
 };
-use crate::plan::Plan;
-use crate::raw::encode::encode as encode_raw;
 use crate::space::SpaceTag;
+use crate::tree::Tree;
+use crate::tree_encode::{Keys, encode_tree};
+use crate::word::Word;
+
+/// What became of one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnOutcome {
+    /// Which column.
+    pub column: Column,
+    /// True if it took its tree; false if it stayed raw, or was asked to.
+    pub is_planned: bool,
+    /// Bytes of its values.
+    pub raw_bytes: usize,
+    /// Bytes of its directory entry and its padded sections.
+    pub encoded_bytes: usize,
+}
 
 /// Bytes that a block of `rows` rows and these columns takes at most, any values, any plan
 /// (FORMAT.md, section 8): raw sections, each padded, a directory, a header. With plan `raw` it is
@@ -37,39 +54,36 @@ fn directory_bytes(columns: ColumnSet) -> usize {
 /// Replaces `out` with the block of `columns`; empty on error.
 pub(crate) fn encode(
     columns: &FixColumns,
+    plan: &BlockPlan,
     space: &SpaceTag,
     sequence: u64,
     out: &mut Vec<u8>,
-) -> Result<(), BlockError> {
+) -> Result<Vec<ColumnOutcome>, BlockError> {
     out.clear();
     columns.check()?;
     space.check()?;
     within("rows", columns.len() as u64, BLOCK_ROWS_MAX.into())?;
     let set = columns.column_set();
-    let block_bytes = encoded_size_max(columns.len(), set);
-    within("bytes", block_bytes as u64, BLOCK_BYTES_MAX as u64)?;
+    let bytes_max = encoded_size_max(columns.len(), set);
+    within("bytes", bytes_max as u64, BLOCK_BYTES_MAX as u64)?;
     let (base_time_ms, time_max_offset_ms) = time_range(&columns.time_ms)?;
 
-    let directory_bytes = directory_bytes(set);
-    out.reserve(block_bytes);
-    out.resize(HEADER_BYTES + directory_bytes, 0);
-    let mut directory = Vec::with_capacity(directory_bytes);
-    for column in set.iter() {
-        write_chunk(columns, column, base_time_ms, out).write(&mut directory);
-    }
-    directory.resize(directory_bytes, 0);
-    out[HEADER_BYTES..HEADER_BYTES + directory_bytes].copy_from_slice(&directory);
+    let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
+    let grouping = is_keyed.then(|| Grouping::new(&columns.object));
+    let writer = ColumnWriter { columns, plan, base_time_ms, grouping };
+    let chunks: Vec<ChunkBytes> = set.iter().map(|column| writer.chunk(column)).collect();
 
     let [x_min, x_max] = bounds(&columns.x).unwrap_or([0, 0]);
     let [y_min, y_max] = bounds(&columns.y).unwrap_or([0, 0]);
+    let is_raw = chunks.iter().all(|chunk| !chunk.is_planned());
     let header = BlockHeader {
         version_major: VERSION_MAJOR,
-        version_minor: VERSION_MINOR,
+        version_minor: if is_raw { VERSION_MINOR_RAW } else { VERSION_MINOR },
         flags_required: 0,
         flags_optional: 0,
-        directory_bytes: u32::try_from(directory_bytes).expect("at most 16 KiB"),
-        directory_crc: crc32c::crc32c(&directory),
-        block_bytes: out.len() as u64,
+        directory_bytes: 0,
+        directory_crc: 0,
+        block_bytes: 0,
         sequence,
         base_time_ms,
         time_min_offset_ms: 0,
@@ -82,9 +96,15 @@ pub(crate) fn encode(
         columns: u16::try_from(set.len()).expect("at most eight columns"),
         space: *space,
     };
-    out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-    debug_assert_eq!(out.len(), block_bytes, "the size is known before writing");
-    Ok(())
+    assemble(header, &chunks, out);
+    debug_assert!(out.len() <= bytes_max, "no block is larger than its bound");
+    let outcome = |(column, chunk): (Column, &ChunkBytes)| ColumnOutcome {
+        column,
+        is_planned: chunk.is_planned(),
+        raw_bytes: columns.len() * column.value_type().width_bytes(),
+        encoded_bytes: chunk.bytes(),
+    };
+    Ok(set.iter().zip(&chunks).map(outcome).collect())
 }
 
 /// Base time (the least event time) and greatest offset from it; zeros without rows.
@@ -110,44 +130,74 @@ fn bounds<T: Copy + Ord>(values: &[T]) -> Option<[T; 2]> {
     Some([min, max])
 }
 
-/// Appends the payload of one column, padded; gives its directory entry.
-fn write_chunk(
-    columns: &FixColumns,
-    column: Column,
+/// Encodes the columns of one batch.
+struct ColumnWriter<'a> {
+    columns: &'a FixColumns,
+    plan: &'a BlockPlan,
     base_time_ms: i64,
-    out: &mut Vec<u8>,
-) -> ChunkEntry {
-    let start = out.len();
-    // The offset fits: the span of all times was checked to.
-    let to_offset = |time_ms: i64| (time_ms.wrapping_sub(base_time_ms) as u32).to_le_bytes();
-    match column {
-        Column::Object => encode_raw(&columns.object, out, u64::to_le_bytes),
-        Column::Time => encode_raw(&columns.time_ms, out, to_offset),
-        Column::X => encode_raw(&columns.x, out, i32::to_le_bytes),
-        Column::Y => encode_raw(&columns.y, out, i32::to_le_bytes),
-        Column::Speed => encode_optional(&columns.speed_mm_s, out, u32::to_le_bytes),
-        Column::Heading => encode_optional(&columns.heading_cdeg, out, u16::to_le_bytes),
-        Column::Altitude => encode_optional(&columns.altitude_mm, out, i32::to_le_bytes),
-        Column::State => encode_optional(&columns.state, out, u32::to_le_bytes),
+    grouping: Option<Grouping>,
+}
+
+impl ColumnWriter<'_> {
+    /// One column that is present.
+    fn chunk(&self, column: Column) -> ChunkBytes {
+        let columns = self.columns;
+        let base_time_ms = self.base_time_ms;
+        // The offset fits: the span of all times was checked to.
+        let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
+        match column {
+            Column::Object => self.patterns(column, &columns.object),
+            Column::Time => {
+                let offsets: Vec<u32> = columns.time_ms.iter().map(to_offset).collect();
+                self.patterns(column, &offsets)
+            }
+            Column::X => self.patterns(column, &unsigned(&columns.x)),
+            Column::Y => self.patterns(column, &unsigned(&columns.y)),
+            Column::Speed => self.patterns(column, present(&columns.speed_mm_s)),
+            Column::Heading => self.patterns(column, present(&columns.heading_cdeg)),
+            Column::Altitude => self.patterns(column, &unsigned(present(&columns.altitude_mm))),
+            Column::State => self.patterns(column, present(&columns.state)),
+        }
     }
-    let section_bytes = (out.len() - start) as u64;
-    out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
-    let rows = u32::try_from(columns.len()).expect("within the row limit");
-    ChunkEntry {
-        column,
-        plan: Plan::raw(column.value_type(), rows),
-        decoded_bytes: section_bytes,
-        section_bytes: vec![section_bytes],
-        payload_crc: crc32c::crc32c(&out[start..]),
+
+    /// One column of bit patterns.
+    fn patterns<T: Word>(&self, column: Column, values: &[T]) -> ChunkBytes {
+        let grouping = self.grouping.as_ref();
+        let keys = grouping.map(|grouping| Keys { grouping, column: Column::Object.id() });
+        smallest(column.id(), column.value_type(), values, self.plan.tree(column), keys)
     }
 }
 
-/// Appends an optional column that is present.
-fn encode_optional<T: Copy, const N: usize>(
-    values: &Option<Vec<T>>,
-    out: &mut Vec<u8>,
-    write: impl Fn(T) -> [u8; N] + Copy,
-) {
-    let values = values.as_deref().expect("the column set has present columns only");
-    encode_raw(values, out, write);
+/// The column with its tree if that makes it smaller, else raw.
+pub(crate) fn smallest<T: Word>(
+    id: u16,
+    value_type: crate::column::ValueType,
+    values: &[T],
+    tree: &Tree,
+    keys: Option<Keys<'_>>,
+) -> ChunkBytes {
+    let raw_bytes = CHUNK_ENTRY_BYTES
+        + NODE_BYTES
+        + SECTION_ENTRY_BYTES
+        + (values.len() * T::BYTES).next_multiple_of(SECTION_ALIGN_BYTES);
+    if *tree != Tree::Raw
+        && let Ok(encoded) = encode_tree(value_type, values, tree, keys)
+    {
+        let planned = ChunkBytes { id, encoded };
+        if planned.bytes() < raw_bytes {
+            return planned;
+        }
+    }
+    let encoded = encode_tree(value_type, values, &Tree::Raw, None).expect("raw always applies");
+    ChunkBytes { id, encoded }
+}
+
+/// Bit patterns of signed values.
+fn unsigned(values: &[i32]) -> Vec<u32> {
+    values.iter().map(|value| *value as u32).collect()
+}
+
+/// An optional column that is present.
+fn present<T>(values: &Option<Vec<T>>) -> &[T] {
+    values.as_deref().expect("the column set has present columns only")
 }

@@ -14,12 +14,16 @@ use crate::wire::{array_at, put};
 pub const MAGIC: [u8; 8] = *b"\x89SHOAL\r\n";
 /// Major version that this package writes and reads.
 pub const VERSION_MAJOR: u16 = 1;
-/// Minor version that this package writes.
-pub const VERSION_MINOR: u16 = 0;
+/// Minor version of blocks whose plans are all `raw`.
+pub const VERSION_MINOR_RAW: u16 = 0;
+/// Minor version of all other blocks that this package writes.
+pub const VERSION_MINOR: u16 = 1;
 /// Required flag reserved for blocks that need state carried from earlier blocks; refused here.
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
-/// Required flags that this reader knows: none.
-pub const FLAGS_REQUIRED_KNOWN: u32 = 0;
+/// Required flag of tables: typed columns that are no fixes (FORMAT.md, section 4.1).
+pub const FLAG_TABLE: u32 = 2;
+/// Required flags that this reader knows.
+pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE;
 
 /// Byte offsets of the header's fields.
 pub(crate) mod at {
@@ -94,6 +98,11 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
+    /// True if the block is a table: [`crate::Table`] reads it, [`crate::Block`] refuses it.
+    pub fn is_table(&self) -> bool {
+        self.flags_required & FLAG_TABLE != 0
+    }
+
     /// Reads and checks a header from the first bytes of a block.
     ///
     /// # Errors

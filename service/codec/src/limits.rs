@@ -10,7 +10,9 @@ pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Scratch memory that decoding one block may take unless the caller says otherwise.
-pub const SCRATCH_BYTES_MAX: usize = 64 << 20;
+pub const SCRATCH_BYTES_MAX: usize = 128 << 20;
+/// Working memory that a row takes where a column is keyed (FORMAT.md, section 6.16).
+pub const SCRATCH_KEYED_ROW_BYTES: u64 = 16;
 /// Bytes of the fixed-width block header.
 pub const HEADER_BYTES: usize = 128;
 /// Every section, and the payload itself, begins at a multiple of this many bytes.
@@ -39,7 +41,8 @@ pub struct Budget {
     pub rows_max: u32,
     /// Encoded bytes at most.
     pub bytes_max: usize,
-    /// Bytes of working memory beside the output columns at most; plan `raw` needs none.
+    /// Bytes of working memory beside the output columns at most (FORMAT.md, section 6.16); plan
+    /// `raw` needs none.
     pub scratch_bytes_max: usize,
 }
 
@@ -65,3 +68,7 @@ const _: () = assert!(8 * CHUNK_ENTRY_BYTES_MAX <= DIRECTORY_BYTES_MAX);
 // Row counts and byte counts of one block multiply without overflow on 32-bit machines too.
 const _: () = assert!((BLOCK_ROWS_MAX as u64) * (ROW_BYTES_MAX as u64) < u32::MAX as u64);
 const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);
+// Keyed rows of the largest block and its dictionaries fit the default scratch memory.
+const _: () = assert!(
+    BLOCK_ROWS_MAX as u64 * SCRATCH_KEYED_ROW_BYTES + (1 << 20) <= SCRATCH_BYTES_MAX as u64
+);

@@ -1,34 +1,14 @@
 //! Which encodings, in which order, lead from a chunk's sections to its values?
 //!
 //! A plan is a tree in pre-order, rebuilt from child counts alone: no pointers, at most 16 nodes
-//! on 4 levels. A node is 24 bytes (FORMAT.md, section 5). This file checks the tree's shape and
-//! the one encoding of version 1.0, `raw`; what the sections hold is the encoding's own matter.
+//! on 4 levels. A node is 24 bytes (FORMAT.md, section 5). This file checks the tree's shape;
+//! each encoding's own rules stand in its `spec.rs`, what the sections hold is for the decoder.
 
 use crate::column::ValueType;
-use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX};
-use crate::raw;
+use crate::encoding::Encoding;
+use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX, SCRATCH_KEYED_ROW_BYTES};
+use crate::place::Place;
 use crate::wire::{array_at, put};
-
-/// An encoding of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-#[non_exhaustive]
-pub enum Encoding {
-    /// Values as they are.
-    Raw = raw::spec::ENCODING_ID,
-}
-
-impl Encoding {
-    /// The encoding with this wire identifier, if this reader knows it.
-    pub fn from_id(id: u16) -> Option<Self> {
-        (id == raw::spec::ENCODING_ID).then_some(Self::Raw)
-    }
-
-    /// Its identifier on the wire.
-    pub const fn id(self) -> u16 {
-        self as u16
-    }
-}
 
 /// One node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +21,7 @@ pub struct PlanNode {
     pub children: u8,
     /// Sections it owns, taken in pre-order from the chunk's list.
     pub sections: u8,
-    /// Values it gives.
+    /// Values it gives, over all tiles.
     pub values: u32,
     /// First parameter, meaning by encoding; 0 if unused.
     pub parameter_u32: u32,
@@ -63,7 +43,8 @@ pub(crate) mod at {
 
 const _: () = assert!(at::PARAMETER_U64 + 8 == NODE_BYTES);
 
-/// A rule that a plan breaks: where (bytes from the first node) and what.
+/// A rule that a plan breaks: where (bytes from the first node, section lengths included) and
+/// what.
 pub(crate) struct PlanFault {
     pub(crate) offset: usize,
     pub(crate) problem: String,
@@ -110,24 +91,39 @@ impl PlanNode {
         out.extend_from_slice(&bytes);
     }
 
-    /// The rules of its own encoding.
+    /// What its encoding demands wherever the node stands.
     fn check(&self) -> Result<(), PlanFault> {
-        match self.encoding {
-            Encoding::Raw => self.check_raw(),
+        let rules = self.encoding.rules();
+        let name = rules.name;
+        let children = rules.children_min..=rules.children_max;
+        if !children.contains(&self.children) {
+            let (least, most) = (children.start(), children.end());
+            let problem = format!(
+                "{name} node has children {}, it must have {least} to {most}",
+                self.children
+            );
+            return Err(PlanFault { offset: at::CHILDREN, problem });
         }
-    }
-
-    /// A raw node is a leaf with one section and no parameters.
-    fn check_raw(&self) -> Result<(), PlanFault> {
-        let rules = [
-            (at::CHILDREN, "children", u64::from(self.children), raw::spec::CHILDREN.into()),
-            (at::SECTIONS, "sections", self.sections.into(), raw::spec::SECTIONS.into()),
-            (at::PARAMETER_U32, "first parameter", self.parameter_u32.into(), 0),
-            (at::PARAMETER_U64, "second parameter", self.parameter_u64, 0),
+        let sections = rules.sections + (self.children - rules.children_min);
+        let unused = |is_used: bool, value: u64| if is_used { 0 } else { value };
+        let demands = [
+            (at::SECTIONS, "sections", u64::from(self.sections), u64::from(sections)),
+            (
+                at::PARAMETER_U32,
+                "first parameter",
+                unused(rules.parameter_u32, self.parameter_u32.into()),
+                0,
+            ),
+            (
+                at::PARAMETER_U64,
+                "second parameter",
+                unused(rules.parameter_u64, self.parameter_u64),
+                0,
+            ),
         ];
-        for (offset, name, value, rule) in rules {
+        for (offset, field, value, rule) in demands {
             if value != rule {
-                let problem = format!("raw node has {name} {value}, it must have {rule}");
+                let problem = format!("{name} node has {field} {value}, it must have {rule}");
                 return Err(PlanFault { offset, problem });
             }
         }
@@ -143,17 +139,23 @@ pub struct Plan {
 
 impl Plan {
     /// The plan `raw` for `values` values of one type.
+    #[cfg(test)]
     pub(crate) fn raw(value_type: ValueType, values: u32) -> Self {
         let root = PlanNode {
             encoding: Encoding::Raw,
             value_type,
-            children: raw::spec::CHILDREN,
-            sections: raw::spec::SECTIONS,
+            children: 0,
+            sections: 1,
             values,
             parameter_u32: 0,
             parameter_u64: 0,
         };
         Self { nodes: vec![root] }
+    }
+
+    /// A plan that an encoder has built.
+    pub(crate) fn built(nodes: Vec<PlanNode>) -> Self {
+        Self { nodes }
     }
 
     /// Reads a plan from whole nodes and checks shape, depth, encodings and section count.
@@ -180,6 +182,40 @@ impl Plan {
         Ok(Self { nodes })
     }
 
+    /// Checks a plan that an encoder has built as a reader would.
+    pub(crate) fn check(&self, section_bytes: &[u64]) -> Result<(), PlanFault> {
+        if self.nodes.len() > PLAN_NODES_MAX {
+            let problem = format!("{} nodes, at most {PLAN_NODES_MAX}", self.nodes.len());
+            return Err(PlanFault { offset: 0, problem });
+        }
+        check_shape(&self.nodes)?;
+        self.nodes.iter().try_for_each(PlanNode::check)?;
+        self.check_places(section_bytes)
+    }
+
+    /// Checks every node at its place: types, counts and section lengths. `section_bytes` are the
+    /// chunk's, as many as the nodes own.
+    pub(crate) fn check_places(&self, section_bytes: &[u64]) -> Result<(), PlanFault> {
+        let tiles = u64::from(self.root().values).div_ceil(crate::tile::TILE_VALUES as u64);
+        let mut check =
+            PlaceCheck { nodes: &self.nodes, section_bytes, tiles, next: 0, section: 0 };
+        check.subtree(false)?;
+        self.check_keyed()
+    }
+
+    /// At most one node makes the tree keyed, and it gives a value for every row.
+    fn check_keyed(&self) -> Result<(), PlanFault> {
+        let mut keyed = self.nodes.iter().enumerate().filter(|(_, node)| node.encoding.is_keyed());
+        let (_, second) = (keyed.next(), keyed.next());
+        match second {
+            None => Ok(()),
+            Some((index, _)) => {
+                let problem = "a second node makes the tree keyed, one may".to_owned();
+                Err(PlanFault { offset: index * NODE_BYTES + at::ENCODING, problem })
+            }
+        }
+    }
+
     /// Its nodes in pre-order; the first is the root.
     pub fn nodes(&self) -> &[PlanNode] {
         &self.nodes
@@ -190,11 +226,72 @@ impl Plan {
         &self.nodes[0]
     }
 
-    /// Working memory that decoding takes beside the output; `raw` takes none.
+    /// Column whose keys order this one, if the tree is keyed (FORMAT.md, section 6.13), and the
+    /// number of the node that says so.
+    pub fn key_column(&self) -> Option<(u16, usize)> {
+        let index = self.nodes.iter().position(|node| node.encoding.is_keyed())?;
+        // A column id above 16 bits is no column: 0 never is one.
+        Some((u16::try_from(self.nodes[index].parameter_u32).unwrap_or(0), index))
+    }
+
+    /// Working memory that decoding takes beside output and tile buffers (FORMAT.md, section
+    /// 6.16), without the share of keyed rows.
+    pub fn dictionary_bytes(&self) -> u64 {
+        let dictionaries = self.nodes.iter().filter(|node| node.encoding == Encoding::Dict);
+        dictionaries.map(|node| 8 * u64::from(node.parameter_u32 & 0x00ff_ffff)).sum()
+    }
+
+    /// Working memory that decoding this column alone takes beside output and tile buffers.
     pub fn scratch_bytes(&self) -> u64 {
-        match self.root().encoding {
-            Encoding::Raw => 0,
+        let is_keyed = self.key_column().is_some();
+        let keyed_rows = if is_keyed { u64::from(self.root().values) } else { 0 };
+        self.dictionary_bytes() + keyed_rows * SCRATCH_KEYED_ROW_BYTES
+    }
+}
+
+/// Walks a plan in pre-order and checks each node among its relatives.
+struct PlaceCheck<'a> {
+    nodes: &'a [PlanNode],
+    section_bytes: &'a [u64],
+    tiles: u64,
+    next: usize,
+    section: usize,
+}
+
+impl PlaceCheck<'_> {
+    /// Checks the subtree that begins at the next node; gives its number.
+    fn subtree(&mut self, is_sparse: bool) -> Result<usize, PlanFault> {
+        let (index, section) = (self.next, self.section);
+        let node = &self.nodes[index];
+        let section_end = section + usize::from(node.sections);
+        self.next += 1;
+        self.section = section_end;
+        let mut children = Vec::with_capacity(node.children.into());
+        for child in 0..node.children {
+            let is_sparse = is_sparse || node.encoding.is_child_sparse(child);
+            children.push(self.subtree(is_sparse)?);
         }
+        let place = Place {
+            node,
+            index,
+            children,
+            nodes: self.nodes,
+            section,
+            section_bytes: &self.section_bytes[section..section_end],
+            tiles: self.tiles,
+        };
+        for child in 0..node.children {
+            match node.encoding.is_child_sparse(child) {
+                true => place.child_sparse(child.into())?,
+                false => place.child_full(child.into())?,
+            }
+        }
+        if is_sparse && (node.encoding.is_keyed() || node.encoding == Encoding::Raw) {
+            let problem = "raw and keyed nodes give a value for every row".to_owned();
+            return place.fault(at::ENCODING, problem);
+        }
+        node.encoding.check_place(&place)?;
+        Ok(index)
     }
 }
 

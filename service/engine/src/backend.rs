@@ -90,21 +90,23 @@ pub trait Backend: Send {
     ///
     /// # Errors
     /// [`EngineError::Limit`] for a cycle or query beyond a limit,
-    /// [`EngineError::TooManyInFlight`]; [`EngineError::Device`] and [`EngineError::OutOfMemory`]
-    /// end the engine.
+    /// [`EngineError::TooManyInFlight`], [`EngineError::OutOfMemory`] for input that there is no
+    /// room for; [`EngineError::Device`] ends the engine: every later call says so.
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError>;
 
     /// Returns the output of a submitted cycle, once.
     ///
     /// # Errors
-    /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that show only later.
+    /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that show only later, and
+    /// [`EngineError::OutOfMemory`] among them ends the engine: every later call gives
+    /// [`EngineError::Device`].
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
     /// Copies the state after the last submitted cycle out; outputs in flight stay to be waited
     /// for.
     ///
     /// # Errors
-    /// [`EngineError::Device`].
+    /// [`EngineError::Device`]; [`EngineError::OutOfMemory`], and the engine goes on.
     fn export(&mut self) -> Result<Snapshot, EngineError>;
 
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the

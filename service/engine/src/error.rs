@@ -30,13 +30,20 @@ pub enum EngineError {
     /// A snapshot that this backend cannot take: not empty, other space, unequal columns.
     #[error("snapshot refused: {0}")]
     Snapshot(String),
-    /// The state does not fit the memory that the fleet was given.
-    #[error("the engine needs {needed_bytes} bytes, its budget is {budget_bytes}")]
+    /// A cycle does not fit the memory that the engine may take.
+    #[error(
+        "out of memory: {needed_bytes} bytes more are needed, {left_bytes} of {budget_bytes} are \
+         left of {budget}"
+    )]
     OutOfMemory {
-        /// Bytes needed.
-        needed_bytes: u64,
-        /// Bytes allowed.
+        /// Which memory is at its end, in words.
+        budget: &'static str,
+        /// Bytes of it.
         budget_bytes: u64,
+        /// Bytes needed beyond those in use.
+        needed_bytes: u64,
+        /// Bytes that are not in use.
+        left_bytes: u64,
     },
     /// The device failed; this engine takes no more cycles.
     #[error("the device failed: {0}")]

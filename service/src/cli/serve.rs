@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use super::error::{CliError, Exit};
-use super::values::span;
+use super::values::{bytes, span};
 use crate::config::ServeConfig;
 use crate::logs::{self, LogFormat};
 use crate::replay::Replayer;
@@ -39,6 +39,10 @@ pub struct ServeArgs {
     /// Engine of all fleets: auto, cpu or cuda [default: auto]
     #[arg(long, value_name = "ENGINE", env = "SHOAL_ENGINE")]
     pub engine: Option<EngineChoice>,
+    /// Memory of the GPU that each fleet may take, as in 4GiB; all fleets together take at most
+    /// 90 % of the card [default: as much as is left of that]
+    #[arg(long, value_name = "BYTES", env = "SHOAL_GPU_FLEET_MEMORY", value_parser = bytes)]
+    pub gpu_fleet_memory: Option<u64>,
     /// Space of the fleet default: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM
     /// in metres [default: geographic]
     #[arg(long, value_name = "SPACE", env = "SHOAL_SPACE")]

@@ -130,6 +130,38 @@ pub fn bits(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("it must be 0 to {} or 0x0 to 0x{:x}", u32::MAX, u32::MAX))
 }
 
+/// Units of [`bytes`] and the bytes of each.
+const BYTE_UNITS: [(&str, u64); 9] = [
+    ("", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// An amount of memory above zero, with or without a unit: `512MiB`, `40GiB`, `16GB`,
+/// `1000000000`.
+///
+/// # Errors
+/// Says the form when `text` is no such amount.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit_bytes = BYTE_UNITS.iter().find(|(name, _)| *name == unit.trim_start());
+    let parsed = unit_bytes.and_then(|(_, unit_bytes)| {
+        let number: u64 = number.parse().ok()?;
+        number.checked_mul(*unit_bytes).filter(|bytes| *bytes > 0)
+    });
+    parsed.ok_or_else(|| {
+        format!("`{text}` is no amount of memory; write it as 512MiB, 40GiB, 16GB or in bytes")
+    })
+}
+
 /// A span of time with its unit: `250ms`, `90s`, `5m`, `1h 30m`, `2d`; `0` is none.
 ///
 /// # Errors
@@ -169,6 +201,18 @@ mod tests {
         for bad in ["1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", ""] {
             let reason = bad.parse::<CircleValue>().unwrap_err();
             assert!(reason.contains("must be"), "{bad}: {reason}");
+        }
+    }
+
+    #[test]
+    fn memory_is_read_in_binary_and_decimal_units() {
+        assert_eq!(bytes("40GiB"), Ok(40 << 30));
+        assert_eq!(bytes(" 16 GB "), Ok(16_000_000_000));
+        assert_eq!(bytes("7"), Ok(7));
+        assert_eq!(bytes("16777215TiB"), Ok(16_777_215 << 40));
+        for bad in ["", "0", "0GiB", "-1GiB", "1.5GiB", "1gib", "GiB", "16777216TiB", "1 2"] {
+            let reason = bytes(bad).unwrap_err();
+            assert!(reason.contains("512MiB"), "{bad}: {reason}");
         }
     }
 

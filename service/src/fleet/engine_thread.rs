@@ -90,6 +90,7 @@ impl EngineThread {
             }
             if let Err(fault) = self.turn() {
                 error!(fleet = %self.shared.name, %fault, "the engine failed");
+                self.settle_rest();
                 break;
             }
         }
@@ -153,13 +154,16 @@ impl EngineThread {
                 self.in_flight.push_back(Flight { ticket, plan, started });
                 Ok(())
             }
-            Err(fault) => self.refuse(plan, fault),
+            Err(fault) => {
+                self.refuse(plan, &fault);
+                // For want of memory, or beyond a limit: nothing has happened.
+                if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
+            }
         }
     }
 
-    /// A cycle that was not applied: its jobs are told; the engine goes on where it can.
-    fn refuse(&mut self, plan: Plan, fault: EngineError) -> Result<(), EngineError> {
-        let ends = matches!(fault, EngineError::Device(_) | EngineError::OutOfMemory { .. });
+    /// A cycle that was not applied: its jobs are told.
+    fn refuse(&mut self, plan: Plan, fault: &EngineError) {
         for change in plan.changes {
             if let (Some(batch), true) = (&change.batch, change.is_fresh) {
                 self.planner.producers.settle(batch, false);
@@ -170,7 +174,15 @@ impl EngineThread {
         for asked in plan.asked {
             let _ = asked.reply.send(Err(fault.clone()));
         }
-        if ends { Err(fault) } else { Ok(()) }
+    }
+
+    /// After the engine has ended: what had been done before is told, and to each cycle that was
+    /// not the reason.
+    fn settle_rest(&mut self) {
+        while !self.in_flight.is_empty() {
+            // Why it ended is logged already.
+            let _ = self.settle_oldest();
+        }
     }
 
     fn settle_oldest(&mut self) -> Result<(), EngineError> {
@@ -179,7 +191,12 @@ impl EngineThread {
         };
         let output = match self.backend.wait(ticket) {
             Ok(output) => output,
-            Err(fault) => return self.refuse(plan, fault),
+            Err(fault) => {
+                self.refuse(plan, &fault);
+                let ends =
+                    matches!(fault, EngineError::Device(_) | EngineError::OutOfMemory { .. });
+                return if ends { Err(fault) } else { Ok(()) };
+            }
         };
         let memory_bytes = self.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;

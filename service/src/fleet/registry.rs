@@ -72,7 +72,8 @@ impl Registry {
     ///
     /// # Errors
     /// [`ServiceError::FleetExists`], [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
-    /// [`ServiceError::Io`] when there is no thread to be had.
+    /// [`ServiceError::Engine`] when there is no memory for it, [`ServiceError::Io`] when there is
+    /// no thread to be had.
     pub async fn create(
         &self,
         name: FleetName,

@@ -5,6 +5,7 @@ use shoal_service::{ServerLimits, ServerOptions};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::gated_engine::Gate;
 use crate::running::{
@@ -170,6 +171,41 @@ async fn a_failed_engine_is_told_and_seen() {
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let status = client.report_once(message.clone()).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "ENGINE_DEVICE");
+    until(async || server.http("/healthz").await.0.contains("503")).await;
+    let status = client.report_once(message).await.unwrap_err();
+    assert_refused(&status, Code::Unavailable, "FLEET_FAILED");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_without_room_is_refused_and_the_fleet_goes_on() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    let mut client = server.positions().await;
+    gate.lacks_room(true);
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    let status = client.report_once(message.clone()).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+    let details = status.get_error_details();
+    let told = &details.error_info().unwrap().metadata;
+    assert_eq!((told["needed_bytes"].as_str(), told["left_bytes"].as_str()), ("30", "20"));
+    assert!(status.message().contains("the fleet's memory"), "{}", status.message());
+    assert!(server.http("/healthz").await.0.contains("200"));
+    gate.lacks_room(false);
+    let ack = client.report_once(message).await.unwrap().into_inner();
+    assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [1]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_outgrows_its_memory_is_told_and_seen() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    gate.outgrow();
+    let mut client = server.positions().await;
+    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
+    let status = client.report_once(message.clone()).await.unwrap_err();
+    assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
     until(async || server.http("/healthz").await.0.contains("503")).await;
     let status = client.report_once(message).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "FLEET_FAILED");

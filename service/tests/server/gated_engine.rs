@@ -14,6 +14,10 @@ use shoal_service::server::Surroundings;
 struct Switches {
     is_shut: bool,
     fails: bool,
+    /// Memory ends before a cycle is taken.
+    lacks_room: bool,
+    /// Memory ends in the middle of a cycle.
+    outgrows: bool,
     /// Engines that wait for the gate.
     standing: usize,
 }
@@ -43,6 +47,16 @@ impl Gate {
         self.set(|switches| switches.fails = true);
     }
 
+    /// Cycles are refused for want of memory while this is so.
+    pub(crate) fn lacks_room(&self, lacks_room: bool) {
+        self.set(|switches| switches.lacks_room = lacks_room);
+    }
+
+    /// The next cycle outgrows the memory when it is too late to refuse it.
+    pub(crate) fn outgrow(&self) {
+        self.set(|switches| switches.outgrows = true);
+    }
+
     /// Whether an engine waits for the gate: what is sent now is not in its cycle.
     pub(crate) fn is_stopping_one(&self) -> bool {
         self.0.0.lock().unwrap().standing > 0
@@ -53,7 +67,11 @@ impl Gate {
         switches.standing += 1;
         let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
         switches.standing -= 1;
-        if switches.fails { Err(EngineError::Device("unplugged".into())) } else { Ok(()) }
+        match (switches.fails, switches.lacks_room) {
+            (true, _) => Err(EngineError::Device("unplugged".into())),
+            (_, true) => Err(full()),
+            _ => Ok(()),
+        }
     }
 
     /// Surroundings whose engines stand behind this gate.
@@ -65,6 +83,16 @@ impl Gate {
         };
         let engines = EngineFactory { name: "gated", start: Arc::new(start) };
         Surroundings { wall: WallClock::system(), engines }
+    }
+}
+
+/// That memory is at its end.
+fn full() -> EngineError {
+    EngineError::OutOfMemory {
+        budget: "the fleet's memory",
+        budget_bytes: 100,
+        needed_bytes: 30,
+        left_bytes: 20,
     }
 }
 
@@ -88,7 +116,9 @@ impl Backend for GatedEngine {
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
-        self.inner.wait(ticket)
+        let output = self.inner.wait(ticket);
+        let outgrows = self.gate.0.0.lock().unwrap().outgrows;
+        if outgrows { Err(full()) } else { output }
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {

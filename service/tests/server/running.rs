@@ -40,7 +40,7 @@ pub(crate) fn options() -> ServerOptions {
 
 /// The real world.
 pub(crate) fn surroundings() -> Surroundings {
-    Surroundings { wall: WallClock::system(), engines: EngineChoice::Cpu.factory() }
+    Surroundings { wall: WallClock::system(), engines: EngineChoice::Cpu.factory(None) }
 }
 
 impl Running {

@@ -23,7 +23,7 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
         gpu.context.bind_to_thread().expect("the device can be made current");
-        let memory = Memory::new(gpu.context.clone(), 1 << 30);
+        let memory = gpu.memory(1 << 30);
         let stream = gpu.context.new_stream().expect("there is a stream");
         Self { gpu, memory, stream }
     }

@@ -2,6 +2,7 @@
 //! with an NVIDIA GPU run them with `--include-ignored`.
 
 mod bench;
+mod budget;
 mod failure;
 mod layout;
 mod primitives;

@@ -2,16 +2,13 @@
 //!
 //! Little-endian, in row order, nothing between them. Padding is the container's matter.
 
-/// Appends the bytes of all values.
-pub(crate) fn encode<T: Copy, const N: usize>(
-    values: &[T],
-    out: &mut Vec<u8>,
-    write: impl Fn(T) -> [u8; N] + Copy,
-) {
-    let start = out.len();
-    out.resize(start + values.len() * N, 0);
-    let places = out[start..].as_chunks_mut::<N>().0;
-    for (place, value) in places.iter_mut().zip(values) {
-        *place = write(*value);
+use crate::word::Word;
+
+/// The bytes of all values.
+pub(crate) fn encode<T: Word>(values: &[T]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len() * T::BYTES);
+    for value in values {
+        value.write(&mut out);
     }
+    out
 }

@@ -1,7 +1,7 @@
-//! Plan `raw`: fixed-width values as they are.
+//! Encoding `raw`: fixed-width values as they are.
 //!
 //! Specification, writer and reader, one file each, as every encoding has them.
 
 pub(crate) mod decode;
 pub(crate) mod encode;
-pub mod spec;
+pub(crate) mod spec;

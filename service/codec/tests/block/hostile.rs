@@ -223,7 +223,7 @@ fn chunk_entries_are_checked() {
 fn plans_are_checked() {
     const NODE: usize = 24;
     entry_lie(4, NODE, 0_u16.to_le_bytes(), "encoding 0");
-    entry_lie(4, NODE, 2_u16.to_le_bytes(), "encoding 2");
+    entry_lie(4, NODE, 16_u16.to_le_bytes(), "encoding 16");
     entry_lie(4, NODE + 2, [0], "value type");
     entry_lie(4, NODE + 2, [11], "value type");
     entry_lie(4, NODE + 2, [7], "value type");

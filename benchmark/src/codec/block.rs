@@ -1,0 +1,71 @@
+//! One block of a data set: what every contender is given, before any clock starts.
+//!
+//! Columns in the order of the format, rows in the order of the source; each column as typed values
+//! and as the same bytes, so that no contender pays for a conversion.
+
+use std::ops::Range;
+
+use shoal_codec::{FixColumns, SpaceTag, Values};
+
+use super::values::bytes;
+
+/// Rows that belong together.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) columns: Vec<BlockColumn>,
+    /// The same rows as the product's own batch, where they are fixes.
+    pub(super) fixes: Option<(FixColumns, SpaceTag)>,
+}
+
+/// One column of a block.
+#[derive(Clone, Debug)]
+pub(super) struct BlockColumn {
+    pub(super) name: String,
+    pub(super) values: Values,
+    /// The values, little-endian.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Block {
+    /// A block of columns that are no fixes.
+    pub(super) fn of_columns(columns: &[(String, Values)], rows: Range<usize>) -> Self {
+        let columns = columns
+            .iter()
+            .map(|(name, values)| BlockColumn::new(name, values.slice(rows.start, rows.end)))
+            .collect();
+        Self { columns, fixes: None }
+    }
+
+    /// A block of fixes; times count from the least of them.
+    pub(super) fn of_fixes(fixes: FixColumns, space: SpaceTag) -> Self {
+        let base_ms = fixes.time_ms.iter().copied().min().unwrap_or(0);
+        let offset = |time_ms: &i64| time_ms.wrapping_sub(base_ms) as u32;
+        let mut columns = vec![
+            BlockColumn::new("object", Values::U64(fixes.object.clone())),
+            BlockColumn::new("time", Values::U32(fixes.time_ms.iter().map(offset).collect())),
+            BlockColumn::new("x", Values::I32(fixes.x.clone())),
+            BlockColumn::new("y", Values::I32(fixes.y.clone())),
+        ];
+        let optional = [
+            ("speed", fixes.speed_mm_s.clone().map(Values::U32)),
+            ("heading", fixes.heading_cdeg.clone().map(Values::U16)),
+            ("altitude", fixes.altitude_mm.clone().map(Values::I32)),
+            ("state", fixes.state.clone().map(Values::U32)),
+        ];
+        for (name, values) in optional {
+            columns.extend(values.map(|values| BlockColumn::new(name, values)));
+        }
+        Self { columns, fixes: Some((fixes, space)) }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.values.len())
+    }
+}
+
+impl BlockColumn {
+    fn new(name: &str, values: Values) -> Self {
+        let bytes = bytes(&values);
+        Self { name: name.to_owned(), values, bytes }
+    }
+}

@@ -1,0 +1,94 @@
+//! A codec of bytes as a contender: given whole values or their byte planes, whichever is smaller.
+//!
+//! The choice is made once a column over all its blocks; turning values into planes and back is
+//! part of the time.
+
+use std::time::{Duration, Instant};
+
+use super::block::Block;
+use super::byte_codecs::ByteCodec;
+use super::contender::{Contender, Part};
+use super::transposed::{restore, transpose};
+use super::values::width;
+use crate::error::BenchmarkError;
+
+/// How values lie before they are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Values,
+    Planes,
+}
+
+/// A codec of bytes and the layout chosen for it.
+pub(super) struct ByteContender<C> {
+    codec: C,
+    layout: Layout,
+    planes: Vec<u8>,
+}
+
+impl<C: ByteCodec> ByteContender<C> {
+    pub(super) fn new(codec: C) -> Self {
+        Self { codec, layout: Layout::Values, planes: Vec::new() }
+    }
+}
+
+impl<C: ByteCodec> Contender for ByteContender<C> {
+    fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
+        let mut sizes = [Layout::Values, Layout::Planes].map(|layout| (0, layout));
+        let mut out = Vec::new();
+        for (bytes, layout) in &mut sizes {
+            self.layout = *layout;
+            for index in 0..blocks.len() {
+                self.encode(Part { blocks, index, column }, &mut out)?;
+                *bytes += out.len();
+            }
+        }
+        let [values, planes] = sizes;
+        self.layout = if planes.0 < values.0 { planes.1 } else { values.1 };
+        Ok(())
+    }
+
+    fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        let begin = Instant::now();
+        let done = match self.layout {
+            Layout::Values => self.codec.encode(part.bytes(), out),
+            Layout::Planes => {
+                transpose(part.bytes(), width(part.values()), &mut self.planes);
+                self.codec.encode(&self.planes, out)
+            }
+        };
+        let took = begin.elapsed();
+        done.map(|()| took).map_err(BenchmarkError::Codec)
+    }
+
+    fn decode(
+        &mut self,
+        part: Part<'_>,
+        encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError> {
+        let length = part.bytes().len();
+        let begin = Instant::now();
+        let done = match self.layout {
+            Layout::Values => self.codec.decode(encoded, length, out),
+            Layout::Planes => {
+                let done = self.codec.decode(encoded, length, &mut self.planes);
+                // A wrong length is found by the caller, who compares.
+                if done.is_ok() && self.planes.len() == length {
+                    restore(&self.planes, width(part.values()), out);
+                }
+                done
+            }
+        };
+        let took = begin.elapsed();
+        done.map(|()| took).map_err(BenchmarkError::Codec)
+    }
+
+    fn choice(&self) -> String {
+        match self.layout {
+            Layout::Values => "values",
+            Layout::Planes => "byte planes",
+        }
+        .to_owned()
+    }
+}

@@ -1,0 +1,135 @@
+//! What takes part: anything that turns a column of a block into bytes and back.
+//!
+//! A contender holds its own clock, because what is fair to time differs: a codec on a device is
+//! timed by the device, and conversions that only this benchmark needs are left out. It may look at
+//! all blocks of a column once, before any clock starts, to choose its best options.
+
+use std::time::Duration;
+
+use shoal_codec::Values;
+
+use super::block::Block;
+use super::options::CodecName;
+use super::shoal_contender::{Planning, ShoalContender};
+use crate::error::BenchmarkError;
+
+/// A column of one block, and the block's place in its data set.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) blocks: &'a [Block],
+    pub(super) index: usize,
+    pub(super) column: usize,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn block(&self) -> &'a Block {
+        &self.blocks[self.index]
+    }
+
+    pub(super) fn values(&self) -> &'a Values {
+        &self.block().columns[self.column].values
+    }
+
+    /// The values, little-endian.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        &self.block().columns[self.column].bytes
+    }
+}
+
+/// A codec with its options.
+pub(super) trait Contender {
+    /// Where it runs.
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    /// Whether it gives the same bytes each time.
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// Whether it takes such values at all.
+    fn takes(&self, _values: &Values) -> bool {
+        true
+    }
+
+    /// Chooses options for a column by looking at all its blocks. Not timed.
+    fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError>;
+
+    /// Replaces `out` with the encoded column, decodable with its block alone; says how long
+    /// that took.
+    fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError>;
+
+    /// Decodes what [`Contender::encode`] gave for the same part, as bytes in row order,
+    /// little-endian; says how long that took. Of the part, a contender may look at the number of
+    /// rows and at columns before this one.
+    fn decode(
+        &mut self,
+        part: Part<'_>,
+        encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError>;
+
+    /// What was chosen for the column that was prepared last.
+    fn choice(&self) -> String;
+
+    /// The same for whole blocks with their container, once every column was prepared; none where a
+    /// block is the sum of its columns.
+    fn whole(&mut self, _blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {
+        None
+    }
+}
+
+/// A codec that writes whole blocks, with everything that a reader needs.
+pub(super) trait WholeBlocks {
+    /// Replaces `out` with the block; says how long that took.
+    fn encode(
+        &mut self,
+        blocks: &[Block],
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError>;
+
+    /// Decodes all columns of a block; says how long that took, and whether they are those of
+    /// the block.
+    fn decode(
+        &mut self,
+        blocks: &[Block],
+        index: usize,
+        encoded: &[u8],
+    ) -> Result<(Duration, bool), BenchmarkError>;
+}
+
+/// The contender of a name; why there is none otherwise.
+pub(super) fn contender(name: CodecName) -> Result<Box<dyn Contender>, String> {
+    match name {
+        CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Each))),
+        CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First))),
+        other => foreign(other),
+    }
+}
+
+#[cfg(feature = "codecs")]
+fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
+    use super::byte_codecs::{Bzip2, Lz4, Xz, Zstd};
+    use super::byte_contender::ByteContender;
+    use super::pco_contender::PcoContender;
+
+    Ok(match name {
+        CodecName::Shoal | CodecName::ShoalFixed => return Err("it is no foreign codec".into()),
+        CodecName::Pco8 => Box::new(PcoContender::new(8, false)),
+        CodecName::Pco12 => Box::new(PcoContender::new(12, true)),
+        CodecName::Zstd1 => Box::new(ByteContender::new(Zstd::new(1)?)),
+        CodecName::Zstd3 => Box::new(ByteContender::new(Zstd::new(3)?)),
+        CodecName::Zstd19 => Box::new(ByteContender::new(Zstd::new(19)?)),
+        CodecName::Lz4 => Box::new(ByteContender::new(Lz4 { level: None })),
+        CodecName::Lz4Hc => Box::new(ByteContender::new(Lz4 { level: Some(12) })),
+        CodecName::Xz => Box::new(ByteContender::new(Xz)),
+        CodecName::Bzip2 => Box::new(ByteContender::new(Bzip2)),
+    })
+}
+
+#[cfg(not(feature = "codecs"))]
+fn foreign(_name: CodecName) -> Result<Box<dyn Contender>, String> {
+    Err("this program was built without the feature `codecs`".into())
+}

@@ -1,0 +1,117 @@
+//! A data set: named columns of one length, and how they are cut into blocks.
+//!
+//! Fixes are cut as the client of the service cuts them: at the wanted number of rows, and where
+//! event times lie too far apart for one block.
+
+use shoal_codec::limits::TIME_SPAN_MS_MAX;
+use shoal_codec::{FixColumns, SpaceTag, Values};
+
+use super::block::Block;
+
+/// Rows with a name.
+#[derive(Clone, Debug)]
+pub(super) struct DataSet {
+    pub(super) name: String,
+    pub(super) content: Content,
+}
+
+/// What the rows are.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// Positions in arrival order, in one space.
+    Fixes(Box<FixColumns>, SpaceTag),
+    /// Columns without a meaning to the product.
+    Columns(Vec<(String, Values)>),
+}
+
+impl DataSet {
+    /// One column without a meaning to the product.
+    pub(super) fn of_column(name: &str, column: &str, values: Values) -> Self {
+        let content = Content::Columns(vec![(column.to_owned(), values)]);
+        Self { name: name.to_owned(), content }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        match &self.content {
+            Content::Fixes(fixes, _) => fixes.len(),
+            Content::Columns(columns) => columns.first().map_or(0, |(_, values)| values.len()),
+        }
+    }
+
+    /// Blocks of at most `block_rows` rows, in order.
+    pub(super) fn blocks(&self, block_rows: usize) -> Vec<Block> {
+        assert!(block_rows > 0, "a block has rows");
+        let mut blocks = Vec::new();
+        let mut start = 0;
+        while start < self.rows() {
+            let mut end = self.rows().min(start + block_rows);
+            match &self.content {
+                Content::Fixes(fixes, space) => {
+                    end = start + span_rows(&fixes.time_ms[start..end]);
+                    blocks.push(Block::of_fixes(rows_of(fixes, start..end), *space));
+                }
+                Content::Columns(columns) => blocks.push(Block::of_columns(columns, start..end)),
+            }
+            start = end;
+        }
+        blocks
+    }
+}
+
+/// How many rows from the first on fit one block's range of time; at least one if there is one.
+fn span_rows(times_ms: &[i64]) -> usize {
+    let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
+    for (index, time_ms) in times_ms.iter().enumerate() {
+        first_ms = first_ms.min(*time_ms);
+        last_ms = last_ms.max(*time_ms);
+        if last_ms.abs_diff(first_ms) > u64::from(TIME_SPAN_MS_MAX) {
+            return index;
+        }
+    }
+    times_ms.len()
+}
+
+/// Some rows as columns of their own.
+fn rows_of(fixes: &FixColumns, rows: std::ops::Range<usize>) -> FixColumns {
+    FixColumns {
+        object: fixes.object[rows.clone()].to_vec(),
+        time_ms: fixes.time_ms[rows.clone()].to_vec(),
+        x: fixes.x[rows.clone()].to_vec(),
+        y: fixes.y[rows.clone()].to_vec(),
+        speed_mm_s: fixes.speed_mm_s.as_ref().map(|values| values[rows.clone()].to_vec()),
+        heading_cdeg: fixes.heading_cdeg.as_ref().map(|values| values[rows.clone()].to_vec()),
+        altitude_mm: fixes.altitude_mm.as_ref().map(|values| values[rows.clone()].to_vec()),
+        state: fixes.state.as_ref().map(|values| values[rows.clone()].to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_codec::SpaceKind;
+
+    #[test]
+    fn blocks_end_at_their_rows_and_where_times_lie_too_far_apart() {
+        let far = i64::from(TIME_SPAN_MS_MAX);
+        let time_ms = vec![5, 0, far, far + 1, far + 2, far + 3, far + 4];
+        let rows = time_ms.len();
+        let fixes = FixColumns {
+            object: vec![7; rows],
+            x: vec![1; rows],
+            y: vec![2; rows],
+            speed_mm_s: Some(vec![3; rows]),
+            time_ms,
+            ..FixColumns::default()
+        };
+        let space =
+            SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
+        let set = DataSet { name: "far".into(), content: Content::Fixes(Box::new(fixes), space) };
+        let blocks = set.blocks(3);
+        assert_eq!(blocks.iter().map(Block::rows).collect::<Vec<_>>(), [3, 3, 1]);
+        let blocks = set.blocks(100);
+        assert_eq!(blocks.iter().map(Block::rows).collect::<Vec<_>>(), [3, 4]);
+        let names: Vec<_> = blocks[1].columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["object", "time", "x", "y", "speed"]);
+        assert_eq!(blocks[1].columns[1].bytes[..8], [0, 0, 0, 0, 1, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,189 @@
+//! One contender on one column of a data set, or on its whole blocks: bytes, and times of several
+//! runs.
+//!
+//! Every run, the first one that warms up too, is compared with the values, and with the bytes of
+//! the first where a contender promises the same. All blocks are encoded, then all decoded.
+
+use std::time::{Duration, Instant};
+
+use super::block::Block;
+use super::contender::{Contender, Part, WholeBlocks};
+use crate::error::BenchmarkError;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// Runs at most, the one that warms up not counted.
+    pub(super) runs: usize,
+    /// No run is started after so long, but the first.
+    pub(super) time_max: Duration,
+}
+
+/// What was measured; times are of all blocks together.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub(super) raw_bytes: u64,
+    /// Of each block.
+    pub(super) encoded_bytes: Vec<u64>,
+    pub(super) encode: Times,
+    pub(super) decode: Times,
+    pub(super) runs: usize,
+    pub(super) choice: String,
+}
+
+/// Seconds of one and the same work, done several times.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    pub(super) best_s: f64,
+    pub(super) median_s: f64,
+}
+
+impl Times {
+    /// Of at least one run; of an even number the slower of the two in the middle.
+    fn of(mut seconds: Vec<f64>) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        Self { best_s: seconds[0], median_s: seconds[seconds.len() / 2] }
+    }
+
+    /// One after the other.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { best_s: self.best_s + other.best_s, median_s: self.median_s + other.median_s }
+    }
+}
+
+/// Measures a contender on a column of all blocks.
+pub(super) fn measure(
+    contender: &mut dyn Contender,
+    blocks: &[Block],
+    column: usize,
+    effort: Effort,
+) -> Result<Measured, BenchmarkError> {
+    contender.prepare(blocks, column)?;
+    let repeats = contender.repeats();
+    let mut work = ColumnWork { contender, blocks, column, decoded: Vec::new() };
+    let measured = repeated(&mut work, blocks.len(), repeats, effort);
+    let (name, choice) = (&blocks[0].columns[column].name, contender.choice());
+    let named = |error| BenchmarkError::Codec(format!("column {name}, `{choice}`: {error}"));
+    let (encoded_bytes, encode, decode, runs) = measured.map_err(named)?;
+    let raw_bytes = blocks.iter().map(|block| block.columns[column].bytes.len() as u64).sum();
+    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice })
+}
+
+/// Measures whole blocks, whose columns were all prepared.
+pub(super) fn measure_whole(
+    whole: &mut dyn WholeBlocks,
+    blocks: &[Block],
+    effort: Effort,
+) -> Result<Measured, BenchmarkError> {
+    let mut work = WholeWork { whole, blocks };
+    let (encoded_bytes, encode, decode, runs) = repeated(&mut work, blocks.len(), true, effort)?;
+    let columns = blocks.iter().flat_map(|block| &block.columns);
+    let raw_bytes = columns.map(|column| column.bytes.len() as u64).sum();
+    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice: String::new() })
+}
+
+/// What is done with each block.
+trait Work {
+    fn encode(&mut self, index: usize, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError>;
+    /// With the time, whether the values came back.
+    fn decode(&mut self, index: usize, bytes: &[u8]) -> Result<(Duration, bool), BenchmarkError>;
+}
+
+struct ColumnWork<'a> {
+    contender: &'a mut dyn Contender,
+    blocks: &'a [Block],
+    column: usize,
+    decoded: Vec<u8>,
+}
+
+impl ColumnWork<'_> {
+    fn part(&self, index: usize) -> Part<'_> {
+        Part { blocks: self.blocks, index, column: self.column }
+    }
+}
+
+impl Work for ColumnWork<'_> {
+    fn encode(&mut self, index: usize, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        let part = Part { blocks: self.blocks, index, column: self.column };
+        self.contender.encode(part, out)
+    }
+
+    fn decode(&mut self, index: usize, bytes: &[u8]) -> Result<(Duration, bool), BenchmarkError> {
+        let part = Part { blocks: self.blocks, index, column: self.column };
+        let took = self.contender.decode(part, bytes, &mut self.decoded)?;
+        Ok((took, self.decoded == self.part(index).bytes()))
+    }
+}
+
+struct WholeWork<'a> {
+    whole: &'a mut dyn WholeBlocks,
+    blocks: &'a [Block],
+}
+
+impl Work for WholeWork<'_> {
+    fn encode(&mut self, index: usize, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        self.whole.encode(self.blocks, index, out)
+    }
+
+    fn decode(&mut self, index: usize, bytes: &[u8]) -> Result<(Duration, bool), BenchmarkError> {
+        self.whole.decode(self.blocks, index, bytes)
+    }
+}
+
+/// Bytes of each block, times of both ways, and of how many runs.
+type Repeated = (Vec<u64>, Times, Times, usize);
+
+fn repeated(
+    work: &mut dyn Work,
+    blocks: usize,
+    repeats: bool,
+    effort: Effort,
+) -> Result<Repeated, BenchmarkError> {
+    let mut encoded = vec![Vec::new(); blocks];
+    run_once(work, &mut encoded)?;
+    let first = encoded.clone();
+    let (mut encode, mut decode) = (Vec::new(), Vec::new());
+    let begin = Instant::now();
+    while encode.len() < effort.runs && (encode.is_empty() || begin.elapsed() < effort.time_max) {
+        let (encode_s, decode_s) = run_once(work, &mut encoded)?;
+        let differs = first.iter().zip(&encoded).position(|(first, now)| first != now);
+        if let (true, Some(index)) = (repeats, differs) {
+            let text = format!("block {index} is encoded differently each time");
+            return Err(BenchmarkError::Codec(text));
+        }
+        encode.push(encode_s);
+        decode.push(decode_s);
+    }
+    let sizes = encoded.iter().map(|bytes| bytes.len() as u64).collect();
+    let runs = encode.len();
+    Ok((sizes, Times::of(encode), Times::of(decode), runs))
+}
+
+/// Encodes all blocks, decodes and compares all; seconds of both.
+fn run_once(work: &mut dyn Work, encoded: &mut [Vec<u8>]) -> Result<(f64, f64), BenchmarkError> {
+    let mut encode = Duration::ZERO;
+    for (index, out) in encoded.iter_mut().enumerate() {
+        encode += work.encode(index, out)?;
+    }
+    let mut decode = Duration::ZERO;
+    for (index, bytes) in encoded.iter().enumerate() {
+        let (took, came_back) = work.decode(index, bytes)?;
+        decode += took;
+        if !came_back {
+            let text = format!("block {index} does not give the values back");
+            return Err(BenchmarkError::Codec(text));
+        }
+    }
+    Ok((encode.as_secs_f64(), decode.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_the_slower_one() {
+        assert_eq!(Times::of(vec![4.0, 1.0, 3.0, 2.0]), Times { best_s: 1.0, median_s: 3.0 });
+        assert_eq!(Times::of(vec![2.0]), Times { best_s: 2.0, median_s: 2.0 });
+    }
+}

@@ -1,0 +1,33 @@
+//! `shoal-bench codec`: ratio and speed of the codec beside others, column by column.
+
+mod block;
+#[cfg(feature = "codecs")]
+mod byte_codecs;
+#[cfg(feature = "codecs")]
+mod byte_contender;
+mod contender;
+mod data_set;
+mod experiment;
+mod generated;
+mod measure;
+mod mixes;
+mod options;
+#[cfg(feature = "codecs")]
+mod pco_contender;
+mod plot;
+mod recorded;
+mod row;
+mod run;
+mod shoal_contender;
+mod table;
+mod tabular;
+#[cfg(test)]
+mod tests;
+mod thesis;
+#[cfg(feature = "codecs")]
+mod transposed;
+mod trees;
+mod values;
+
+pub(crate) use options::Options;
+pub(crate) use run::run;

@@ -1,0 +1,148 @@
+//! The flags of `shoal-bench codec`.
+//!
+//! Defaults are the whole comparison on the product's own sample; they take some minutes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use shoal_codec::limits::BLOCK_ROWS_MAX;
+
+/// Rows of a block at most.
+const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
+
+/// What is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Experiment {
+    /// Real positions: each file of `--data`, rows in the order of the file.
+    Recorded,
+    /// The load generator's workloads as arriving batches.
+    Generated,
+    /// Time, Pattern A and Pattern B of the thesis.
+    Thesis,
+    /// The same over shares of outliers.
+    Outliers,
+    /// Data whose character changes every five batches, against the first batch's best tree.
+    Changing,
+    /// CSV tables, each file of `--tables` column by column.
+    Tabular,
+}
+
+/// A codec with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CodecName {
+    /// Shoal's codec on one core, for every block the best of its trees.
+    Shoal,
+    /// The same with the best tree of the first block for all.
+    ShoalFixed,
+    /// Pcodec, level 8, automatic.
+    #[value(name = "pco-8")]
+    #[serde(rename = "pco-8")]
+    Pco8,
+    /// Pcodec, level 12, the best of all its options.
+    #[value(name = "pco-12")]
+    #[serde(rename = "pco-12")]
+    Pco12,
+    /// Zstandard, level 1.
+    #[value(name = "zstd-1")]
+    #[serde(rename = "zstd-1")]
+    Zstd1,
+    /// Zstandard, level 3.
+    #[value(name = "zstd-3")]
+    #[serde(rename = "zstd-3")]
+    Zstd3,
+    /// Zstandard, level 19.
+    #[value(name = "zstd-19")]
+    #[serde(rename = "zstd-19")]
+    Zstd19,
+    /// LZ4, fast.
+    #[value(name = "lz4")]
+    #[serde(rename = "lz4")]
+    Lz4,
+    /// LZ4, high compression, level 12.
+    #[value(name = "lz4-hc-12")]
+    #[serde(rename = "lz4-hc-12")]
+    Lz4Hc,
+    /// xz (LZMA2), level 9.
+    #[value(name = "xz-9")]
+    #[serde(rename = "xz-9")]
+    Xz,
+    /// bzip2, level 9.
+    #[value(name = "bzip2-9")]
+    #[serde(rename = "bzip2-9")]
+    Bzip2,
+}
+
+impl CodecName {
+    /// Whether it is one of ours.
+    pub(super) fn is_shoal(self) -> bool {
+        matches!(self, Self::Shoal | Self::ShoalFixed)
+    }
+
+    /// As it is written.
+    pub(super) fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// What to run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Experiments, in this order.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "recorded,generated,thesis,outliers,changing,tabular"
+    )]
+    pub(super) experiment: Vec<Experiment>,
+    /// Codecs, in this order.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "shoal,pco-8,pco-12,zstd-1,zstd-3,zstd-19,lz4,lz4-hc-12,xz-9,bzip2-9"
+    )]
+    pub(super) codecs: Vec<CodecName>,
+    /// Folder of real positions, CSV as the load generator reads it, plain or gzip.
+    #[arg(long, default_value = "sample")]
+    pub(super) data: PathBuf,
+    /// Folder of CSV tables; the real positions if it is not given.
+    #[arg(long)]
+    pub(super) tables: Option<PathBuf>,
+    /// Rows of a block at most.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "65536,1048576",
+        value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX)
+    )]
+    pub(super) block_rows: Vec<u32>,
+    /// Rows of what is generated, and of one batch of `changing` a quarter of it.
+    #[arg(
+        long,
+        default_value_t = 1_048_576,
+        value_parser = clap::value_parser!(u32).range(4..=64 << 20)
+    )]
+    pub(super) rows: u32,
+    /// Objects of `generated`.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) objects: u64,
+    /// Measured runs of each codec on each column at most, one that warms up not counted.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) runs: u32,
+    /// Seconds after which no further run is started; the first is made in any case.
+    #[arg(long, default_value_t = 1.0)]
+    pub(super) seconds: f64,
+    /// Seed of everything generated.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Writes the rows to this file as a JSON list.
+    #[arg(long)]
+    pub(super) json: Option<PathBuf>,
+    /// Draws SVG plots into this folder.
+    #[arg(long)]
+    pub(super) svg: Option<PathBuf>,
+}

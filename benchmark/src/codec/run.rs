@@ -1,0 +1,146 @@
+//! Runs the experiments: cuts each data set once, lets every codec have it column by column.
+//!
+//! One core: nothing runs beside what is measured. Rows are printed as they come.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::contender::{Contender, contender};
+use super::experiment::{Prepared, codecs, each};
+use super::measure::{Effort, measure, measure_whole};
+use super::options::{CodecName, Experiment, Options};
+use super::row::{ALL, Row, Setting};
+use super::{plot, table};
+use crate::error::BenchmarkError;
+use crate::machine;
+
+/// Runs what the flags ask for; writes what was measured even if a later experiment fails.
+pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    let machine = machine::describe();
+    println!("# codec, one core, seed {}", options.seed);
+    println!("# {machine}");
+    println!(
+        "# GB/s of raw bytes: median and best of the runs; every run is compared with the values"
+    );
+    let mut rows = Vec::new();
+    let mut done = Ok(());
+    for experiment in &options.experiment {
+        done = run_experiment(*experiment, options, &machine, &mut rows);
+        if done.is_err() {
+            break;
+        }
+    }
+    if let Some(path) = &options.json {
+        table::write_json(path, &rows)?;
+    }
+    done
+}
+
+fn run_experiment(
+    experiment: Experiment,
+    options: &Options,
+    machine: &str,
+    rows: &mut Vec<Row>,
+) -> Result<(), BenchmarkError> {
+    let name = experiment.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
+    println!("\n## {name}");
+    let first = rows.len();
+    each(experiment, options, |prepared| {
+        let of_set = run_data_set(experiment, prepared, options, machine)?;
+        table::print_data_set(&of_set);
+        table::print_trees(&of_set);
+        rows.extend(of_set);
+        Ok(())
+    })?;
+    let rows = &rows[first..];
+    table::print_totals(rows);
+    if experiment == Experiment::Changing {
+        print_gains(rows);
+    }
+    match &options.svg {
+        Some(folder) if !rows.is_empty() => plot::draw(folder, &name, rows),
+        _ => Ok(()),
+    }
+}
+
+/// Lets every codec have one data set.
+fn run_data_set(
+    experiment: Experiment,
+    prepared: &Prepared,
+    options: &Options,
+    machine: &str,
+) -> Result<Vec<Row>, BenchmarkError> {
+    let block_rows: Vec<usize> = prepared.blocks.iter().map(|block| block.rows()).collect();
+    let setting = Setting {
+        experiment,
+        dataset: &prepared.name,
+        block_rows: prepared.block_rows,
+        rows: &block_rows,
+        machine,
+    };
+    let mut rows = Vec::new();
+    for name in codecs(experiment, options) {
+        match contender(name) {
+            Ok(mut contender) => {
+                rows.extend(run_codec(name, contender.as_mut(), prepared, setting, options)?);
+            }
+            Err(why) => println!("# {}: {} left out, {why}", prepared.name, name.text()),
+        }
+    }
+    Ok(rows)
+}
+
+/// One codec: a row per column, and one for all of them.
+fn run_codec(
+    name: CodecName,
+    contender: &mut dyn Contender,
+    prepared: &Prepared,
+    setting: Setting<'_>,
+    options: &Options,
+) -> Result<Vec<Row>, BenchmarkError> {
+    let effort = Effort {
+        runs: options.runs as usize,
+        time_max: Duration::try_from_secs_f64(options.seconds).unwrap_or(Duration::MAX),
+    };
+    let blocks = &prepared.blocks;
+    let Some(first) = blocks.first() else {
+        return Ok(Vec::new());
+    };
+    let mut columns = Vec::new();
+    for (index, column) in first.columns.iter().enumerate() {
+        if contender.takes(&column.values) {
+            let measured = measure(contender, blocks, index, effort)?;
+            columns.push((column.name.as_str(), measured));
+        } else {
+            println!("# {}: {} takes no {}", prepared.name, name.text(), column.name);
+        }
+    }
+    let codec = (name, contender.device());
+    let mut rows: Vec<Row> = columns
+        .iter()
+        .map(|(column, measured)| Row::of_column(setting, column, codec, measured))
+        .collect();
+    if columns.len() == first.columns.len() {
+        let whole = contender.whole(blocks);
+        let whole = whole.map(|whole| measure_whole(whole, blocks, effort)).transpose()?;
+        rows.push(Row::of_all(setting, codec, &columns, whole));
+    }
+    Ok(rows)
+}
+
+/// What planning wins over the tree of the first block, mix by mix.
+fn print_gains(rows: &[Row]) {
+    let of = |codec| rows.iter().filter(move |row| row.codec == codec && row.column == ALL);
+    for planned in of(CodecName::Shoal) {
+        let same = |fixed: &&Row| fixed.dataset == planned.dataset;
+        if let Some(fixed) = of(CodecName::ShoalFixed).find(same) {
+            println!(
+                "{:>16}: {:.2} times the fixed tree in bytes, {:.2} in the batches' mean ratio",
+                planned.dataset,
+                fixed.encoded_bytes as f64 / planned.encoded_bytes as f64,
+                planned.block_ratio_mean / fixed.block_ratio_mean
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Shoal's own codec as a contender.
+//!
+//! A column alone is a plan and its sections; its bytes are counted as in a block, directory entry
+//! and padding included. A keyed column pays for grouping the rows by itself; in whole blocks,
+//! measured as the product writes and reads them, checksums included, all columns share that.
+
+use std::time::{Duration, Instant};
+
+use shoal_codec::{
+    Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, CpuCodec, EncodedTree, FixColumns,
+    Grouping, Keys, Tree, Values, decode_column, encode_column,
+};
+
+use super::block::Block;
+use super::contender::{Contender, Part, WholeBlocks};
+use super::trees::candidates;
+use super::values::bytes;
+use crate::error::BenchmarkError;
+
+/// Where trees come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planning {
+    /// Every block's own best tree of all candidates, by trying.
+    Each,
+    /// The best tree of the first block, kept.
+    First,
+}
+
+/// The codec on one core.
+pub(super) struct ShoalContender {
+    planning: Planning,
+    /// Trees of each column, one for each block.
+    trees: Vec<Vec<Tree>>,
+    column: usize,
+    /// What was encoded last, block by block.
+    encoded: Vec<Option<EncodedTree>>,
+    decoded: FixColumns,
+}
+
+impl ShoalContender {
+    pub(super) fn new(planning: Planning) -> Self {
+        Self {
+            planning,
+            trees: Vec::new(),
+            column: 0,
+            encoded: Vec::new(),
+            decoded: FixColumns::new(),
+        }
+    }
+
+    /// Encodes a column with its tree, or raw where that does not apply or is not smaller.
+    fn encode_with(part: Part<'_>, tree: &Tree) -> Result<(EncodedTree, Duration), BenchmarkError> {
+        let begin = Instant::now();
+        let grouping = tree.is_keyed().then(|| grouping(part)).flatten();
+        let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: Column::Object.id() });
+        let planned = encode_column(part.values(), tree, keys).ok();
+        let encoded = match planned.filter(|encoded| chunk_bytes(encoded) < part.bytes().len()) {
+            Some(encoded) => encoded,
+            None => encode_column(part.values(), &Tree::Raw, None)
+                .map_err(|why| BenchmarkError::Codec(why.reason))?,
+        };
+        Ok((encoded, begin.elapsed()))
+    }
+}
+
+/// Rows in the order of their objects; none for columns that are no fixes.
+fn grouping(part: Part<'_>) -> Option<Grouping> {
+    let (fixes, _) = part.block().fixes.as_ref()?;
+    Some(Grouping::new(&fixes.object))
+}
+
+/// Bytes that a column takes in a block: its directory entry and its padded sections.
+fn chunk_bytes(encoded: &EncodedTree) -> usize {
+    use shoal_codec::limits::{
+        CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
+    };
+    let padded = |section: &Vec<u8>| section.len().next_multiple_of(SECTION_ALIGN_BYTES);
+    CHUNK_ENTRY_BYTES
+        + encoded.plan.nodes().len() * NODE_BYTES
+        + encoded.sections.len() * SECTION_ENTRY_BYTES
+        + encoded.sections.iter().map(padded).sum::<usize>()
+}
+
+impl Contender for ShoalContender {
+    fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
+        self.column = column;
+        self.encoded = vec![None; blocks.len()];
+        let choose = |index| {
+            let part = Part { blocks, index, column };
+            let is_keyed = part.block().fixes.is_some() && column > 0;
+            let size = |tree: &Tree| {
+                Self::encode_with(part, tree).map_or(usize::MAX, |(e, _)| chunk_bytes(&e))
+            };
+            candidates(part.values(), is_keyed).into_iter().min_by_key(size).unwrap_or(Tree::Raw)
+        };
+        let trees = match self.planning {
+            Planning::Each => (0..blocks.len()).map(choose).collect(),
+            Planning::First => vec![choose(0); blocks.len()],
+        };
+        self.trees.resize(self.trees.len().max(column + 1), Vec::new());
+        self.trees[column] = trees;
+        Ok(())
+    }
+
+    fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        let tree = &self.trees[part.column][part.index];
+        let (encoded, took) = Self::encode_with(part, tree)?;
+        // The bytes only count and compare; what is decoded is the plan and its sections.
+        out.clear();
+        for section in &encoded.sections {
+            out.extend_from_slice(section);
+        }
+        out.resize(chunk_bytes(&encoded), 0);
+        self.encoded[part.index] = Some(encoded);
+        Ok(took)
+    }
+
+    fn decode(
+        &mut self,
+        part: Part<'_>,
+        _encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError> {
+        let encoded = self.encoded[part.index].as_ref();
+        let encoded = encoded.ok_or_else(|| BenchmarkError::Codec("nothing is encoded".into()))?;
+        let begin = Instant::now();
+        let is_keyed = encoded.plan.key_column().is_some();
+        let grouping = is_keyed.then(|| grouping(part)).flatten();
+        let values: Values = decode_column(encoded, grouping.as_ref(), &Budget::default())?;
+        let took = begin.elapsed();
+        *out = bytes(&values);
+        Ok(took)
+    }
+
+    fn choice(&self) -> String {
+        let Some(trees) = self.trees.get(self.column) else {
+            return String::new();
+        };
+        let mut different: Vec<String> = Vec::new();
+        for tree in trees {
+            let text = tree.to_string();
+            if !different.contains(&text) {
+                different.push(text);
+            }
+        }
+        different.join(" | ")
+    }
+
+    fn whole(&mut self, blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {
+        blocks.iter().all(|block| block.fixes.is_some()).then_some(self as &mut dyn WholeBlocks)
+    }
+}
+
+impl ShoalContender {
+    /// The plan of a block from the trees of its columns.
+    fn plan(&self, block: &Block, index: usize) -> BlockPlan {
+        let mut plan = BlockPlan::raw();
+        for (column, trees) in block.columns.iter().zip(&self.trees) {
+            if let Some(known) = Column::ALL.iter().find(|known| known.name() == column.name) {
+                plan = plan.with(*known, trees[index].clone());
+            }
+        }
+        plan
+    }
+}
+
+impl WholeBlocks for ShoalContender {
+    fn encode(
+        &mut self,
+        blocks: &[Block],
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError> {
+        let plan = self.plan(&blocks[index], index);
+        let Some((fixes, space)) = &blocks[index].fixes else {
+            return Err(BenchmarkError::Codec("only fixes make whole blocks".into()));
+        };
+        let begin = Instant::now();
+        CpuCodec.encode_planned(fixes, &plan, space, index as u64, out)?;
+        Ok(begin.elapsed())
+    }
+
+    fn decode(
+        &mut self,
+        blocks: &[Block],
+        index: usize,
+        encoded: &[u8],
+    ) -> Result<(Duration, bool), BenchmarkError> {
+        let bytes = bytes::Bytes::copy_from_slice(encoded);
+        let begin = Instant::now();
+        let block = CodecBlock::parse(bytes, &Budget::default())?;
+        block.decode_rows(0..block.rows(), &mut self.decoded)?;
+        let took = begin.elapsed();
+        let fixes = blocks[index].fixes.as_ref().map(|(fixes, _)| fixes);
+        Ok((took, fixes == Some(&self.decoded)))
+    }
+}

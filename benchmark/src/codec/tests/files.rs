@@ -1,0 +1,85 @@
+//! The files of a run: keys and their order, a row per column and one for all, plots that are text.
+
+use std::fs;
+
+use super::options;
+use crate::codec::run;
+
+/// The keys that others read, in this order.
+const KEYS: [&str; 10] = [
+    "dataset",
+    "column",
+    "rows",
+    "codec",
+    "device",
+    "raw_bytes",
+    "encoded_bytes",
+    "encode_gb_s",
+    "decode_gb_s",
+    "tree",
+];
+
+#[test]
+fn every_experiment_writes_rows_with_their_keys_and_plots() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, svg) = (folder.path().join("rows.json"), folder.path().join("plots"));
+    let (json, svg) = (json.display().to_string(), svg.display().to_string());
+    let flags = [
+        "--codecs",
+        "shoal,pco-8,zstd-3",
+        "--block-rows",
+        "2000,50000",
+        "--json",
+        &json,
+        "--svg",
+        &svg,
+    ];
+    run(&options(&flags)).unwrap();
+
+    let text = fs::read_to_string(&json).unwrap();
+    let mut places = KEYS.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap());
+    assert!(places.clone().is_sorted() && places.next().is_some(), "{}", &text[..400]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let count = |experiment: &str, column: &str| {
+        let of =
+            |row: &&serde_json::Value| row["experiment"] == experiment && row["column"] == column;
+        rows.iter().filter(of).count()
+    };
+    // Three codecs, two sizes of block; times the data sets of each.
+    assert_eq!((count("recorded", "all"), count("recorded", "speed")), (6, 6));
+    assert_eq!(count("generated", "heading"), 6 * 4);
+    assert_eq!(count("thesis", "value"), 6 * 3);
+    assert_eq!(count("outliers", "value"), 6 * 3 * 6);
+    assert_eq!(count("tabular", "lon"), 6);
+    assert_eq!(count("changing", "value"), 4 * 5, "one size of block, the fixed tree besides");
+    for row in &rows {
+        assert!(row["encode_gb_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["decode_gb_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["encoded_bytes"].as_u64().unwrap() > 0, "{row}");
+        assert_eq!(row["device"], "cpu");
+    }
+
+    for (name, text) in [
+        ("codec_recorded_2000.svg", "bus_austin"),
+        ("codec_recorded_50000_speed.svg", "decoded GB/s"),
+        ("codec_changing_1000.svg", "shoal-fixed"),
+        ("codec_tabular_2000.svg", "zstd-3"),
+    ] {
+        let plot = fs::read_to_string(format!("{svg}/{name}")).unwrap();
+        assert!(plot.contains("<svg") && plot.contains(text), "{name} lacks {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().display().to_string();
+    let flags = ["--experiment", "recorded", "--data", &empty];
+    let error = run(&options(&flags)).unwrap_err().to_string();
+    assert!(error.contains(&empty) && error.contains("no .csv"), "{error}");
+
+    let json = folder.path().join("missing").join("rows.json").display().to_string();
+    let flags = ["--experiment", "thesis", "--codecs", "shoal", "--json", &json];
+    let error = run(&options(&flags)).unwrap_err().to_string();
+    assert!(error.contains("rows.json"), "{error}");
+}

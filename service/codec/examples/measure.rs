@@ -1,0 +1,177 @@
+//! How small and how fast is the codec on one core? Real files or columns from a seed.
+//!
+//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each as a
+//! planner wishes, checks that it decodes to the same rows, and prints ratio (against 20 bytes a
+//! row), bits a row of each column, and speeds (bytes of raw columns, best of five runs).
+//! `measure --trees` times single trees on columns of 1 Mi values. Nothing is asserted on times.
+
+#![allow(clippy::unwrap_used, reason = "an example stops where something is wrong")]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use shoal_codec::limits::TIME_SPAN_MS_MAX;
+use shoal_codec::{
+    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Mode,
+    SpaceKind, SpaceTag, Tree, Values, decode_column, encode_column,
+};
+use shoal_workload::{CsvReader, SpeedUnit};
+
+const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+const BLOCK_ROWS: usize = 65_536;
+const RUNS: usize = 5;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "--trees") {
+        return trees();
+    }
+    let mut total = Sizes::default();
+    for file in &arguments {
+        let mut sizes = Sizes::default();
+        for batch in batches(Path::new(file)) {
+            sizes.add(&batch);
+        }
+        sizes.print(Path::new(file).file_name().unwrap().to_str().unwrap());
+        total.raw += sizes.raw;
+        total.encoded += sizes.encoded;
+    }
+    println!("total ratio {:.3}", total.raw as f64 / total.encoded as f64);
+}
+
+/// Rows of a file in blocks that a block can hold.
+fn batches(file: &Path) -> Vec<FixColumns> {
+    let mut reader = CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap();
+    let mut batches = vec![FixColumns::new()];
+    while let Some(row) = reader.next_row() {
+        let fix = row.unwrap().fix;
+        let batch = batches.last_mut().unwrap();
+        let first = batch.time_ms.first().copied().unwrap_or(fix.time_ms);
+        if batch.len() == BLOCK_ROWS || fix.time_ms - first > i64::from(TIME_SPAN_MS_MAX) {
+            batches.push(FixColumns::new());
+        }
+        let batch = batches.last_mut().unwrap();
+        batch.object.push(fix.object);
+        batch.time_ms.push(fix.time_ms);
+        batch.x.push((fix.x * 1e7).round_ties_even() as i32);
+        batch.y.push((fix.y * 1e7).round_ties_even() as i32);
+    }
+    batches
+}
+
+/// What blocks of one file take.
+#[derive(Default)]
+struct Sizes {
+    rows: usize,
+    raw: usize,
+    encoded: usize,
+    columns: [usize; 4],
+    encode_s: f64,
+    decode_s: f64,
+}
+
+impl Sizes {
+    fn add(&mut self, batch: &FixColumns) {
+        let plan = BlockPlan::fixes();
+        let mut bytes = Vec::new();
+        let mut outcome = Vec::new();
+        self.encode_s += best(|| {
+            outcome = CpuCodec.encode_planned(batch, &plan, &SPACE, 0, &mut bytes).unwrap();
+        });
+        let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
+        let mut decoded = FixColumns::new();
+        self.decode_s += best(|| block.decode_rows(0..block.rows(), &mut decoded).unwrap());
+        assert_eq!(&decoded, batch);
+        self.rows += batch.len();
+        self.raw += 20 * batch.len();
+        self.encoded += bytes.len();
+        for (sum, column) in self.columns.iter_mut().zip(&outcome) {
+            assert!(Column::ALL.contains(&column.column));
+            *sum += column.encoded_bytes;
+        }
+    }
+
+    fn print(&self, name: &str) {
+        let bits = self.columns.map(|bytes| 8.0 * bytes as f64 / self.rows as f64);
+        println!(
+            "{name:34} ratio {:6.3}  bits a row: id {:5.2} time {:5.2} x {:5.2} y {:5.2}  \
+             encode {:.2} GB/s decode {:.2} GB/s",
+            self.raw as f64 / self.encoded as f64,
+            bits[0],
+            bits[1],
+            bits[2],
+            bits[3],
+            self.raw as f64 / self.encode_s / 1e9,
+            self.raw as f64 / self.decode_s / 1e9,
+        );
+    }
+}
+
+/// Seconds of the fastest run.
+fn best(mut work: impl FnMut()) -> f64 {
+    let time = |()| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
+    };
+    (0..RUNS).map(|_| ()).map(time).fold(f64::INFINITY, f64::min)
+}
+
+/// Times single trees.
+fn trees() {
+    let rows = 1 << 20;
+    let noise = |row: usize| (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let walk: Vec<i32> = (0..rows)
+        .scan(0_i32, |at, row| {
+            *at += noise(row) as i32 % 1000 - 500;
+            Some(*at)
+        })
+        .collect();
+    let keys: Vec<u64> = (0..rows).map(|row| noise(row) % 500).collect();
+    let grouping = Grouping::new(&keys);
+    let keys = Keys { grouping: &grouping, column: 1 };
+    let ids = Values::U64((0..rows).map(|row| noise(row) % 500 + 1_000_000).collect());
+    let wide = Values::I64(walk.iter().map(|value| i64::from(*value) << 8).collect());
+    let steps = Values::U32((0..rows as u32).map(|row| row / 50 * 1000).collect());
+    let floats = Values::F64(walk.iter().map(|value| f64::from(*value) / 100.0).collect());
+    let walk = Values::I32(walk);
+    let [afl, patched, scaled] =
+        [Tree::Afl, Tree::Patch(Tree::Afl.into()), Tree::Scale(Tree::Afl.into())];
+    let of = |tree: &Tree| Box::new(tree.clone());
+    let cases = [
+        (&walk, Tree::Raw),
+        (&walk, afl.clone()),
+        (&walk, scaled.clone()),
+        (&walk, Tree::Delta(Mode::Zigzag, of(&afl))),
+        (&walk, Tree::Delta(Mode::Zigzag, of(&patched))),
+        (&walk, Tree::Delta2(Mode::Zigzag, of(&patched))),
+        (&walk, Tree::KeyedDelta(Mode::Zigzag, of(&patched), of(&scaled))),
+        (&wide, Tree::Delta(Mode::Zigzag, of(&patched))),
+        (&wide, Tree::Divisor(None, Tree::Delta(Mode::Zigzag, of(&patched)).into())),
+        (&ids, Tree::Dict(65_536, of(&afl), None)),
+        (&steps, Tree::Delta(Mode::Zigzag, Tree::Rle(of(&afl), of(&afl)).into())),
+        (&steps, Tree::Divisor(None, Tree::Delta(Mode::Plain, of(&patched)).into())),
+        (&floats, Tree::FloatToInt(None, Tree::Delta(Mode::Zigzag, of(&patched)).into())),
+        (&floats, Tree::Gfc),
+    ];
+    for (values, tree) in cases {
+        let bytes = values.len() * values.value_type().width_bytes();
+        let mut encoded = encode_column(values, &tree, Some(keys)).unwrap();
+        let encode_s = best(|| encoded = encode_column(values, &tree, Some(keys)).unwrap());
+        let budget = Budget::default();
+        let decode_s = best(|| {
+            black_box(decode_column(&encoded, Some(&grouping), &budget).unwrap());
+        });
+        assert_eq!(&decode_column(&encoded, Some(&grouping), &budget).unwrap(), values);
+        let size: usize = encoded.sections.iter().map(Vec::len).sum();
+        println!(
+            "{:?} {tree:52} ratio {:6.2} encode {:5.2} GB/s decode {:5.2} GB/s",
+            values.value_type(),
+            bytes as f64 / size as f64,
+            bytes as f64 / encode_s / 1e9,
+            bytes as f64 / decode_s / 1e9,
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! How do the tiles of one column become rows?
+//!
+//! Tiles are decoded into a buffer in the first-level cache; unkeyed ones are appended in row
+//! order, keyed ones moved to their rows. What the rows mean is the caller's matter.
+
+use std::ops::Range;
+
+use crate::grouping::Grouping;
+use crate::plan::Plan;
+use crate::section::{Fault, Section};
+use crate::tile::{SEGMENT_ROWS, TILE_VALUES, full_count};
+use crate::tree_decode::{NodeReader, TileContext, TileTree};
+use crate::word::Word;
+
+/// A column about to be decoded.
+pub(crate) struct ColumnReader<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) sections: &'a [Section<'a>],
+    /// Order of the key column's rows; it knows all segments that the rows touch, if the plan is
+    /// keyed.
+    pub(crate) grouping: Option<&'a Grouping>,
+}
+
+/// Whole segments that hold `rows` of `total` rows.
+pub(crate) fn segments_of(rows: &Range<usize>, total: usize) -> Range<usize> {
+    if rows.is_empty() {
+        return rows.start / SEGMENT_ROWS * SEGMENT_ROWS..rows.start / SEGMENT_ROWS * SEGMENT_ROWS;
+    }
+    let end = rows.end.next_multiple_of(SEGMENT_ROWS).min(total);
+    rows.start / SEGMENT_ROWS * SEGMENT_ROWS..end
+}
+
+impl ColumnReader<'_> {
+    /// Replaces `out` with `rows`, converted. `judge` sees each tile's values, and for every one of
+    /// them its row, before they are converted.
+    ///
+    /// # Errors
+    /// What the tree refuses, or what `judge` does.
+    pub(crate) fn rows<T: Word, V: Copy + Default, E: From<Fault>>(
+        &self,
+        rows: Range<usize>,
+        convert: impl Fn(T) -> V,
+        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        out: &mut Vec<V>,
+    ) -> Result<(), E> {
+        out.clear();
+        let mut reader = NodeReader::new(self.plan.nodes(), self.sections);
+        let tree = TileTree::<T>::open(&mut reader)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match self.plan.key_column() {
+            None => self.in_order(&tree, rows, convert, judge, out),
+            Some(_) => self.grouped(&tree, rows, convert, judge, out),
+        }
+    }
+
+    /// Tiles in row order.
+    fn in_order<T: Word, V, E: From<Fault>>(
+        &self,
+        tree: &TileTree<'_, T>,
+        rows: Range<usize>,
+        convert: impl Fn(T) -> V,
+        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        out: &mut Vec<V>,
+    ) -> Result<(), E> {
+        let total = self.plan.root().values as usize;
+        out.reserve(rows.len());
+        let mut buffer = [T::default(); TILE_VALUES];
+        for tile in rows.start / TILE_VALUES..rows.end.div_ceil(TILE_VALUES) {
+            let first = tile * TILE_VALUES;
+            let values = &mut buffer[..full_count(total, tile)];
+            tree.tile(TileContext { tile, heads: None }, values)?;
+            let start = rows.start.max(first);
+            let wanted = &values[start - first..rows.end.min(first + values.len()) - first];
+            judge(wanted, &|index| start + index)?;
+            out.extend(wanted.iter().map(|value| convert(*value)));
+        }
+        Ok(())
+    }
+
+    /// Tiles in grouped order, segment after segment.
+    fn grouped<T: Word, V: Copy + Default, E: From<Fault>>(
+        &self,
+        tree: &TileTree<'_, T>,
+        rows: Range<usize>,
+        convert: impl Fn(T) -> V,
+        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        out: &mut Vec<V>,
+    ) -> Result<(), E> {
+        let grouping = self.grouping.expect("keyed columns are decoded with their keys");
+        let total = self.plan.root().values as usize;
+        out.resize(rows.len(), V::default());
+        let segments = segments_of(&rows, total);
+        let mut buffer = [T::default(); TILE_VALUES];
+        let mut places = [0_usize; TILE_VALUES];
+        for tile in segments.start / TILE_VALUES..segments.end.div_ceil(TILE_VALUES) {
+            let count = full_count(total, tile);
+            let values = &mut buffer[..count];
+            let context = TileContext { tile, heads: Some(grouping.heads()) };
+            tree.tile(context, values)?;
+            let mut kept = 0;
+            for (index, row) in grouping.tile_rows(tile, count).enumerate() {
+                values[kept] = values[index];
+                places[kept] = row;
+                kept += usize::from(rows.contains(&row));
+            }
+            judge(&values[..kept], &|index| places[index])?;
+            for (value, row) in values[..kept].iter().zip(places) {
+                out[row - rows.start] = convert(*value);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! How is a single typed column encoded and decoded, apart from any block?
+//!
+//! What the tool, benchmarks and tables use: a column, a tree, and the keys if the tree is keyed.
+//! The outcome is a plan and sections as a chunk holds them, without directory or checksums.
+
+use std::ops::Range;
+
+use crate::block::within;
+use crate::column::ValueType;
+use crate::column_decode::ColumnReader;
+use crate::error::BlockError;
+use crate::grouping::Grouping;
+use crate::limits::Budget;
+use crate::plan::Plan;
+use crate::section::{Fault, Section};
+use crate::tree::Tree;
+use crate::tree_encode::{EncodedTree, Keys, NotApplicable, encode_tree};
+use crate::values::{PatternSource, PatternTask, Values};
+use crate::word::Word;
+
+/// Encodes a column with exactly this tree.
+///
+/// # Errors
+/// Why the tree does not apply to the values; [`Tree::Raw`] always does.
+pub fn encode_column(
+    values: &Values,
+    tree: &Tree,
+    keys: Option<Keys<'_>>,
+) -> Result<EncodedTree, NotApplicable> {
+    struct Task<'a>(&'a Tree, Option<Keys<'a>>);
+    impl PatternTask for Task<'_> {
+        type Output = Result<EncodedTree, NotApplicable>;
+        fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
+            encode_tree(value_type, patterns, self.0, self.1)
+        }
+    }
+    values.with_patterns(Task(tree, keys))
+}
+
+/// Decodes a column that [`encode_column`] gave.
+///
+/// # Errors
+/// What FORMAT.md, section 6, refuses, as an error of chunk 0 with offsets counted over the
+/// sections one after another; more rows or scratch memory than the budget.
+pub fn decode_column(
+    encoded: &EncodedTree,
+    grouping: Option<&Grouping>,
+    budget: &Budget,
+) -> Result<Values, BlockError> {
+    let mut values = Values::empty(encoded.plan.root().value_type);
+    decode_column_into(encoded, grouping, budget, &mut values)?;
+    Ok(values)
+}
+
+/// [`decode_column`] in place of `out`, whose allocation is reused if it has the type.
+///
+/// # Errors
+/// As there; `out` holds nothing of use then.
+pub fn decode_column_into(
+    encoded: &EncodedTree,
+    grouping: Option<&Grouping>,
+    budget: &Budget,
+    out: &mut Values,
+) -> Result<(), BlockError> {
+    let plan = &encoded.plan;
+    within("rows", plan.root().values.into(), budget.rows_max.into())?;
+    within("scratch bytes", plan.scratch_bytes(), budget.scratch_bytes_max as u64)?;
+    let mut sections = Vec::with_capacity(encoded.sections.len());
+    let mut offset = 0;
+    for bytes in &encoded.sections {
+        sections.push(Section { bytes, offset });
+        offset += bytes.len();
+    }
+    check(plan, &sections, grouping).map_err(|fault| refused(0, fault))?;
+    let rows = 0..plan.root().values as usize;
+    let source = Source { plan, sections: &sections, grouping, rows };
+    if out.value_type() != plan.root().value_type {
+        *out = Values::empty(plan.root().value_type);
+    }
+    out.fill(&source).map_err(|fault| refused(0, fault))
+}
+
+/// The fault as an error of chunk `chunk`.
+pub(crate) fn refused(chunk: usize, fault: Fault) -> BlockError {
+    BlockError::Chunk { chunk, offset: fault.offset, problem: fault.problem }
+}
+
+/// A plan from anywhere fits its sections and its keys.
+fn check(plan: &Plan, sections: &[Section<'_>], grouping: Option<&Grouping>) -> Result<(), Fault> {
+    let section_bytes: Vec<u64> =
+        sections.iter().map(|section| section.bytes.len() as u64).collect();
+    let owned: usize = plan.nodes().iter().map(|node| usize::from(node.sections)).sum();
+    if owned != sections.len() {
+        let problem = format!("nodes own {owned} sections, there are {}", sections.len());
+        return Err(Fault { offset: 0, problem });
+    }
+    plan.check(&section_bytes)
+        .map_err(|fault| Fault { offset: fault.offset, problem: fault.problem })?;
+    let rows = plan.root().values as usize;
+    match (plan.key_column(), grouping) {
+        (None, _) => Ok(()),
+        (Some(_), Some(grouping)) if grouping.rows() == rows => Ok(()),
+        (Some(_), other) => {
+            let keys = other.map_or(0, Grouping::rows);
+            let problem = format!("keyed plan of {rows} rows comes with {keys} keys");
+            Err(Fault { offset: 0, problem })
+        }
+    }
+}
+
+/// Rows of a column.
+pub(crate) struct Source<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) sections: &'a [Section<'a>],
+    pub(crate) grouping: Option<&'a Grouping>,
+    pub(crate) rows: Range<usize>,
+}
+
+impl PatternSource for Source<'_> {
+    type Error = Fault;
+
+    fn give<T: Word, V: Copy + Default>(
+        &self,
+        convert: fn(T) -> V,
+        out: &mut Vec<V>,
+    ) -> Result<(), Fault> {
+        let Source { plan, sections, grouping, ref rows } = *self;
+        let reader = ColumnReader { plan, sections, grouping };
+        reader.rows(rows.clone(), convert, |_, _| Ok(()), out)
+    }
+}

@@ -1,0 +1,5 @@
+//! Encoding `const`: one value everywhere.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod spec;

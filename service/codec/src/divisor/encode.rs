@@ -1,0 +1,190 @@
+//! Which divisor do all values share, and what are the quotients?
+//!
+//! Divisibility and exact quotients come from one multiplication each by the inverse of the odd
+//! part modulo 2^64 (Granlund and Montgomery 1994, section 9).
+
+use crate::column::ValueType;
+use crate::divisor::spec::divisor_max;
+use crate::encoding::Encoding;
+use crate::tree::{DivisorChoice, Tree};
+use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::word::Word;
+
+/// Writes the node and its child.
+pub(crate) fn encode<T: Word>(
+    writer: &mut TreeWriter<'_>,
+    node: NodeValues<'_, T>,
+    choice: Option<DivisorChoice>,
+    child: &Tree,
+) -> Result<(), NotApplicable> {
+    if node.value_type.is_float() {
+        return NotApplicable::because("divisor takes integers");
+    }
+    let Some(choice) = choice.or_else(|| common(node.value_type, node.values)) else {
+        return NotApplicable::because("values share no divisor above 1");
+    };
+    let Some(division) = Division::new(choice, node.value_type) else {
+        return NotApplicable::because("the divisor does not suit the type");
+    };
+    let mut quotients = Vec::with_capacity(node.values.len());
+    for value in node.values {
+        match division.quotient(*value) {
+            Some(quotient) => quotients.push(quotient),
+            None => return NotApplicable::because("a value is no multiple of the divisor"),
+        }
+    }
+    let parameters = (choice.remainder, choice.divisor.into());
+    writer.node(Encoding::Divisor, &node, Vec::new(), parameters);
+    writer.subtree(child, node.child(node.value_type, &quotients))
+}
+
+/// Distance of two values of a type.
+fn distance<T: Word>(one: T, other: T, is_signed: bool) -> u64 {
+    let (one, other) = (one.extend(is_signed), other.extend(is_signed));
+    if is_signed { (one as i64).abs_diff(other as i64) } else { one.abs_diff(other) }
+}
+
+/// The greatest divisor of all differences, and what it leaves; `None` if it is 1, above its
+/// limit, or all values are equal.
+pub(crate) fn common<T: Word>(value_type: ValueType, values: &[T]) -> Option<DivisorChoice> {
+    let first = *values.first()?;
+    let is_signed = value_type.is_signed();
+    let mut divisor = 0;
+    let mut test = Divisible::by(1);
+    for value in values {
+        let difference = distance(*value, first, is_signed);
+        if difference == 0 || (divisor != 0 && test.holds(difference)) {
+            continue;
+        }
+        divisor = greatest_common(divisor, difference);
+        if divisor == 1 {
+            return None;
+        }
+        test = Divisible::by(divisor);
+    }
+    if divisor < 2 || divisor > divisor_max(value_type) {
+        return None;
+    }
+    let extended = first.extend(is_signed);
+    let remainder = if is_signed {
+        (extended as i64).rem_euclid(divisor as i64) as u64
+    } else {
+        extended % divisor
+    };
+    let narrow = |number| u32::try_from(number).expect("divisors have at most 32 bits");
+    Some(DivisorChoice { divisor: narrow(divisor), remainder: narrow(remainder) })
+}
+
+/// Euclid's algorithm; 0 is divisible by everything.
+fn greatest_common(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// Tests for multiples of one divisor.
+#[derive(Clone, Copy)]
+struct Divisible {
+    /// Inverse of the odd part modulo 2^64.
+    inverse: u64,
+    /// Powers of two in the divisor.
+    shift: u32,
+    /// The greatest quotient.
+    limit: u64,
+}
+
+impl Divisible {
+    /// `divisor` is above 0.
+    fn by(divisor: u64) -> Self {
+        let shift = divisor.trailing_zeros();
+        let odd = divisor >> shift;
+        // Newton's iteration doubles the right bits: 3, 6, 12, 24, 48, 96.
+        let mut inverse = odd;
+        for _ in 0..5 {
+            inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        }
+        Self { inverse, shift, limit: u64::MAX / divisor }
+    }
+
+    /// The quotient of a multiple; above the limit for other numbers.
+    fn quotient(self, number: u64) -> u64 {
+        number.wrapping_mul(self.inverse).rotate_right(self.shift)
+    }
+
+    /// True for multiples.
+    fn holds(self, number: u64) -> bool {
+        self.quotient(number) <= self.limit
+    }
+}
+
+/// Division of values of one type by one divisor after its remainder is taken off.
+pub(crate) struct Division {
+    remainder: u64,
+    divisible: Divisible,
+    is_signed: bool,
+}
+
+impl Division {
+    /// `None` if no reader would accept it.
+    pub(crate) fn new(choice: DivisorChoice, value_type: ValueType) -> Option<Self> {
+        let divisor = u64::from(choice.divisor);
+        let fits = (2..=divisor_max(value_type)).contains(&divisor);
+        (fits && choice.remainder < choice.divisor).then(|| Self {
+            remainder: choice.remainder.into(),
+            divisible: Divisible::by(divisor),
+            is_signed: value_type.is_signed(),
+        })
+    }
+
+    /// The exact quotient, if there is one.
+    pub(crate) fn quotient<T: Word>(&self, value: T) -> Option<T> {
+        let extended = value.extend(self.is_signed);
+        let (magnitude, is_negative) = if self.is_signed {
+            let number = (extended as i64).checked_sub(self.remainder as i64)?;
+            (number.unsigned_abs(), number < 0)
+        } else {
+            (extended.checked_sub(self.remainder)?, false)
+        };
+        let quotient = self.divisible.quotient(magnitude);
+        if quotient > self.divisible.limit {
+            return None;
+        }
+        Some(T::low(if is_negative { quotient.wrapping_neg() } else { quotient }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_quotients_agree_with_division() {
+        for divisor in [2_u32, 3, 5, 8, 10, 100, 1000, 12_345, 86_400_000, u32::MAX] {
+            for remainder in [0, 1, divisor - 1] {
+                let choice = DivisorChoice { divisor, remainder };
+                let Some(division) = Division::new(choice, ValueType::I64) else {
+                    panic!("{choice:?}")
+                };
+                for value in [-1_000_000_007_i64, -1, 0, 1, 99, 100, 86_400_000 * 12, i64::MAX] {
+                    let number = value - i64::from(remainder);
+                    let exact = number % i64::from(divisor) == 0;
+                    let expected = exact.then(|| (number / i64::from(divisor)) as u64);
+                    assert_eq!(division.quotient(value as u64), expected, "{value} by {choice:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_common_divisor_is_found_with_its_remainder() {
+        let values = [-93_i32, 7, 107, 1_000_007].map(|value| value as u32);
+        let found = common(ValueType::I32, &values);
+        assert_eq!(found, Some(DivisorChoice { divisor: 100, remainder: 7 }));
+        assert_eq!(common(ValueType::U32, &[1_u32, 2]), None);
+        assert_eq!(common(ValueType::U32, &[5_u32, 5]), None);
+        assert_eq!(common::<u64>(ValueType::U64, &[]), None);
+        let far = [0_u64, 1 << 40];
+        assert_eq!(common(ValueType::U64, &far), None);
+    }
+}

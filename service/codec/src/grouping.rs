@@ -1,0 +1,210 @@
+//! In which order do keyed columns stand?
+//!
+//! Within each segment of 65,536 rows they are sorted by key, rows of equal key by row
+//! (FORMAT.md, section 6.13). Made from the decoded key column alone, the same for every column
+//! of a block; it never looks at the keyed columns.
+
+use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
+
+/// Bits of a row number within its segment.
+const ROW_BITS: u32 = 16;
+/// Bits that one pass of the radix sort settles.
+const DIGIT_BITS: u32 = 11;
+
+const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
+
+/// Grouped order of some whole segments of a block.
+#[derive(Debug)]
+pub struct Grouping {
+    /// First row that it knows, at the start of a segment.
+    first_row: usize,
+    /// Row within its segment, for each position.
+    order: Vec<u16>,
+    heads: Heads,
+}
+
+/// Which positions are heads: first of their tile, or of another key than the one before.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    /// First tile that it knows.
+    first_tile: usize,
+    /// A bit for each position.
+    bits: Vec<u64>,
+}
+
+/// Where the runs of one key begin in a tile.
+pub(crate) struct Starts {
+    starts: [u16; TILE_VALUES + 1],
+    count: usize,
+}
+
+impl Grouping {
+    /// Groups all rows of a column by `keys` (bit patterns, compared as unsigned).
+    pub fn new(keys: &[u64]) -> Self {
+        Self::of_segments(0, keys)
+    }
+
+    /// Groups the rows from `first_row`, the start of a segment, on.
+    pub(crate) fn of_segments(first_row: usize, keys: &[u64]) -> Self {
+        assert!(first_row.is_multiple_of(SEGMENT_ROWS), "segments are grouped whole");
+        let mut order = Vec::with_capacity(keys.len());
+        let mut bits = vec![0; keys.len().div_ceil(64)];
+        let mut work = Vec::new();
+        for segment in keys.chunks(SEGMENT_ROWS) {
+            let start = order.len();
+            sort(segment, &mut work, &mut order);
+            let mut before = None;
+            for (position, row) in order[start..].iter().enumerate() {
+                let key = segment[usize::from(*row)];
+                let is_head = position.is_multiple_of(TILE_VALUES) || before != Some(key);
+                let at = start + position;
+                bits[at / 64] |= u64::from(is_head) << (at % 64);
+                before = Some(key);
+            }
+        }
+        Self { first_row, order, heads: Heads { first_tile: first_row / TILE_VALUES, bits } }
+    }
+
+    /// Rows that it knows.
+    pub fn rows(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Its heads.
+    pub(crate) fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Rows of the block that stand at the positions of tile `tile`, of `count` values.
+    pub(crate) fn tile_rows(&self, tile: usize, count: usize) -> impl Iterator<Item = usize> + '_ {
+        let start = tile * TILE_VALUES;
+        let segment = start / SEGMENT_ROWS * SEGMENT_ROWS;
+        let positions = &self.order[start - self.first_row..][..count];
+        positions.iter().map(move |row| segment + usize::from(*row))
+    }
+
+    /// Values of all rows in grouped order; it knows all of them.
+    pub(crate) fn group<T: Copy>(&self, values: &[T]) -> Vec<T> {
+        assert_eq!(values.len(), self.order.len(), "columns are equally long");
+        let mut grouped = Vec::with_capacity(values.len());
+        let segments = values.chunks(SEGMENT_ROWS).zip(self.order.chunks(SEGMENT_ROWS));
+        for (segment, order) in segments {
+            grouped.extend(order.iter().map(|row| segment[usize::from(*row)]));
+        }
+        grouped
+    }
+}
+
+impl Heads {
+    /// Where runs begin in tile `tile`, of `count` values.
+    pub(crate) fn starts(&self, tile: usize, count: usize) -> Starts {
+        let mut starts = Starts { starts: [0; TILE_VALUES + 1], count: 0 };
+        let words = TILE_VALUES / 64;
+        let first = (tile - self.first_tile) * words;
+        let last = (first + words).min(self.bits.len());
+        for (index, word) in self.bits[first..last].iter().enumerate() {
+            let mut word = *word;
+            while word != 0 {
+                starts.starts[starts.count] = (index * 64) as u16 + word.trailing_zeros() as u16;
+                starts.count += 1;
+                word &= word - 1;
+            }
+        }
+        starts.starts[starts.count] = count as u16;
+        starts
+    }
+}
+
+impl Starts {
+    /// Number of runs.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Where run `index` begins; the end of the tile for the one after the last.
+    pub(crate) fn start(&self, index: usize) -> usize {
+        self.starts[index].into()
+    }
+}
+
+/// Appends the stable order of one segment's rows by key.
+fn sort(keys: &[u64], work: &mut Vec<u64>, order: &mut Vec<u16>) {
+    let min = keys.iter().copied().min().unwrap_or(0);
+    let max = keys.iter().copied().max().unwrap_or(0);
+    let bits = u64::BITS - (max - min).leading_zeros();
+    if bits + ROW_BITS > u64::BITS {
+        let mut pairs: Vec<(u64, u16)> = keys.iter().copied().zip(0..=u16::MAX).collect();
+        pairs.sort_unstable();
+        order.extend(pairs.iter().map(|(_, row)| *row));
+        return;
+    }
+    // Key and row in one word: sorting moves rows along and reads nothing out of turn.
+    let mut items: Vec<u64> =
+        keys.iter().zip(0_u64..).map(|(key, row)| (key - min) << ROW_BITS | row).collect();
+    let mut shift = ROW_BITS;
+    while shift < ROW_BITS + bits {
+        radix_pass(&items, shift, work);
+        std::mem::swap(&mut items, work);
+        shift += DIGIT_BITS;
+    }
+    order.extend(items.iter().map(|item| *item as u16));
+}
+
+/// Replaces `out` with `items` stably sorted by the digit at bit `shift`.
+fn radix_pass(items: &[u64], shift: u32, out: &mut Vec<u64>) {
+    let digit = |item: u64| (item >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+    let mut places = [0_u32; 1 << DIGIT_BITS];
+    for item in items {
+        places[digit(*item)] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut places {
+        let count = *place;
+        *place = sum;
+        sum += count;
+    }
+    out.clear();
+    out.resize(items.len(), 0);
+    for item in items {
+        let place = &mut places[digit(*item)];
+        out[*place as usize] = *item;
+        *place += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_by_key_then_row_in_each_segment() {
+        let spread: [fn(u64) -> u64; 3] = [
+            |key| key % 7,
+            |key| key % 5000 * 1_000_003,
+            |key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ];
+        for key_of in spread {
+            let keys: Vec<u64> = (0..70_000).map(|row: u64| key_of(row * row % 9973)).collect();
+            let grouping = Grouping::new(&keys);
+            let mut expected = Vec::new();
+            for start in (0..keys.len()).step_by(SEGMENT_ROWS) {
+                let mut rows: Vec<usize> = (start..keys.len().min(start + SEGMENT_ROWS)).collect();
+                rows.sort_by_key(|row| keys[*row]);
+                expected.append(&mut rows);
+            }
+            let tiles = keys.len().div_ceil(TILE_VALUES);
+            let count = |tile: usize| (keys.len() - tile * TILE_VALUES).min(TILE_VALUES);
+            let found: Vec<usize> =
+                (0..tiles).flat_map(|tile| grouping.tile_rows(tile, count(tile))).collect();
+            assert_eq!(found, expected);
+            let starts = grouping.heads().starts(1, TILE_VALUES);
+            let heads = (TILE_VALUES..2 * TILE_VALUES).filter(|at| {
+                at % TILE_VALUES == 0 || keys[expected[*at]] != keys[expected[at - 1]]
+            });
+            let heads: Vec<usize> = heads.map(|at| at - TILE_VALUES).collect();
+            let found: Vec<usize> = (0..starts.len()).map(|index| starts.start(index)).collect();
+            assert_eq!(found, heads);
+            assert_eq!(starts.start(starts.len()), TILE_VALUES);
+        }
+    }
+}

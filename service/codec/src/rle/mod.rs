@@ -1,0 +1,5 @@
+//! Encoding `rle`: runs of equal values.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod spec;

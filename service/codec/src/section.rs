@@ -1,0 +1,78 @@
+//! How are the sections of a chunk read while a tile is decoded?
+//!
+//! A section knows where in the block it begins, so that every refusal names its byte. Reading
+//! outside is refused, never a panic: entries come from the outside.
+
+use crate::packed::WORD_BYTES;
+use crate::word::Word;
+
+/// A rule that a chunk's bytes break while they are decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Byte from the start of the block.
+    pub(crate) offset: usize,
+    /// Value found and rule broken.
+    pub(crate) problem: String,
+}
+
+/// The bytes of one section, without padding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section<'a> {
+    /// Its bytes.
+    pub(crate) bytes: &'a [u8],
+    /// Where it begins in the block.
+    pub(crate) offset: usize,
+}
+
+impl<'a> Section<'a> {
+    /// A fault at byte `at` of the section.
+    pub(crate) fn fault<T>(&self, at: usize, problem: String) -> Result<T, Fault> {
+        Err(Fault { offset: self.offset + at, problem })
+    }
+
+    /// The value `index` of a section of values; the plan's check says how many there are.
+    pub(crate) fn value<T: Word>(&self, index: usize) -> T {
+        T::read(&self.bytes[index * T::BYTES..])
+    }
+
+    /// The directory entry of 8 bytes of tile `tile`.
+    pub(crate) fn entry(&self, tile: usize) -> [u8; 8] {
+        let (entries, _) = self.bytes.as_chunks::<8>();
+        entries[tile]
+    }
+
+    /// The words of tile `tile` in `words`: those from its offset to where the next tile begins,
+    /// or to the section's end. The first four bytes of an entry of this directory are the offset.
+    pub(crate) fn tile_words(&self, words: &Self, tile: usize) -> Result<&'a [u8], Fault> {
+        let offset_of = |entry: [u8; 8]| {
+            let [a, b, c, d, ..] = entry;
+            u64::from(u32::from_le_bytes([a, b, c, d])) * WORD_BYTES as u64
+        };
+        let start = offset_of(self.entry(tile));
+        let tiles = self.bytes.len() / 8;
+        let length = words.bytes.len() as u64;
+        let end = if tile + 1 < tiles { offset_of(self.entry(tile + 1)) } else { length };
+        if start > end || end > length || (tile == 0 && start != 0) {
+            let problem = format!(
+                "tile {tile} has bytes {start} to {end} of a section of {length}: tiles follow \
+                 each other from 0 to its end"
+            );
+            return self.fault(tile * 8, problem);
+        }
+        Ok(&words.bytes[start as usize..end as usize])
+    }
+
+    /// Refuses a tile whose words take another length than `expected`.
+    pub(crate) fn check_length(
+        &self,
+        tile: usize,
+        found: usize,
+        expected: usize,
+    ) -> Result<(), Fault> {
+        if found == expected {
+            return Ok(());
+        }
+        let problem = format!("tile {tile} has {found} bytes of words, it takes {expected}");
+        self.fault(tile * 8, problem)
+    }
+}

@@ -1,0 +1,286 @@
+//! How are typed columns that are no fixes kept in a block?
+//!
+//! A table is a block with required flag bit 1 (FORMAT.md, section 4.1): columns from 256 on, of
+//! any type, decoded one by one. Names and meanings are the user's. Checks are those of blocks.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::assemble::{ChunkBytes, assemble, directory_bytes};
+use crate::block::{check_directory, check_length, scratch_bytes, within};
+use crate::chunk::{ChunkReader, TableChunk};
+use crate::chunk_rules::{ChunkRules, TABLE_COLUMN_MIN};
+use crate::column::ValueType;
+use crate::column_decode::segments_of;
+use crate::column_encode::{Source, refused};
+use crate::decode::sections_of;
+use crate::encode::smallest;
+use crate::error::BlockError;
+use crate::grouping::Grouping;
+use crate::header::{BlockHeader, FLAG_TABLE, VERSION_MAJOR, VERSION_MINOR, at};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX};
+use crate::space::{SpaceKind, SpaceTag};
+use crate::tree::Tree;
+use crate::tree_encode::Keys;
+use crate::values::{PatternTask, Values};
+use crate::word::Word;
+
+/// What every table states as its space.
+const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
+
+/// A column to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct TableColumn<'a> {
+    /// Its number, 256 or more; columns ascend.
+    pub id: u16,
+    /// Its values; all columns are equally long.
+    pub values: &'a Values,
+    /// The tree that it should take.
+    pub tree: &'a Tree,
+}
+
+/// What became of one column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableOutcome {
+    /// Its number.
+    pub id: u16,
+    /// True if it took its tree, false if it stayed raw or was asked to.
+    pub is_planned: bool,
+    /// Bytes of its directory entry and its padded sections.
+    pub encoded_bytes: usize,
+}
+
+/// A table whose structure and checksums hold; no value is decoded yet.
+#[derive(Clone, Debug)]
+pub struct Table {
+    bytes: Bytes,
+    header: BlockHeader,
+    chunks: Vec<TableChunk>,
+}
+
+/// Replaces `out` with the table of `columns`; keyed trees are ordered by column `key`, which comes
+/// before them. A column whose tree does not apply or does not make it smaller stays raw, and so
+/// do the largest entries of a directory that would be too long.
+///
+/// # Errors
+/// Columns of unequal length, out of order or below 256; a key that is no integer column; more
+/// rows or bytes than the default [`Budget`]. `out` is empty then.
+pub fn encode_table(
+    columns: &[TableColumn<'_>],
+    key: Option<u16>,
+    sequence: u64,
+    out: &mut Vec<u8>,
+) -> Result<Vec<TableOutcome>, BlockError> {
+    out.clear();
+    let rows = check_columns(columns)?;
+    let grouping = match key {
+        None => None,
+        Some(key) => Some(grouping_of(columns, key)?),
+    };
+    let chunk = |column: &TableColumn<'_>| {
+        let is_after_key = key.is_some_and(|key| column.id > key);
+        let keys = grouping.as_ref().filter(|_| is_after_key);
+        let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
+        column.values.with_patterns(Smallest { column: *column, keys })
+    };
+    let mut chunks: Vec<ChunkBytes> = columns.iter().map(chunk).collect();
+    while directory_bytes(&chunks) > DIRECTORY_BYTES_MAX {
+        let nodes_of = |index: &usize| chunks[*index].encoded.plan.nodes().len();
+        let largest = (0..chunks.len()).max_by_key(nodes_of).expect("no chunk, no directory");
+        if !chunks[largest].is_planned() {
+            let value = directory_bytes(&chunks) as u64;
+            let limit = DIRECTORY_BYTES_MAX as u64;
+            return Err(BlockError::Budget { unit: "directory bytes", value, limit });
+        }
+        let raw = TableColumn { tree: &Tree::Raw, ..columns[largest] };
+        chunks[largest] = raw.values.with_patterns(Smallest { column: raw, keys: None });
+    }
+    let bytes: usize = chunks.iter().map(ChunkBytes::bytes).sum();
+    within("bytes", bytes as u64, BLOCK_BYTES_MAX as u64 - 4096)?;
+    assemble(header(rows, columns.len(), sequence), &chunks, out);
+    let outcome = |chunk: &ChunkBytes| TableOutcome {
+        id: chunk.id,
+        is_planned: chunk.is_planned(),
+        encoded_bytes: chunk.bytes(),
+    };
+    Ok(chunks.iter().map(outcome).collect())
+}
+
+/// Encodes one column as the smaller of its tree and raw.
+struct Smallest<'a> {
+    column: TableColumn<'a>,
+    keys: Option<Keys<'a>>,
+}
+
+impl PatternTask for Smallest<'_> {
+    type Output = ChunkBytes;
+
+    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> ChunkBytes {
+        smallest(self.column.id, value_type, patterns, self.column.tree, self.keys)
+    }
+}
+
+/// Columns are numbered and equally long; gives their length.
+fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
+    let rows = columns.first().map_or(0, |column| column.values.len());
+    within("rows", rows as u64, BLOCK_ROWS_MAX.into())?;
+    let mut previous = TABLE_COLUMN_MIN - 1;
+    for (chunk, column) in columns.iter().enumerate() {
+        let (id, length) = (column.id, column.values.len());
+        let problem = if id <= previous {
+            format!("column {id} follows {previous}: columns ascend from {TABLE_COLUMN_MIN}")
+        } else if length != rows {
+            format!("column {id} has {length} values, the first one {rows}")
+        } else {
+            previous = id;
+            continue;
+        };
+        return Err(BlockError::Chunk { chunk, offset: 0, problem });
+    }
+    Ok(rows as u32)
+}
+
+/// Order of the rows by the key column.
+fn grouping_of(columns: &[TableColumn<'_>], key: u16) -> Result<Grouping, BlockError> {
+    match columns.iter().enumerate().find(|(_, column)| column.id == key) {
+        Some((_, column)) if !column.values.value_type().is_float() => {
+            Ok(Grouping::new(&column.values.keys()))
+        }
+        found => {
+            let chunk = found.map_or(0, |(chunk, _)| chunk);
+            let problem = format!("key column {key} is no integer column of the table");
+            Err(BlockError::Chunk { chunk, offset: 0, problem })
+        }
+    }
+}
+
+/// The header of a table; lengths and checksums come later.
+fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
+    BlockHeader {
+        version_major: VERSION_MAJOR,
+        version_minor: VERSION_MINOR,
+        flags_required: FLAG_TABLE,
+        flags_optional: 0,
+        directory_bytes: 0,
+        directory_crc: 0,
+        block_bytes: 0,
+        sequence,
+        base_time_ms: 0,
+        time_min_offset_ms: 0,
+        time_max_offset_ms: 0,
+        x_min: 0,
+        x_max: 0,
+        y_min: 0,
+        y_max: 0,
+        rows,
+        columns: u16::try_from(columns).expect("column numbers have 16 bits"),
+        space: SPACE,
+    }
+}
+
+impl Table {
+    /// Takes exactly one table and checks everything but the values.
+    ///
+    /// # Errors
+    /// Whatever FORMAT.md, section 7, refuses; a block that is no table.
+    pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
+        within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
+        let header = BlockHeader::parse(&bytes)?;
+        check_header(&header)?;
+        check_length(&bytes, &header)?;
+        within("rows", header.rows.into(), budget.rows_max.into())?;
+        let directory = check_directory(&bytes, &header)?;
+        let rules = ChunkRules::new(true);
+        let mut reader = ChunkReader::new(&bytes, &directory, header.rows, rules);
+        let mut chunks = Vec::new();
+        for _ in 0..header.columns {
+            chunks.push(reader.next_chunk()?);
+        }
+        reader.finish()?;
+        let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
+        within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
+        Ok(Self { bytes, header, chunks })
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &BlockHeader {
+        &self.header
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.header.rows as usize
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its chunks in order of column.
+    pub fn chunks(&self) -> &[TableChunk] {
+        &self.chunks
+    }
+
+    /// Decodes `rows` of column `id`; `None` if the table has no such column.
+    ///
+    /// # Errors
+    /// [`BlockError::RowRange`], or what FORMAT.md, section 6, refuses in the column or its key.
+    pub fn decode(&self, id: u16, rows: Range<usize>) -> Result<Option<Values>, BlockError> {
+        if rows.start > rows.end || rows.end > self.rows() {
+            let Range { start, end } = rows;
+            return Err(BlockError::RowRange { start, end, rows: self.rows() });
+        }
+        let Some(index) = self.chunks.iter().position(|chunk| chunk.id == id) else {
+            return Ok(None);
+        };
+        let grouping = match self.chunks[index].plan.key_column() {
+            None => None,
+            Some((key, _)) => {
+                let key = self.chunks.iter().position(|chunk| chunk.id == key);
+                let key = key.expect("parse refuses keys that are not there");
+                let segments = segments_of(&rows, self.rows());
+                let start = segments.start;
+                let keys = self.values(key, segments, None)?.keys();
+                Some(Grouping::of_segments(start, &keys))
+            }
+        };
+        self.values(index, rows, grouping.as_ref()).map(Some)
+    }
+
+    /// Rows of one chunk.
+    fn values(
+        &self,
+        index: usize,
+        rows: Range<usize>,
+        grouping: Option<&Grouping>,
+    ) -> Result<Values, BlockError> {
+        let chunk = &self.chunks[index];
+        let sections = sections_of(&self.bytes, &chunk.sections);
+        let source = Source { plan: &chunk.plan, sections: &sections, grouping, rows };
+        let mut values = Values::empty(chunk.value_type);
+        values.fill(&source).map_err(|fault| refused(index, fault))?;
+        Ok(values)
+    }
+}
+
+/// A table states no time, no box, and the one space.
+fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
+    let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
+    let times = [header.time_min_offset_ms, header.time_max_offset_ms];
+    let rules = [
+        (header.is_table(), at::FLAGS_REQUIRED, "the block is no table"),
+        (header.base_time_ms == 0, at::BASE_TIME, "a table has base time 0"),
+        (times == [0; 2], at::TIME_MIN, "a table has no times"),
+        (limits == [0; 4], at::X_MIN, "a table has no box"),
+        (header.space == SPACE, at::SPACE_KIND, "a table is planar from 0, 0 in steps of 1"),
+    ];
+    match rules.into_iter().find(|(holds, ..)| !holds) {
+        None => Ok(()),
+        Some((_, offset, problem)) => {
+            Err(BlockError::Header { offset, problem: problem.to_owned() })
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! How does a typed column of any kind lie in memory?
+//!
+//! One vector for each value type of the format; the columns of tables and whatever is encoded
+//! apart from fixes. Floats are kept bit by bit.
+
+use crate::column::ValueType;
+use crate::word::Word;
+
+macro_rules! values {
+    ($(($variant:ident, $native:ty, $word:ty, $to:expr, $from:expr)),*) => {
+        /// A column of values of one type.
+        #[derive(Clone, Debug)]
+        pub enum Values {
+            $(
+                #[doc = concat!("Values of type ", stringify!($native), ".")]
+                $variant(Vec<$native>),
+            )*
+        }
+
+        impl Values {
+            /// A column without values.
+            pub fn empty(value_type: ValueType) -> Self {
+                match value_type {
+                    $(ValueType::$variant => Self::$variant(Vec::new()),)*
+                }
+            }
+
+            /// Their type.
+            pub fn value_type(&self) -> ValueType {
+                match self {
+                    $(Self::$variant(_) => ValueType::$variant,)*
+                }
+            }
+
+            /// How many there are.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(values) => values.len(),)*
+                }
+            }
+
+            /// Runs `task` on the bit patterns.
+            pub(crate) fn with_patterns<W: PatternTask>(&self, task: W) -> W::Output {
+                match self {
+                    $(Self::$variant(values) => {
+                        let patterns: Vec<$word> = values.iter().map($to).collect();
+                        task.run(self.value_type(), &patterns)
+                    })*
+                }
+            }
+
+            /// Replaces the values by what `source` gives.
+            pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
+                match self {
+                    $(Self::$variant(values) => source.give::<$word, $native>($from, values),)*
+                }
+            }
+
+            /// The same values from row `start` to `end`.
+            pub fn slice(&self, start: usize, end: usize) -> Self {
+                match self {
+                    $(Self::$variant(values) => Self::$variant(values[start..end].to_vec()),)*
+                }
+            }
+        }
+    };
+}
+
+values!(
+    (U8, u8, u8, |value| *value, |pattern| pattern),
+    (U16, u16, u16, |value| *value, |pattern| pattern),
+    (U32, u32, u32, |value| *value, |pattern| pattern),
+    (U64, u64, u64, |value| *value, |pattern| pattern),
+    (I8, i8, u8, |value| *value as u8, |pattern| pattern as i8),
+    (I16, i16, u16, |value| *value as u16, |pattern| pattern as i16),
+    (I32, i32, u32, |value| *value as u32, |pattern| pattern as i32),
+    (I64, i64, u64, |value| *value as u64, |pattern| pattern as i64),
+    (F32, f32, u32, |value| value.to_bits(), f32::from_bits),
+    (F64, f64, u64, |value| value.to_bits(), f64::from_bits)
+);
+
+/// Work on the bit patterns of a column, whatever their width.
+pub(crate) trait PatternTask {
+    /// What it gives.
+    type Output;
+    /// Does it.
+    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output;
+}
+
+/// Where the bit patterns of a column come from, whatever their width.
+pub(crate) trait PatternSource {
+    /// Why they do not come.
+    type Error;
+    /// Replaces `out` by the converted patterns.
+    fn give<T: Word, V: Copy + Default>(
+        &self,
+        convert: fn(T) -> V,
+        out: &mut Vec<V>,
+    ) -> Result<(), Self::Error>;
+}
+
+impl Values {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Their bit patterns, zero-extended: keys of keyed trees.
+    pub fn keys(&self) -> Vec<u64> {
+        struct Widen;
+        impl PatternTask for Widen {
+            type Output = Vec<u64>;
+            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> Vec<u64> {
+                patterns.iter().map(|pattern| (*pattern).into()).collect()
+            }
+        }
+        self.with_patterns(Widen)
+    }
+}
+
+/// Equal type and equal bits: NaN equals itself here, and 0.0 is not -0.0.
+impl PartialEq for Values {
+    fn eq(&self, other: &Self) -> bool {
+        self.value_type() == other.value_type() && self.keys() == other.keys()
+    }
+}

@@ -1,0 +1,90 @@
+//! Blocks of fixes with any plan: they come back, stay below the bound, and obey ranges of rows.
+
+use bytes::Bytes;
+use shoal_codec::{
+    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag,
+};
+
+use crate::random::Random;
+use crate::sample::trees;
+
+pub(crate) const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+/// Objects on a walk, reported in turn with some chance.
+pub(crate) fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumns {
+    let mut columns = FixColumns::new();
+    let mut places: Vec<(i32, i32)> =
+        (0..objects).map(|_| (chance.edgy() as i32 / 4, chance.edgy() as i32 / 4)).collect();
+    let mut time_ms = 1_700_000_000_000;
+    for _ in 0..rows {
+        let object = chance.next() % objects;
+        let (x, y) = &mut places[object as usize];
+        *x += chance.next() as i32 % 3000;
+        *y += chance.next() as i32 % 3000;
+        time_ms += (chance.next() % 5 * 1000) as i64;
+        columns.push_row(FixRow {
+            speed_mm_s: (chance.next() % 30_000) as u32,
+            state: (chance.next() & 1) as u32,
+            ..FixRow::new(object * 1_000_003, time_ms, *x, *y)
+        });
+    }
+    columns
+}
+
+/// A tree for each column by chance.
+pub(crate) fn any_plan(chance: &mut Random) -> BlockPlan {
+    let trees = trees();
+    let mut plan = BlockPlan::fixes();
+    for column in Column::ALL {
+        let tree = &trees[chance.below(trees.len())];
+        if column != Column::Object || !tree.is_keyed() {
+            plan = plan.with(column, tree.clone());
+        }
+    }
+    plan
+}
+
+#[test]
+fn blocks_of_any_plan_come_back_whole_and_in_parts_below_the_bound() {
+    let seed = 51;
+    let mut chance = Random::new(seed);
+    let mut planned = 0;
+    for case in 0..400 {
+        let rows = if case % 50 == 0 { 66_000 } else { chance.below(3000) };
+        let objects = 1 + chance.next() % 500;
+        let columns = walks(&mut chance, rows, objects);
+        let plan = if case % 3 == 0 { BlockPlan::fixes() } else { any_plan(&mut chance) };
+        let mut bytes = Vec::new();
+        let outcome = CpuCodec.encode_planned(&columns, &plan, &SPACE, 1, &mut bytes).unwrap();
+        planned += outcome.iter().filter(|column| column.is_planned).count();
+        let bound = CpuCodec.encoded_size_max(rows, columns.column_set());
+        assert!(bytes.len() <= bound, "seed {seed}, case {case}: {} > {bound}", bytes.len());
+        let block = Block::parse(Bytes::from(bytes), &Budget::default()).unwrap();
+        assert_eq!(block.decode().unwrap(), columns, "seed {seed}, case {case}");
+        let start = chance.below(rows + 1);
+        let end = start + chance.below(rows - start + 1);
+        let mut part = FixColumns::new();
+        block.decode_rows(start..end, &mut part).unwrap();
+        assert_eq!(part.len(), end - start, "seed {seed}, case {case}");
+        for index in start..end {
+            assert_eq!(part.row(index - start), columns.row(index), "seed {seed}, case {case}");
+        }
+    }
+    assert!(planned > 400, "only {planned} columns took their trees: plans are not tested");
+}
+
+#[test]
+fn scratch_memory_is_stated_and_bounded() {
+    let mut chance = Random::new(52);
+    let columns = walks(&mut chance, 5000, 20);
+    let mut bytes = Vec::new();
+    CpuCodec.encode_planned(&columns, &BlockPlan::fixes(), &SPACE, 1, &mut bytes).unwrap();
+    // 16 bytes a keyed row, 8 for each of 20 ids and of 2 states.
+    let scratch_bytes_max = 5000 * 16 + 22 * 8;
+    let budget = Budget { scratch_bytes_max, ..Budget::default() };
+    Block::parse(bytes.clone().into(), &budget).unwrap();
+    let less = Budget { scratch_bytes_max: scratch_bytes_max - 1, ..budget };
+    let error = Block::parse(bytes.into(), &less).unwrap_err().to_string();
+    assert!(error.contains("scratch bytes") && error.contains("80176"), "{error}");
+}

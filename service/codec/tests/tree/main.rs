@@ -1,0 +1,18 @@
+//! What do trees of encodings do with any column, and with damaged bytes?
+//!
+//! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
+
+mod every_tree;
+mod golden;
+mod hostile;
+mod mutation;
+#[path = "../block/random.rs"]
+mod random;
+mod round_trip;
+mod sample;
+#[path = "../block/seal.rs"]
+mod seal;
+mod table;
+mod text;

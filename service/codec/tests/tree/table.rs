@@ -1,0 +1,187 @@
+//! Typed columns that are no fixes: any types, any trees, keys among them, and lies.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use shoal_codec::limits::BLOCK_ROWS_MAX;
+use shoal_codec::{
+    Block, BlockError, Budget, Mode, Table, TableColumn, Tree, Values, encode_table,
+};
+
+use crate::random::Random;
+use crate::sample::{SHAPES, TYPES, column, trees};
+use crate::seal::{HEADER, seal, set};
+
+fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
+    Table::parse(Bytes::copy_from_slice(bytes), &Budget::default())
+}
+
+#[test]
+fn tables_of_any_columns_come_back_whole_and_in_parts() {
+    let seed = 71;
+    let mut chance = Random::new(seed);
+    let trees = trees();
+    for case in 0..300 {
+        let rows = if case % 60 == 0 { 66_000 } else { chance.below(2500) };
+        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let mut columns =
+            vec![(256, Values::U64(keys), Tree::Dict(65_536, Tree::Afl.into(), None))];
+        for index in 0..chance.below(6) {
+            let (value_type, shape) = (TYPES[chance.below(10)], SHAPES[chance.below(12)]);
+            let tree = trees[chance.below(trees.len())].clone();
+            columns.push((
+                300 + 7 * index as u16,
+                column(&mut chance, value_type, shape, rows),
+                tree,
+            ));
+        }
+        let wanted: Vec<TableColumn<'_>> = columns
+            .iter()
+            .map(|(id, values, tree)| TableColumn { id: *id, values, tree })
+            .collect();
+        let mut bytes = Vec::new();
+        let outcome = encode_table(&wanted, Some(256), case, &mut bytes).unwrap();
+        assert_eq!(outcome.len(), columns.len());
+        let table = parse(&bytes).unwrap();
+        assert_eq!((table.rows(), table.header().sequence), (rows, case));
+        let start = chance.below(rows + 1);
+        let end = start + chance.below(rows - start + 1);
+        for (id, values, tree) in &columns {
+            let back = table.decode(*id, 0..rows).unwrap().unwrap();
+            assert!(back == *values, "seed {seed}, case {case}, {tree}");
+            let part = table.decode(*id, start..end).unwrap().unwrap();
+            assert!(part == values.slice(start, end), "seed {seed}, case {case}, {tree}");
+        }
+        assert!(table.decode(299, 0..rows).unwrap().is_none());
+    }
+}
+
+/// Floats in every float encoding, and a keyed integer column.
+fn sample() -> Vec<(u16, Values, Tree)> {
+    let [afl, patched] = [|| Box::new(Tree::Afl), || Box::new(Tree::Patch(Tree::Afl.into()))];
+    let key = Values::U16((0..1100).map(|row| row % 7).collect());
+    let walk =
+        Values::I64((0..1100).map(|row| row % 7 * 100_000 + row / 7 * (row / 7) % 97).collect());
+    let waves = Values::F64((0..1100).map(|row| 1e3 + f64::from(row) / 8192.0).collect());
+    let mut prices: Vec<f64> = (0..1100).map(|row| f64::from(row % 130) / 100.0).collect();
+    (prices[7], prices[1050]) = (f64::NAN, -0.0);
+    let halves = Values::F32((0..1100).map(|row| row as f32 / 2.0 - 90.5).collect());
+    let keyed = Tree::KeyedDelta(Mode::Zigzag, patched(), Tree::Scale(afl()).into());
+    let decimals = Tree::Patch(Tree::FloatToInt(Some(2), patched()).into());
+    let counted = Tree::FloatToInt(None, Tree::Delta(Mode::Zigzag, afl()).into());
+    vec![
+        (256, key, Tree::Dict(65_536, afl(), None)),
+        (257, walk, keyed),
+        (258, waves, Tree::Gfc),
+        (259, Values::F64(prices), decimals),
+        (300, halves, counted),
+    ]
+}
+
+fn encode(columns: &[(u16, Values, Tree)]) -> Vec<u8> {
+    let columns: Vec<TableColumn<'_>> =
+        columns.iter().map(|(id, values, tree)| TableColumn { id: *id, values, tree }).collect();
+    let mut bytes = Vec::new();
+    let outcome = encode_table(&columns, Some(256), 5, &mut bytes).unwrap();
+    assert!(outcome.iter().all(|column| column.is_planned), "{outcome:?}");
+    bytes
+}
+
+#[test]
+fn table_of_floats_version_1_1() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/table_v1.1.block");
+    let encoded = encode(&sample());
+    if !path.exists() && std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
+        fs::write(&path, &encoded).expect("the golden folder can be written");
+    }
+    let golden = fs::read(&path).expect("golden files are part of the tree");
+    assert_eq!(encoded, golden, "the writer's bytes have changed");
+    let table = parse(&golden).unwrap();
+    for (id, values, _) in sample() {
+        assert!(table.decode(id, 0..1100).unwrap().unwrap() == values, "column {id}");
+    }
+}
+
+#[test]
+fn tables_and_blocks_of_fixes_are_told_apart() {
+    let bytes = encode(&sample());
+    let error = Block::parse(Bytes::copy_from_slice(&bytes), &Budget::default()).unwrap_err();
+    assert_eq!(error, BlockError::RequiredFlags { required: 2, unknown: 2 });
+    let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let fixes = fs::read(golden.join("mandatory_v1.0.block")).unwrap();
+    let error = parse(&fixes).unwrap_err().to_string();
+    assert!(error.contains("no table"), "{error}");
+}
+
+#[test]
+fn lies_of_a_table_are_refused() {
+    let lie = |offset: usize, field: &[u8], expected: &str| {
+        let mut bytes = encode(&sample());
+        bytes[offset..offset + field.len()].copy_from_slice(field);
+        seal(&mut bytes);
+        let error = parse(&bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    };
+    lie(HEADER, &3_u16.to_le_bytes(), "none of a table");
+    lie(HEADER, &9000_u16.to_le_bytes(), "ascending");
+    lie(HEADER, &257_u16.to_le_bytes(), "twice");
+    lie(HEADER + 2, &[4], "decoded length");
+    lie(HEADER + 2, &[11], "1 to 10");
+    lie(48, &1_i64.to_le_bytes(), "base time 0");
+    lie(60, &1_u32.to_le_bytes(), "no times");
+    lie(68, &1_i32.to_le_bytes(), "no box");
+    lie(88, &1_f64.to_le_bytes(), "planar from 0, 0");
+    // Second entry: the keyed node is its first; its first parameter names the key column.
+    let first_entry = 24 + 2 * 24 + 3 * 8;
+    let parameter = HEADER + first_entry + 24 + 12;
+    for key in [257_u32, 258, 1, 0x1_0100, 0] {
+        lie(parameter, &key.to_le_bytes(), "key column");
+    }
+    let mut bytes = encode(&sample());
+    set(&mut bytes, parameter, 256_u32.to_le_bytes());
+    seal(&mut bytes);
+    parse(&bytes).unwrap();
+}
+
+#[test]
+fn columns_that_make_no_table_are_refused() {
+    let (values, short) = (Values::U8(vec![1, 2]), Values::F32(vec![1.0]));
+    let column = |id, values| TableColumn { id, values, tree: &Tree::Raw };
+    let mut out = vec![1];
+    for (columns, key, expected) in [
+        (vec![column(255, &values)], None, "ascend from 256"),
+        (vec![column(300, &values), column(300, &values)], None, "ascend"),
+        (vec![column(300, &values), column(301, &short)], None, "1 values"),
+        (vec![column(300, &short)], Some(300), "no integer column"),
+        (vec![column(300, &values)], Some(301), "no integer column"),
+    ] {
+        let error = encode_table(&columns, key, 0, &mut out).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert!(out.is_empty());
+    }
+    let many = Values::U8(vec![0; BLOCK_ROWS_MAX as usize + 1]);
+    let error = encode_table(&[column(256, &many)], None, 0, &mut out).unwrap_err();
+    assert!(matches!(error, BlockError::Budget { unit: "rows", .. }), "{error}");
+    assert!(encode_table(&[], None, 0, &mut out).unwrap().is_empty());
+    assert_eq!(parse(&out).unwrap().rows(), 0);
+}
+
+#[test]
+fn a_directory_that_would_be_too_long_keeps_columns_raw() {
+    let values = Values::U32((0..3000).map(|row| row / 40 * 5).collect());
+    let [afl, rle] =
+        [|| Box::new(Tree::Afl), || Box::new(Tree::Rle(Tree::Afl.into(), Tree::Afl.into()))];
+    let tree = Tree::Rle(Tree::Rle(rle(), rle()).into(), Tree::Rle(afl(), afl()).into());
+    let columns: Vec<TableColumn<'_>> = (0..60)
+        .map(|index| TableColumn { id: 256 + index, values: &values, tree: &tree })
+        .collect();
+    let mut bytes = Vec::new();
+    let outcome = encode_table(&columns, None, 0, &mut bytes).unwrap();
+    let planned = outcome.iter().filter(|column| column.is_planned).count();
+    assert!((1..60).contains(&planned), "{planned} columns took their trees");
+    let table = parse(&bytes).unwrap();
+    for index in 0..60 {
+        assert!(table.decode(256 + index, 0..3000).unwrap().unwrap() == values);
+    }
+}

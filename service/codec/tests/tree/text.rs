@@ -1,0 +1,15 @@
+//! The text of a plan says what was chosen.
+
+use crate::sample::trees;
+
+#[test]
+fn every_tree_has_its_own_text_and_size() {
+    let mut texts: Vec<String> = trees().iter().map(ToString::to_string).collect();
+    for (tree, text) in trees().iter().zip(&texts) {
+        assert_eq!(text.matches('(').count(), text.matches(')').count(), "{text}");
+        assert!(tree.depth() <= tree.nodes(), "{text}");
+    }
+    texts.sort();
+    texts.dedup();
+    assert_eq!(texts.len(), trees().len());
+}
