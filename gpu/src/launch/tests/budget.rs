@@ -4,8 +4,8 @@
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::conformance::random::Random;
 use shoal_engine::{
-    Backend as _, CycleInput, EngineError, EngineOptions, Filter, Projection, Query, QueryKind,
-    Request, Space,
+    Backend as _, CycleInput, EngineError, EngineOptions, Projection, Query, QueryKind, Request,
+    Space,
 };
 
 use crate::backend::CudaBackend;
@@ -38,7 +38,7 @@ fn cycle(first: u64, rows: u64) -> CycleInput {
         columns.push_row(FixRow::new(object, NOW_MS, x, y));
     }
     let kind = QueryKind::Get((0..10).collect());
-    let query = Query { kind, filter: Filter::default(), projection: Projection::Ids, limit: None };
+    let query = Query { kind, filter: None, projection: Projection::Ids, limit: None };
     CycleInput {
         system_ms: NOW_MS,
         time_max_ms: NOW_MS,
