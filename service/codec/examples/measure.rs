@@ -1,7 +1,7 @@
 //! How small and how fast is the codec on one core? Real files or columns from a seed.
 //!
-//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each as a
-//! planner wishes, checks that it decodes to the same rows, and prints ratio (against 20 bytes a
+//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each as
+//! a planner wishes, checks that it decodes to the same rows, and prints ratio (against 20 bytes a
 //! row), bits a row of each column, and speeds (bytes of raw columns, best of five runs).
 //! `measure --trees` times single trees on columns of 1 Mi values. Nothing is asserted on times.
 

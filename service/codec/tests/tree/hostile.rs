@@ -11,7 +11,7 @@ fn afl() -> Box<Tree> {
 
 /// 1,100 values and 11 keys: a whole tile and a part of one.
 fn values() -> Values {
-    Values::U32((0..1100).map(|row| row / 10 * 7 + row % 3 + (row == 40) as u32 * 9000).collect())
+    Values::U32((0..1100).map(|row| row / 10 * 7 + row % 3 + u32::from(row == 40) * 9000).collect())
 }
 
 fn grouping() -> Grouping {
@@ -73,24 +73,17 @@ fn patches_are_checked() {
     refused(&lie(&encoded, 0, 6, &[33]), "33 bits");
     refused(&lie(&encoded, 0, 7, &[1]), "reserved");
     refused(&lie(&encoded, 0, 4, &[2]), "ascend");
-    let [last, none] = [1023_u16.to_le_bytes(), 0_u16.to_le_bytes()];
-    let back = decode_column(
-        &{
-            let mut moved = encoded.clone();
-            moved.sections[1][..2].copy_from_slice(&last);
-            moved
-        },
-        None,
-        &Budget::default(),
-    );
-    assert!(back.unwrap() != values(), "another position is legal and gives other values");
-    let few = Values::U32((0..40).map(|row| row % 3 + (row == 5) as u32 * 9000).collect());
+    let mut elsewhere = encoded;
+    elsewhere.sections[1][..2].copy_from_slice(&1023_u16.to_le_bytes());
+    let back = decode_column(&elsewhere, None, &Budget::default()).unwrap();
+    assert!(back != values(), "another position is legal and gives other values");
+    let few = Values::U32((0..40).map(|row| row % 3 + u32::from(row == 5) * 9000).collect());
     let encoded = encode_column(&few, &Tree::Patch(Tree::Afl.into()), None).unwrap();
-    let mut moved = encoded.clone();
+    let mut moved = encoded;
     moved.sections[1][..2].copy_from_slice(&40_u16.to_le_bytes());
     let error = decode_column(&moved, None, &Budget::default()).unwrap_err();
     refused(&error.to_string(), "ascend below 40");
-    moved.sections[1][..2].copy_from_slice(&none);
+    moved.sections[1][..2].copy_from_slice(&[0; 2]);
     decode_column(&moved, None, &Budget::default()).unwrap();
 }
 

@@ -13,6 +13,7 @@ mod random;
 mod round_trip;
 mod sample;
 #[path = "../block/seal.rs"]
+#[allow(dead_code, reason = "offsets that only the tests of blocks use")]
 mod seal;
 mod table;
 mod text;
