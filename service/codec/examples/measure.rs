@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{
-    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Mode,
-    SpaceKind, SpaceTag, Tree, Values, decode_column, encode_column,
+    Block, BlockCodec, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Mode, Planner,
+    SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
 };
 use shoal_workload::{CsvReader, SpeedUnit};
 
@@ -31,8 +31,9 @@ fn main() {
     let mut total = Sizes::default();
     for file in &arguments {
         let mut sizes = Sizes::default();
+        let mut planner = Planner::new(1);
         for batch in batches(Path::new(file)) {
-            sizes.add(&batch);
+            sizes.add(&batch, &mut planner);
         }
         sizes.print(Path::new(file).file_name().unwrap().to_str().unwrap());
         total.raw += sizes.raw;
@@ -73,13 +74,14 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn add(&mut self, batch: &FixColumns) {
-        let plan = BlockPlan::fixes();
+    fn add(&mut self, batch: &FixColumns, planner: &mut Planner) {
+        let plan = planner.plan(batch).unwrap();
         let mut bytes = Vec::new();
         let mut outcome = Vec::new();
         self.encode_s += best(|| {
             outcome = CpuCodec.encode_planned(batch, &plan, &SPACE, 0, &mut bytes).unwrap();
         });
+        planner.observe(&outcome);
         let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
         let mut decoded = FixColumns::new();
         self.decode_s += best(|| block.decode_rows(0..block.rows(), &mut decoded).unwrap());
@@ -161,8 +163,10 @@ fn trees() {
         let mut encoded = encode_column(values, &tree, Some(keys)).unwrap();
         let encode_s = best(|| encoded = encode_column(values, &tree, Some(keys)).unwrap());
         let budget = Budget::default();
+        let mut decoded = values.clone();
         let decode_s = best(|| {
-            black_box(decode_column(&encoded, Some(&grouping), &budget).unwrap());
+            decode_column_into(&encoded, Some(&grouping), &budget, &mut decoded).unwrap();
+            black_box(&decoded);
         });
         assert_eq!(&decode_column(&encoded, Some(&grouping), &budget).unwrap(), values);
         let size: usize = encoded.sections.iter().map(Vec::len).sum();

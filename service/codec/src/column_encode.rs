@@ -121,7 +121,7 @@ impl PatternSource for Source<'_> {
 
     fn give<T: Word, V: Copy + Default>(
         &self,
-        convert: fn(T) -> V,
+        convert: impl Fn(T) -> V,
         out: &mut Vec<V>,
     ) -> Result<(), Fault> {
         let Source { plan, sections, grouping, ref rows } = *self;

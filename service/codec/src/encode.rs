@@ -7,7 +7,7 @@
 use crate::assemble::{ChunkBytes, assemble};
 use crate::block::within;
 use crate::block_plan::BlockPlan;
-use crate::column::{Column, ColumnSet};
+use crate::column::{Column, ColumnSet, ValueType};
 use crate::columns::FixColumns;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::space::SpaceTag;
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree};
+use crate::values::PatternTask;
 use crate::word::Word;
 
 /// What became of one column.
@@ -141,23 +142,14 @@ struct ColumnWriter<'a> {
 impl ColumnWriter<'_> {
     /// One column that is present.
     fn chunk(&self, column: Column) -> ChunkBytes {
-        let columns = self.columns;
-        let base_time_ms = self.base_time_ms;
-        // The offset fits: the span of all times was checked to.
-        let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
-        match column {
-            Column::Object => self.patterns(column, &columns.object),
-            Column::Time => {
-                let offsets: Vec<u32> = columns.time_ms.iter().map(to_offset).collect();
-                self.patterns(column, &offsets)
+        struct Task<'a>(&'a ColumnWriter<'a>, Column);
+        impl PatternTask for Task<'_> {
+            type Output = ChunkBytes;
+            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> ChunkBytes {
+                self.0.patterns(self.1, patterns)
             }
-            Column::X => self.patterns(column, &unsigned(&columns.x)),
-            Column::Y => self.patterns(column, &unsigned(&columns.y)),
-            Column::Speed => self.patterns(column, present(&columns.speed_mm_s)),
-            Column::Heading => self.patterns(column, present(&columns.heading_cdeg)),
-            Column::Altitude => self.patterns(column, &unsigned(present(&columns.altitude_mm))),
-            Column::State => self.patterns(column, present(&columns.state)),
         }
+        with_patterns_of(self.columns, column, self.base_time_ms, Task(self, column))
     }
 
     /// One column of bit patterns.
@@ -168,10 +160,35 @@ impl ColumnWriter<'_> {
     }
 }
 
+/// Runs `task` on the bit patterns of a column that is present, as they stand on the wire.
+pub(crate) fn with_patterns_of<W: PatternTask>(
+    columns: &FixColumns,
+    column: Column,
+    base_time_ms: i64,
+    task: W,
+) -> W::Output {
+    // The offset fits where a block is written: the span of all times was checked to.
+    let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
+    let value_type = column.value_type();
+    match column {
+        Column::Object => task.run(value_type, &columns.object),
+        Column::Time => {
+            let offsets: Vec<u32> = columns.time_ms.iter().map(to_offset).collect();
+            task.run(value_type, &offsets)
+        }
+        Column::X => task.run(value_type, &unsigned(&columns.x)),
+        Column::Y => task.run(value_type, &unsigned(&columns.y)),
+        Column::Speed => task.run(value_type, present(&columns.speed_mm_s)),
+        Column::Heading => task.run(value_type, present(&columns.heading_cdeg)),
+        Column::Altitude => task.run(value_type, &unsigned(present(&columns.altitude_mm))),
+        Column::State => task.run(value_type, present(&columns.state)),
+    }
+}
+
 /// The column with its tree if that makes it smaller, else raw.
 pub(crate) fn smallest<T: Word>(
     id: u16,
-    value_type: crate::column::ValueType,
+    value_type: ValueType,
     values: &[T],
     tree: &Tree,
     keys: Option<Keys<'_>>,

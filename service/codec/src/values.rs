@@ -52,7 +52,9 @@ macro_rules! values {
             /// Replaces the values by what `source` gives.
             pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
                 match self {
-                    $(Self::$variant(values) => source.give::<$word, $native>($from, values),)*
+                    $(Self::$variant(values) => {
+                        source.give(|pattern: $word| -> $native { ($from)(pattern) }, values)
+                    })*
                 }
             }
 
@@ -94,7 +96,7 @@ pub(crate) trait PatternSource {
     /// Replaces `out` by the converted patterns.
     fn give<T: Word, V: Copy + Default>(
         &self,
-        convert: fn(T) -> V,
+        convert: impl Fn(T) -> V,
         out: &mut Vec<V>,
     ) -> Result<(), Self::Error>;
 }

@@ -1,0 +1,114 @@
+//! Which trees are worth a trial on a sample?
+//!
+//! Rules from the statistics: a divisor or decimals first where there are, then one of a few
+//! bodies. The number is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the
+//! trial.
+
+use crate::limits::PLAN_DEPTH_MAX;
+use crate::planner::statistics::Statistics;
+use crate::tree::{Tree, patched, scaled};
+use crate::word::Mode;
+
+/// Trees tried on one sample at most.
+pub(crate) const CANDIDATES_MAX: usize = 96;
+/// Most frequent values in the dictionary of a tree with exceptions.
+const FREQUENT_ENTRIES: u32 = 255;
+
+fn boxed(tree: Tree) -> Box<Tree> {
+    Box::new(tree)
+}
+
+/// Trees for a column with these statistics; `raw` is the first.
+pub(crate) fn candidates(statistics: &Statistics, is_float: bool, has_keys: bool) -> Vec<Tree> {
+    let mut trees = vec![Tree::Raw, Tree::Const];
+    let all = bodies(statistics, has_keys);
+    if statistics.divisor.is_some() {
+        trees.extend(all.iter().map(|body| Tree::Divisor(None, boxed(body.clone()))));
+    }
+    if is_float {
+        trees.push(Tree::Gfc);
+        if statistics.decimals.is_some() {
+            trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
+        } else {
+            // A few values may have other decimals; a trial tells how many are usual.
+            for decimals in [0, 1, 2, 3, 4, 6] {
+                let integers = Tree::FloatToInt(Some(decimals), boxed(scaled()));
+                trees.push(Tree::Patch(boxed(integers)));
+            }
+        }
+    }
+    trees.extend(all);
+    trees.retain(|tree| tree.depth() <= PLAN_DEPTH_MAX);
+    trees.truncate(CANDIDATES_MAX);
+    trees
+}
+
+/// Trees of integers, or of bit patterns, without divisor.
+fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
+    let afl = || Box::new(Tree::Afl);
+    let [patch, scale] = [|| boxed(patched()), || boxed(scaled())];
+    let scaled_patch = || boxed(Tree::Scale(patch()));
+    let runs = || boxed(Tree::Rle(afl(), afl()));
+    let mut trees = Vec::new();
+    if has_keys {
+        for mode in [Mode::Zigzag, Mode::Plain] {
+            trees.push(Tree::KeyedDelta(mode, patch(), scale()));
+            trees.push(Tree::KeyedDelta2(mode, patch(), scale()));
+        }
+        trees.push(Tree::KeyedDelta(Mode::Zigzag, runs(), scale()));
+        trees.push(Tree::Group(runs()));
+        trees.push(Tree::Group(scaled_patch()));
+    }
+    trees.extend([*scale(), *scaled_patch(), *patch(), Tree::Afl]);
+    trees.push(Tree::Delta(Mode::Zigzag, patch()));
+    trees.push(Tree::Delta(Mode::Plain, scaled_patch()));
+    trees.push(Tree::Delta(Mode::Plain, patch()));
+    trees.push(Tree::Delta(Mode::Plain, scale()));
+    trees.push(Tree::Delta2(Mode::Zigzag, patch()));
+    trees.push(Tree::Delta(Mode::Zigzag, runs()));
+    trees.push(Tree::Delta(Mode::Plain, boxed(Tree::Rle(scale(), afl()))));
+    if statistics.has_runs() {
+        trees.push(Tree::Rle(scale(), afl()));
+        trees.push(Tree::Rle(boxed(Tree::Delta(Mode::Zigzag, patch())), afl()));
+        trees.push(Tree::Rle(boxed(Tree::Delta(Mode::Zigzag, patch())), patch()));
+    }
+    let codes =
+        || [afl(), patch(), scaled_patch(), runs(), boxed(Tree::Delta(Mode::Zigzag, afl()))];
+    match statistics.distinct {
+        Some(distinct) if distinct * 2 <= statistics.values => {
+            trees.extend(codes().map(|codes| Tree::Dict(u32::MAX, codes, None)));
+            if distinct > FREQUENT_ENTRIES as usize {
+                trees.push(Tree::Dict(FREQUENT_ENTRIES, afl(), Some(scale())));
+                trees.push(Tree::Dict(15, runs(), Some(scale())));
+            }
+        }
+        _ => trees.push(Tree::Dict(FREQUENT_ENTRIES, afl(), Some(scale()))),
+    }
+    trees
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::ValueType;
+
+    #[test]
+    fn candidates_are_bounded_different_and_shallow() {
+        let columns: [Vec<u32>; 3] = [
+            (0..3000).map(|row| row / 5 * 100).collect(),
+            (0..3000_u32).map(|row| row.wrapping_mul(0x9e37_79b9)).collect(),
+            Vec::new(),
+        ];
+        for values in columns {
+            for value_type in [ValueType::I32, ValueType::F32] {
+                let statistics = Statistics::of(value_type, &values);
+                let trees = candidates(&statistics, value_type.is_float(), true);
+                assert!((10..=CANDIDATES_MAX).contains(&trees.len()), "{}", trees.len());
+                assert_eq!(trees[0], Tree::Raw);
+                assert!(trees.iter().all(|tree| tree.depth() <= PLAN_DEPTH_MAX));
+                let different: std::collections::HashSet<_> = trees.iter().collect();
+                assert_eq!(different.len(), trees.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which plan does the next block of fixes take?
+//!
+//! One optimizer for each column; the object column is planned without keys, the others with the
+//! objects as theirs. Columns know nothing of each other, so their order does not matter.
+
+use crate::block_plan::BlockPlan;
+use crate::codec::BlockCodec;
+use crate::column::Column;
+use crate::column::ValueType;
+use crate::columns::FixColumns;
+use crate::encode::{ColumnOutcome, with_patterns_of};
+use crate::error::BlockError;
+use crate::planner::column_planner::ColumnPlanner;
+use crate::space::SpaceTag;
+use crate::values::PatternTask;
+use crate::word::Word;
+
+/// The optimizers of one stream of blocks.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    /// In order of [`Column::ALL`].
+    columns: Vec<ColumnPlanner>,
+}
+
+impl Planner {
+    /// Knows nothing; `seed` chooses samples.
+    pub fn new(seed: u64) -> Self {
+        let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32);
+        Self { columns: Column::ALL.map(planner).into() }
+    }
+
+    /// The plan for the next block. Columns must be equally long; [`Planner::observe`] follows.
+    ///
+    /// # Errors
+    /// Columns of unequal length.
+    pub fn plan(&mut self, columns: &FixColumns) -> Result<BlockPlan, BlockError> {
+        columns.check()?;
+        let base_time_ms = columns.time_ms.iter().copied().min().unwrap_or(0);
+        let mut plan = BlockPlan::raw();
+        for column in columns.column_set().iter() {
+            let keys = (column != Column::Object).then_some(&columns.object[..]);
+            let planner = &mut self.columns[usize::from(column.id()) - 1];
+            let tree =
+                with_patterns_of(columns, column, base_time_ms, PlanColumn { planner, keys });
+            plan = plan.with(column, tree);
+        }
+        Ok(plan)
+    }
+
+    /// Tells what became of the columns of the block that was planned last.
+    pub fn observe(&mut self, outcomes: &[ColumnOutcome]) {
+        for outcome in outcomes {
+            let planner = &mut self.columns[usize::from(outcome.column.id()) - 1];
+            planner.observe(outcome.raw_bytes, outcome.encoded_bytes);
+        }
+    }
+
+    /// Plans, encodes and observes: what a sender of a stream of blocks calls.
+    ///
+    /// # Errors
+    /// As [`BlockCodec::encode_planned`]; `out` is empty then.
+    pub fn encode(
+        &mut self,
+        codec: &impl BlockCodec,
+        columns: &FixColumns,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockError> {
+        out.clear();
+        let plan = self.plan(columns)?;
+        let outcomes = codec.encode_planned(columns, &plan, space, sequence, out)?;
+        self.observe(&outcomes);
+        Ok(())
+    }
+}
+
+/// Plans one column on its bit patterns.
+struct PlanColumn<'a> {
+    planner: &'a mut ColumnPlanner,
+    keys: Option<&'a [u64]>,
+}
+
+impl PatternTask for PlanColumn<'_> {
+    type Output = crate::tree::Tree;
+
+    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
+        self.planner.plan_patterns(value_type, patterns, self.keys)
+    }
+}

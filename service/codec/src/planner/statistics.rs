@@ -1,0 +1,89 @@
+//! What do numbers say of a column before any tree is tried on it?
+//!
+//! Integers only, so that every machine says the same; ratios are Q16 (65,536 is 1). They prune
+//! candidates, they decide nothing alone.
+
+use crate::column::ValueType;
+use crate::distinct::Distinct;
+use crate::divisor::encode::common;
+use crate::float_to_int::encode::least_decimals;
+use crate::tree::DivisorChoice;
+use crate::word::Word;
+
+/// Distinct values are counted up to this many.
+pub(crate) const DISTINCT_MAX: usize = 65_536;
+/// 1 in Q16.
+pub(crate) const ONE_Q16: u64 = 1 << 16;
+
+/// Statistics of a column or of a sample of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// How many values there are.
+    pub values: usize,
+    /// Least and greatest bit pattern, in the order of the type (floats: as unsigned).
+    pub bounds: Option<(u64, u64)>,
+    /// True if no value is less than the one before, in that order.
+    pub is_sorted: bool,
+    /// Bits of the distance from least to greatest.
+    pub bits: u32,
+    /// Different values, `None` above 65,536.
+    pub distinct: Option<usize>,
+    /// RLE metric: mean over all values of the run length that starts there, capped at 2. Runs
+    /// pay above 1.5.
+    pub rle_metric_q16: u64,
+    /// The divisor that all values share, for integers.
+    pub divisor: Option<DivisorChoice>,
+    /// Decimals that suit all values, for floats.
+    pub decimals: Option<u32>,
+}
+
+impl Statistics {
+    /// Of bit patterns of one type.
+    pub(crate) fn of<T: Word>(value_type: ValueType, values: &[T]) -> Self {
+        let sign = T::low(if value_type.is_signed() { 1 << (T::BITS - 1) } else { 0 });
+        let ordered = || values.iter().map(|value| value.plus(sign));
+        let bounds = ordered().min().zip(ordered().max());
+        let followed = values.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        let rle_metric_q16 = match values.len() as u64 {
+            0 => ONE_Q16,
+            count => ONE_Q16 + followed as u64 * ONE_Q16 / count,
+        };
+        let is_float = value_type.is_float();
+        Self {
+            values: values.len(),
+            bounds: bounds.map(|(min, max)| (min.minus(sign).into(), max.minus(sign).into())),
+            is_sorted: values.is_sorted_by_key(|value| value.plus(sign)),
+            bits: bounds.map_or(0, |(min, max)| max.minus(min).bits()),
+            distinct: Distinct::of(values, DISTINCT_MAX).map(|distinct| distinct.values.len()),
+            rle_metric_q16,
+            divisor: if is_float { None } else { common(value_type, values) },
+            decimals: if is_float { least_decimals(values) } else { None },
+        }
+    }
+
+    /// True if runs are worth an attempt: the thesis's bound of 1.5 is for runs alone, a little
+    /// less is tried because differences may lie above them.
+    pub(crate) fn has_runs(&self) -> bool {
+        self.rle_metric_q16 > ONE_Q16 * 5 / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_of_a_small_column() {
+        let values = [-200_i32, -200, 0, 300, 300, 300, 300, 500].map(|value| value as u32);
+        let found = Statistics::of(ValueType::I32, &values);
+        assert_eq!(found.bounds, Some(((-200_i32 as u32).into(), 500)));
+        assert_eq!((found.is_sorted, found.bits, found.distinct), (true, 10, Some(4)));
+        // Four of eight values are followed by themselves: 1.5.
+        assert_eq!(found.rle_metric_q16, ONE_Q16 * 3 / 2);
+        let divisor = DivisorChoice { divisor: 100, remainder: 0 };
+        assert_eq!((found.divisor, found.decimals), (Some(divisor), None));
+        let floats = [0.5_f64, 0.25, 7.0].map(f64::to_bits);
+        assert_eq!(Statistics::of(ValueType::F64, &floats).decimals, Some(2));
+        assert_eq!(Statistics::of::<u8>(ValueType::U8, &[]).bounds, None);
+    }
+}

@@ -1,0 +1,135 @@
+//! Does the planner find good trees, follow the data, and do the same every time?
+
+#![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
+
+#[path = "block/random.rs"]
+#[allow(dead_code, reason = "numbers that only the tests of blocks draw")]
+mod random;
+
+use shoal_codec::{
+    Block, Budget, ColumnPlanner, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag, Tree, Values,
+    encode_column,
+};
+
+use crate::random::Random;
+
+const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+/// Plans, encodes and observes one batch; gives the tree and the bytes of its sections.
+fn run(planner: &mut ColumnPlanner, values: &Values) -> (Tree, usize) {
+    let tree = planner.plan(values, None);
+    let encoded = encode_column(values, &tree, None)
+        .unwrap_or_else(|_| encode_column(values, &Tree::Raw, None).unwrap());
+    let bytes = encoded.sections.iter().map(Vec::len).sum::<usize>().max(1);
+    planner.observe(values.len() * values.value_type().width_bytes(), bytes);
+    (tree, bytes)
+}
+
+fn steps(rows: u32) -> Values {
+    Values::U32((0..rows).map(|row| row / 40 * 1000).collect())
+}
+
+fn noise(chance: &mut Random, rows: usize, limit: u64) -> Values {
+    Values::U32((0..rows).map(|_| (chance.next() % limit) as u32).collect())
+}
+
+#[test]
+fn the_first_batch_is_explored_and_takes_what_it_finds() {
+    let mut planner = ColumnPlanner::new(1);
+    let (tree, bytes) = run(&mut planner, &steps(50_000));
+    assert!(bytes * 50 < 200_000, "{tree}: {bytes} bytes");
+    let mut planner = ColumnPlanner::new(1);
+    let equal = Values::F64(vec![f64::NAN; 5000]);
+    assert_eq!(run(&mut planner, &equal).0, Tree::Const);
+    let mut planner = ColumnPlanner::new(1);
+    let all = noise(&mut Random::new(81), 5000, 1 << 32);
+    assert_eq!(run(&mut planner, &all).0, Tree::Raw);
+    let mut planner = ColumnPlanner::new(1);
+    assert_eq!(run(&mut planner, &Values::I8(Vec::new())).0, Tree::Const);
+}
+
+#[test]
+fn a_fallen_ratio_is_corrected_at_the_next_batch() {
+    let seed = 82;
+    let mut chance = Random::new(seed);
+    let mut planner = ColumnPlanner::new(1);
+    let (first, _) = run(&mut planner, &steps(20_000));
+    let (kept, _) = run(&mut planner, &steps(20_000));
+    assert_eq!(kept, first, "a tree that does well is kept");
+    // Multiples of 1000 as before, so that the tree applies and only does badly.
+    let mut thousands =
+        || Values::U32((0..20_000).map(|_| chance.below(1000) as u32 * 1000).collect());
+    let (_, fallen) = run(&mut planner, &thousands());
+    let (corrected, bytes) = run(&mut planner, &thousands());
+    assert_ne!(corrected, first);
+    assert!(bytes < fallen && bytes < 20_000 * 11 / 8, "{corrected}: {bytes}, before {fallen}");
+}
+
+#[test]
+fn a_tree_that_no_longer_applies_is_corrected_at_once() {
+    let mut planner = ColumnPlanner::new(1);
+    let equal = |value: u32| Values::U32(vec![value; 5000]);
+    assert_eq!(run(&mut planner, &equal(7)).0, Tree::Const);
+    let (tree, bytes) = run(&mut planner, &steps(5000));
+    assert!(tree != Tree::Const && bytes * 10 < 20_000, "{tree}: {bytes} bytes");
+}
+
+#[test]
+fn a_later_exploration_takes_effect_eight_batches_on() {
+    let mut planner = ColumnPlanner::new(1);
+    // Batches that do no worse than the sample promised, so nothing is corrected: the better tree
+    // of batch 64 comes with batch 72.
+    let mut chance = Random::new(83);
+    let mut trees = Vec::new();
+    for batch in 0..80 {
+        let values = match batch {
+            0..64 => noise(&mut chance, 3000, 1000),
+            _ => steps(3000),
+        };
+        trees.push(planner.plan(&values, None));
+        planner.observe(1000, 1);
+    }
+    assert!(trees[..72].iter().all(|tree| *tree == trees[0]), "changed early");
+    assert_ne!(trees[72], trees[0]);
+    assert!(trees[72..].iter().all(|tree| *tree == trees[72]));
+}
+
+#[test]
+fn equal_streams_give_equal_plans() {
+    let run_all = || {
+        let mut chance = Random::new(84);
+        let mut planner = ColumnPlanner::new(9);
+        let batch = |chance: &mut Random, number: u64| match number % 10 {
+            0..5 => noise(chance, 2000, 50 + number),
+            _ => steps(2000),
+        };
+        (0..90).map(|number| run(&mut planner, &batch(&mut chance, number))).collect::<Vec<_>>()
+    };
+    assert_eq!(run_all(), run_all());
+}
+
+#[test]
+fn a_stream_of_fixes_shrinks_and_comes_back() {
+    let seed = 85;
+    let mut chance = Random::new(seed);
+    let mut planner = shoal_codec::Planner::new(1);
+    let mut places = [(0_i32, 0_i32); 30];
+    let mut bytes = Vec::new();
+    for sequence in 0..12 {
+        let mut columns = FixColumns::new();
+        for row in 0..4000_i64 {
+            let object = chance.below(30);
+            let (x, y) = &mut places[object];
+            *x += 100 * (chance.below(9) as i32 - 4);
+            *y += 100 * (chance.below(9) as i32 - 4);
+            let time_ms = (sequence * 4000 + row) / 8 * 1000;
+            columns.push_row(FixRow::new(7000 + object as u64, time_ms, *x, *y));
+        }
+        let stream = u64::try_from(sequence).unwrap();
+        planner.encode(&CpuCodec, &columns, &SPACE, stream, &mut bytes).unwrap();
+        let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
+        assert_eq!(block.decode().unwrap(), columns, "seed {seed}, block {sequence}");
+        assert!(bytes.len() * 6 < columns.len() * 20, "block {sequence}: {} bytes", bytes.len());
+    }
+}
