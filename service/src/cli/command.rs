@@ -5,6 +5,7 @@
 
 use clap::{Parser, Subcommand};
 
+use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
 use super::error::CliError;
 use super::fleets::FleetsArgs;
@@ -62,6 +63,8 @@ impl<T: clap::Args> Client<T> {
 pub enum Command {
     /// Run a server until Ctrl-C
     Serve(Box<ServeArgs>),
+    /// Compress tables into files of blocks, give them back, and show what is in them
+    Codec(Box<CodecArgs>),
     /// Ask or tell a server.
     #[command(flatten)]
     Client(Box<ClientCommand>),
@@ -121,6 +124,11 @@ mod tests {
             "shoal report --object 1",
             "shoal report day.csv --object 1 --x 1 --y 2",
             "shoal serve --speedup 0 --replay x",
+            "shoal codec",
+            "shoal codec compress",
+            "shoal codec compress a.csv --key id --no-key",
+            "shoal codec compress a.csv --separator \"",
+            "shoal codec plan a.csv --block-rows 0",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert_eq!(parsed.map(|_| ()).unwrap_err().exit_code(), 2, "{line}");

@@ -1,6 +1,7 @@
 //! What can be typed? Flags and their help, one file a command; the work is in `client` and
 //! `server`.
 
+pub mod codec;
 mod command;
 pub mod connection;
 pub mod error;

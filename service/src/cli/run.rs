@@ -9,13 +9,14 @@ use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{fleets, get, nearest, range, remove, report, serve, stats};
+use super::{codec, fleets, get, nearest, range, remove, report, serve, stats};
 
 /// Does what the command line says, tells errors on standard error, and gives the exit code.
 #[must_use]
 pub fn run() -> Exit {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Codec(args) => codec::run(&args),
         Command::Client(command) => ask(*command),
     };
     result.unwrap_or_else(|error| {

@@ -1,0 +1,154 @@
+//! What are the values of a column like? Numbers that explain why a tree suits it.
+//!
+//! Exact over the whole table, in the order of the rows, but for the count of different values,
+//! which ends at a limit.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::group::pattern;
+use super::header::{Header, Kind};
+use crate::client::output::plain_table;
+
+/// Different values that are counted.
+const DISTINCT_MAX: usize = 65_536;
+
+/// Of one column.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnStatistics {
+    kind: Kind,
+    values: u64,
+    range: Option<(f64, f64)>,
+    /// Rows whose value is that of the row before.
+    repeats: u64,
+    /// Rows whose value is not below that of the row before.
+    ascents: u64,
+    last: Option<(u64, f64)>,
+    distinct: HashSet<u64>,
+}
+
+impl ColumnStatistics {
+    /// Of no value.
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            values: 0,
+            range: None,
+            repeats: 0,
+            ascents: 0,
+            last: None,
+            distinct: HashSet::new(),
+        }
+    }
+
+    /// Looks at more values, little-endian.
+    pub(crate) fn see(&mut self, values: &[u8]) {
+        for row in 0..values.len() / self.kind.value_type().width_bytes() {
+            let pattern = pattern(values, self.kind, row);
+            let value = number(self.kind, pattern);
+            self.values += 1;
+            let (least, most) = self.range.unwrap_or((value, value));
+            self.range = Some((least.min(value), most.max(value)));
+            if let Some((last_pattern, last)) = self.last {
+                self.repeats += u64::from(last_pattern == pattern);
+                self.ascents += u64::from(value >= last);
+            }
+            self.last = Some((pattern, value));
+            if self.distinct.len() <= DISTINCT_MAX {
+                self.distinct.insert(pattern);
+            }
+        }
+    }
+
+    /// Rows on average until the value changes.
+    fn run_mean(&self) -> f64 {
+        self.values as f64 / (self.values - self.repeats).max(1) as f64
+    }
+
+    /// Share of rows that are not below the row before.
+    fn ascending_share(&self) -> f64 {
+        self.ascents as f64 / self.values.saturating_sub(1).max(1) as f64
+    }
+
+    /// As one JSON object.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        let is_counted = self.distinct.len() <= DISTINCT_MAX;
+        json!({
+            "column": name,
+            "values": self.values,
+            "least": self.range.map(|(least, _)| least),
+            "greatest": self.range.map(|(_, most)| most),
+            "distinct": is_counted.then_some(self.distinct.len()),
+            "run_mean": self.run_mean(),
+            "ascending_share": self.ascending_share(),
+        })
+    }
+}
+
+/// A value as a number, good enough to be shown and compared.
+fn number(kind: Kind, pattern: u64) -> f64 {
+    match kind {
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Text => pattern as f64,
+        Kind::I8 => f64::from(pattern as i8),
+        Kind::I16 => f64::from(pattern as i16),
+        Kind::I32 => f64::from(pattern as i32),
+        Kind::I64 => pattern as i64 as f64,
+        Kind::F32 => f64::from(f32::from_bits(pattern as u32)),
+        Kind::F64 => f64::from_bits(pattern),
+    }
+}
+
+/// Writes a line per column; values of decimals are the integers that are stored.
+pub(crate) fn print(
+    out: &mut impl Write,
+    header: &Header,
+    statistics: &[ColumnStatistics],
+) -> std::io::Result<()> {
+    let names = ["column", "type", "least", "greatest", "different", "mean run", "ascending"];
+    let mut table = plain_table(&names, &["column", "type"]);
+    for (column, of_column) in header.columns.iter().zip(statistics) {
+        let (least, most) = of_column.range.unwrap_or((f64::NAN, f64::NAN));
+        let distinct = match of_column.distinct.len() {
+            count if count > DISTINCT_MAX => format!("> {DISTINCT_MAX}"),
+            count => count.to_string(),
+        };
+        let kind = match column.kind {
+            Kind::Text => "text lengths",
+            kind => kind.name(),
+        };
+        table.add_row([
+            column.name.clone(),
+            kind.to_owned(),
+            least.to_string(),
+            most.to_string(),
+            distinct,
+            format!("{:.2}", of_column.run_mean()),
+            format!("{:.1} %", 100.0 * of_column.ascending_share()),
+        ]);
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_in_the_order_of_the_rows() {
+        let mut statistics = ColumnStatistics::new(Kind::I16);
+        for part in [&[-3_i16, -3, 5][..], &[5, 4]] {
+            let bytes: Vec<u8> = part.iter().flat_map(|value| value.to_le_bytes()).collect();
+            statistics.see(&bytes);
+        }
+        let json = statistics.json("v");
+        assert_eq!((json["least"].as_f64(), json["greatest"].as_f64()), (Some(-3.0), Some(5.0)));
+        assert_eq!((json["values"].as_u64(), json["distinct"].as_u64()), (Some(5), Some(3)));
+        assert_eq!(json["ascending_share"].as_f64(), Some(0.75));
+        assert_eq!(json["run_mean"].as_f64(), Some(5.0 / 3.0));
+    }
+}
