@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, DivisorChoice, FixColumns, FixRow,
-    Mode, Tree,
+    Mode, Tree, Values, encode_column,
 };
 
 use crate::every_tree::SPACE;
@@ -104,4 +104,16 @@ fn keyed_encodings_version_1_1() {
         .with(Column::Altitude, Tree::Group(Tree::Delta(Mode::Zigzag, afl()).into()));
     let planned = [Column::X, Column::Y, Column::Speed, Column::Altitude];
     compare("keyed_encodings_v1.1.block", &plan, &planned);
+}
+
+#[test]
+fn the_examples_of_the_format_are_what_it_says() {
+    let encode = |values| encode_column(&Values::U32(values), &Tree::Afl, None).unwrap().sections;
+    let small = encode(vec![3, 1, 7, 0, 2]);
+    assert_eq!(small[0], [0, 0, 0, 0, 5, 0, 3, 0]);
+    assert_eq!(small[1], [0xcb, 0x21, 0, 0]);
+    let varied = encode([[1; 32], [5; 32]].concat());
+    assert_eq!(varied[0], [0, 0, 0, 0, 0x40, 0, 1, 2]);
+    let fives = [0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6, 0x6d, 0xdb, 0xb6];
+    assert_eq!(varied[1], [&[8, 0, 0, 0, 0xff, 0xff, 0xff, 0xff][..], &fives].concat());
 }
