@@ -1,6 +1,6 @@
 // How are the matches of each query brought into the order of their ids? By length: up to a warp's
 // lanes in registers, up to SORT_TILE in a block's shared memory; longer lists as sorted tiles that
-// are merged, every merge cut into tiles again, so that one long answer keeps the whole device busy.
+// are merged, every merge cut into tiles again, so that one long answer keeps the device busy.
 #pragma once
 #include <cub/block/block_radix_sort.cuh>
 

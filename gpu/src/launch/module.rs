@@ -58,7 +58,8 @@ kernels! {
     "dispatch": dispatch_verify, dispatch_find, dispatch_order, dispatch_settle, dispatch_expire,
         ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update": update_keys, update_spans, update_holes, update_grow, update_insert, update_close,
-        update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms, rebuild_cells,
+        update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms,
+        rebuild_cells,
         rebuild_fill, dispatch_unknown;
     "query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;

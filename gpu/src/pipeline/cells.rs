@@ -145,8 +145,8 @@ fn bits_of(end: u32) -> u32 {
 }
 
 /// A bound of all rooms together, and as much again as half the objects for cells that outgrow
-/// theirs: with c objects in a cell and mean m, a room is at most max(c, m) + 4 sqrt(max(c, m)) + 4,
-/// and the sum of roots is at most the root of cells times the sum.
+/// theirs: with c objects in a cell and mean m, a room is at most max(c, m) + 4 sqrt(max(c, m)) +
+/// 4, and the sum of roots is at most the root of cells times the sum.
 fn room_max(cells: f64, objects: f64) -> usize {
     let rooms = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
     (rooms + objects / 2.0) as usize + 4096

@@ -1,10 +1,10 @@
 //! Which work goes to which stream, and when? The thread that takes a fleet's cycles through the
 //! stages.
 //!
-//! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the grid
-//! and the records as they were after k - 1; update brings the other grid up to k. Copies in,
+//! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the
+//! grid and the records as they were after k - 1; update brings the other grid up to k. Copies in,
 //! dispatch, update, queries and copies out have a stream each and wait for each other by events;
-//! the host waits for numbers only (how much moved, how much was found), while other streams work.
+//! the host waits for numbers only (how much moved, how much was found), while streams work.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -41,7 +41,7 @@ struct Scan<'a> {
     rectangles: Vec<(QuantaRect, usize)>,
     regions: Vec<(&'a Region, usize)>,
     nearest: Vec<Nearest<'a>>,
-    queries: &'a [Query],
+    queries: Vec<&'a Query>,
     found: Vec<Vec<FixRow>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Scan<'a> {
             rectangles: Vec::new(),
             regions: Vec::new(),
             nearest: Vec::new(),
-            queries,
+            queries: queries.to_vec(),
             found: vec![Vec::new(); queries.len()],
         };
         for (question, query) in queries.iter().enumerate() {

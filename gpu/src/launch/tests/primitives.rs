@@ -1,4 +1,5 @@
-//! Do sorts and scans do what the standard library does? CUB's as we call them, and ours of matches.
+//! Do sorts and scans do what the standard library does? CUB's as we call them, and ours of
+//! matches.
 
 use shoal_engine::conformance::random::Random;
 
