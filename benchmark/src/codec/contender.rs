@@ -101,10 +101,11 @@ pub(super) trait WholeBlocks {
 }
 
 /// The contender of a name; why there is none otherwise.
-pub(super) fn contender(name: CodecName) -> Result<Box<dyn Contender>, String> {
+pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>, String> {
     match name {
-        CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Each))),
-        CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First))),
+        CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream, seed))),
+        CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
+        CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
         other => foreign(other),
     }
 }
@@ -116,7 +117,9 @@ fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
     use super::pco_contender::PcoContender;
 
     Ok(match name {
-        CodecName::Shoal | CodecName::ShoalFixed => return Err("it is no foreign codec".into()),
+        CodecName::Shoal | CodecName::ShoalFixed | CodecName::ShoalTried => {
+            return Err("it is no foreign codec".into());
+        }
         CodecName::Pco8 => Box::new(PcoContender::new(8, false)),
         CodecName::Pco12 => Box::new(PcoContender::new(12, true)),
         CodecName::Zstd1 => Box::new(ByteContender::new(Zstd::new(1)?)),

@@ -33,10 +33,12 @@ pub(super) enum Experiment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CodecName {
-    /// Shoal's codec on one core, for every block the best of its trees.
+    /// Shoal's codec on one core, planned as the blocks come.
     Shoal,
-    /// The same with the best tree of the first block for all.
+    /// The same with the planner's tree for the first block kept.
     ShoalFixed,
+    /// The same with a list of trees tried on every block, the smallest taken.
+    ShoalTried,
     /// Pcodec, level 8, automatic.
     #[value(name = "pco-8")]
     #[serde(rename = "pco-8")]
@@ -78,7 +80,7 @@ pub(super) enum CodecName {
 impl CodecName {
     /// Whether it is one of ours.
     pub(super) fn is_shoal(self) -> bool {
-        matches!(self, Self::Shoal | Self::ShoalFixed)
+        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried)
     }
 
     /// As it is written.
@@ -103,7 +105,7 @@ pub(crate) struct Options {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "shoal,pco-8,pco-12,zstd-1,zstd-3,zstd-19,lz4,lz4-hc-12,xz-9,bzip2-9"
+        default_value = "shoal,shoal-tried,pco-8,pco-12,zstd-1,zstd-3,zstd-19,lz4,lz4-hc-12,xz-9,bzip2-9"
     )]
     pub(super) codecs: Vec<CodecName>,
     /// Folder of real positions, CSV as the load generator reads it, plain or gzip.

@@ -81,7 +81,7 @@ fn run_data_set(
     };
     let mut rows = Vec::new();
     for name in codecs(experiment, options) {
-        match contender(name) {
+        match contender(name, options.seed) {
             Ok(mut contender) => {
                 rows.extend(run_codec(name, contender.as_mut(), prepared, setting, options)?);
             }

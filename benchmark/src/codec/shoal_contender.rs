@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use shoal_codec::{
-    Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, CpuCodec, EncodedTree, FixColumns,
-    Grouping, Keys, Tree, Values, decode_column, encode_column,
+    Block as CodecBlock, BlockCodec, BlockPlan, Budget, Column, ColumnPlanner, CpuCodec,
+    EncodedTree, FixColumns, Grouping, Keys, Tree, Values, decode_column, encode_column,
 };
 
 use super::block::Block;
@@ -20,15 +20,18 @@ use crate::error::BenchmarkError;
 /// Where trees come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Planning {
-    /// Every block's own best tree of all candidates, by trying.
-    Each,
-    /// The best tree of the first block, kept.
+    /// The planner, fed with the blocks as they come.
+    Stream,
+    /// The planner's tree for the first block, kept.
     First,
+    /// Every block's own best of a list of trees, by trying all.
+    Tried,
 }
 
 /// The codec on one core.
 pub(super) struct ShoalContender {
     planning: Planning,
+    seed: u64,
     /// Trees of each column, one for each block.
     trees: Vec<Vec<Tree>>,
     column: usize,
@@ -38,9 +41,10 @@ pub(super) struct ShoalContender {
 }
 
 impl ShoalContender {
-    pub(super) fn new(planning: Planning) -> Self {
+    pub(super) fn new(planning: Planning, seed: u64) -> Self {
         Self {
             planning,
+            seed,
             trees: Vec::new(),
             column: 0,
             encoded: Vec::new(),
@@ -61,6 +65,15 @@ impl ShoalContender {
         };
         Ok((encoded, begin.elapsed()))
     }
+}
+
+/// The smallest of a list of trees.
+fn tried(part: Part<'_>) -> Tree {
+    let is_keyed = part.block().fixes.is_some() && part.column > 0;
+    let size = |tree: &Tree| {
+        ShoalContender::encode_with(part, tree).map_or(usize::MAX, |(e, _)| chunk_bytes(&e))
+    };
+    candidates(part.values(), is_keyed).into_iter().min_by_key(size).unwrap_or(Tree::Raw)
 }
 
 /// Rows in the order of their objects; none for columns that are no fixes.
@@ -85,17 +98,15 @@ impl Contender for ShoalContender {
     fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
         self.column = column;
         self.encoded = vec![None; blocks.len()];
-        let choose = |index| {
-            let part = Part { blocks, index, column };
-            let is_keyed = part.block().fixes.is_some() && column > 0;
-            let size = |tree: &Tree| {
-                Self::encode_with(part, tree).map_or(usize::MAX, |(e, _)| chunk_bytes(&e))
-            };
-            candidates(part.values(), is_keyed).into_iter().min_by_key(size).unwrap_or(Tree::Raw)
-        };
         let trees = match self.planning {
-            Planning::Each => (0..blocks.len()).map(choose).collect(),
-            Planning::First => vec![choose(0); blocks.len()],
+            Planning::Stream => self.planned(blocks, column)?,
+            Planning::First => {
+                let first = self.planned(&blocks[..1], column)?;
+                vec![first.first().cloned().unwrap_or(Tree::Raw); blocks.len()]
+            }
+            Planning::Tried => {
+                (0..blocks.len()).map(|index| tried(Part { blocks, index, column })).collect()
+            }
         };
         self.trees.resize(self.trees.len().max(column + 1), Vec::new());
         self.trees[column] = trees;
@@ -152,6 +163,22 @@ impl Contender for ShoalContender {
 }
 
 impl ShoalContender {
+    /// The planner's trees for a column, block after block.
+    fn planned(&self, blocks: &[Block], column: usize) -> Result<Vec<Tree>, BenchmarkError> {
+        let mut planner = ColumnPlanner::new(self.seed);
+        let mut trees = Vec::with_capacity(blocks.len());
+        for index in 0..blocks.len() {
+            let part = Part { blocks, index, column };
+            let fixes = part.block().fixes.as_ref().filter(|_| column > 0);
+            let keys = fixes.map(|(fixes, _)| fixes.object.as_slice());
+            let tree = planner.plan(part.values(), keys);
+            let (encoded, _) = Self::encode_with(part, &tree)?;
+            planner.observe(part.bytes().len(), chunk_bytes(&encoded));
+            trees.push(tree);
+        }
+        Ok(trees)
+    }
+
     /// The plan of a block from the trees of its columns.
     fn plan(&self, block: &Block, index: usize) -> BlockPlan {
         let mut plan = BlockPlan::raw();

@@ -50,7 +50,7 @@ fn every_codec_gives_every_type_and_shape_back() {
             let content = Content::Columns(columns(shape, &patterns));
             let blocks = DataSet { name: shape.into(), content }.blocks(2_000);
             for name in CodecName::value_variants() {
-                let mut contender = contender(*name).unwrap();
+                let mut contender = contender(*name, 1).unwrap();
                 for (index, column) in blocks[0].columns.iter().enumerate() {
                     let measured = measure(contender.as_mut(), &blocks, index, EFFORT);
                     let measured = measured.unwrap_or_else(|error| {
@@ -71,8 +71,8 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
     let (set, left_out) = recorded::positions(&file).unwrap();
     assert_eq!((set.name.as_str(), set.rows(), left_out), ("bus_austin", 33_140, 0));
     let blocks = set.blocks(20_000);
-    for name in [CodecName::Shoal, CodecName::ShoalFixed] {
-        let mut contender = contender(name).unwrap();
+    for name in [CodecName::Shoal, CodecName::ShoalFixed, CodecName::ShoalTried] {
+        let mut contender = contender(name, 1).unwrap();
         let mut columns = 0;
         for index in 0..blocks[0].columns.len() {
             let measured = measure(contender.as_mut(), &blocks, index, EFFORT).unwrap();
@@ -86,5 +86,5 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
         assert!(3 * bytes < whole.raw_bytes, "{bytes} of {}", whole.raw_bytes);
     }
     let plain = DataSet::of_column("plain", "value", Values::U8(vec![1, 2, 3])).blocks(3);
-    assert!(contender(CodecName::Shoal).unwrap().whole(&plain).is_none());
+    assert!(contender(CodecName::Shoal, 1).unwrap().whole(&plain).is_none());
 }
