@@ -2,7 +2,7 @@
 //!
 //! A reader may accept or refuse, it must not panic, and what it accepts has the rows it says.
 //! SHOAL_MUTATIONS sets the number of mutated sections, a third as many blocks are mutated; by hand
-//! 10,000,000 sections and 3,000,000 blocks were.
+//! 10,000,000 of each were.
 
 use bytes::Bytes;
 use shoal_codec::{
