@@ -105,7 +105,8 @@ pub(crate) struct Options {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "shoal,shoal-tried,pco-8,pco-12,zstd-1,zstd-3,zstd-19,lz4,lz4-hc-12,xz-9,bzip2-9"
+        default_value = "shoal,shoal-tried,pco-8,pco-12,zstd-1,zstd-3,zstd-19,lz4,lz4-hc-12,\
+                         xz-9,bzip2-9"
     )]
     pub(super) codecs: Vec<CodecName>,
     /// Folder of real positions, CSV as the load generator reads it, plain or gzip.
