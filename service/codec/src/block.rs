@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkReader};
+use crate::chunk::{Chunk, ChunkReader, TableChunk};
 use crate::chunk_rules::ChunkRules;
 use crate::column::Column;
 use crate::columns::FixColumns;
@@ -34,25 +34,14 @@ impl Block {
     /// Whatever FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is
     /// one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
-        within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
-        let header = BlockHeader::parse(&bytes)?;
-        if header.is_table() {
+        let (header, chunks) = read(&bytes, budget, false, |header| {
             let required = header.flags_required;
-            return Err(BlockError::RequiredFlags { required, unknown: FLAG_TABLE });
-        }
-        check_length(&bytes, &header)?;
-        within("rows", header.rows.into(), budget.rows_max.into())?;
-        let directory = check_directory(&bytes, &header)?;
-        let rules = ChunkRules::new(false);
-        let mut reader = ChunkReader::new(&bytes, &directory, header.rows, rules);
-        // Grows as entries are read: an entry is earned by its bytes, the claimed count is not.
-        let mut chunks = Vec::new();
-        for _ in 0..header.columns {
-            chunks.push(reader.next_chunk()?.of_fixes());
-        }
-        reader.finish()?;
-        let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
-        within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
+            match header.is_table() {
+                true => Err(BlockError::RequiredFlags { required, unknown: FLAG_TABLE }),
+                false => Ok(()),
+            }
+        })?;
+        let chunks = chunks.into_iter().map(TableChunk::of_fixes).collect();
         Ok(Self { bytes, header, chunks })
     }
 
@@ -107,8 +96,34 @@ impl Block {
     }
 }
 
+/// Reads header and chunks of a block, of fixes or a table, and checks everything but the values;
+/// `check_header` has the rules of the kind alone.
+pub(crate) fn read(
+    bytes: &Bytes,
+    budget: &Budget,
+    is_table: bool,
+    check_header: impl FnOnce(&BlockHeader) -> Result<(), BlockError>,
+) -> Result<(BlockHeader, Vec<TableChunk>), BlockError> {
+    within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
+    let header = BlockHeader::parse(bytes)?;
+    check_header(&header)?;
+    check_length(bytes, &header)?;
+    within("rows", header.rows.into(), budget.rows_max.into())?;
+    let directory = check_directory(bytes, &header)?;
+    let mut reader = ChunkReader::new(bytes, &directory, header.rows, ChunkRules::new(is_table));
+    // Grows as entries are read: an entry is earned by its bytes, the claimed count is not.
+    let mut chunks = Vec::new();
+    for _ in 0..header.columns {
+        chunks.push(reader.next_chunk()?);
+    }
+    reader.finish()?;
+    let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
+    within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
+    Ok((header, chunks))
+}
+
 /// Working memory beside output and tile buffers (FORMAT.md, section 6.16).
-pub(crate) fn scratch_bytes<'a>(plans: impl Iterator<Item = &'a Plan>, rows: u32) -> u64 {
+fn scratch_bytes<'a>(plans: impl Iterator<Item = &'a Plan>, rows: u32) -> u64 {
     let (mut dictionaries, mut is_keyed) = (0, false);
     for plan in plans {
         dictionaries += plan.dictionary_bytes();
@@ -123,7 +138,7 @@ pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), B
 }
 
 /// The bytes are exactly the block that the header states.
-pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
+fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     let (stated, present) = (header.block_bytes, bytes.len() as u64);
     if stated > present {
         return Err(truncated("block", 0, stated, bytes));
@@ -139,10 +154,7 @@ pub(crate) fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), Blo
 }
 
 /// The directory is there and its checksum holds; gives its place.
-pub(crate) fn check_directory(
-    bytes: &[u8],
-    header: &BlockHeader,
-) -> Result<Range<usize>, BlockError> {
+fn check_directory(bytes: &[u8], header: &BlockHeader) -> Result<Range<usize>, BlockError> {
     let directory = HEADER_BYTES..HEADER_BYTES + header.directory_bytes as usize;
     let Some(covered) = bytes.get(directory.clone()) else {
         return Err(truncated("directory", HEADER_BYTES, header.directory_bytes.into(), bytes));

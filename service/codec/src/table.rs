@@ -8,9 +8,9 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::assemble::{ChunkBytes, assemble, directory_bytes};
-use crate::block::{check_directory, check_length, scratch_bytes, within};
-use crate::chunk::{ChunkReader, TableChunk};
-use crate::chunk_rules::{ChunkRules, TABLE_COLUMN_MIN};
+use crate::block::{read, within};
+use crate::chunk::TableChunk;
+use crate::chunk_rules::TABLE_COLUMN_MIN;
 use crate::column::ValueType;
 use crate::column_decode::segments_of;
 use crate::column_encode::{Source, refused};
@@ -186,21 +186,7 @@ impl Table {
     /// # Errors
     /// Whatever FORMAT.md, section 7, refuses; a block that is no table.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
-        within("bytes", bytes.len() as u64, budget.bytes_max as u64)?;
-        let header = BlockHeader::parse(&bytes)?;
-        check_header(&header)?;
-        check_length(&bytes, &header)?;
-        within("rows", header.rows.into(), budget.rows_max.into())?;
-        let directory = check_directory(&bytes, &header)?;
-        let rules = ChunkRules::new(true);
-        let mut reader = ChunkReader::new(&bytes, &directory, header.rows, rules);
-        let mut chunks = Vec::new();
-        for _ in 0..header.columns {
-            chunks.push(reader.next_chunk()?);
-        }
-        reader.finish()?;
-        let scratch = scratch_bytes(chunks.iter().map(|chunk| &chunk.plan), header.rows);
-        within("scratch bytes", scratch, budget.scratch_bytes_max as u64)?;
+        let (header, chunks) = read(&bytes, budget, true, check_header)?;
         Ok(Self { bytes, header, chunks })
     }
 
