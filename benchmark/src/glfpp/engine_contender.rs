@@ -1,7 +1,8 @@
 //! Any backend of the engine's contract as a contender.
 //!
 //! Cycles are submitted back to back, as many in flight as the backend overlaps. Outputs are taken
-//! by a thread of their own, which checks that every row was taken, and dropped.
+//! by a thread of their own, which checks that every row was taken, and dropped; the queries that
+//! come back with them are freed after the clock has stopped, as are the rows.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -158,8 +159,10 @@ fn take(
     outputs: &Receiver<CycleOutput>,
 ) -> Result<(u64, String), BenchmarkError> {
     let (mut results, mut hash) = (0, AnswerHash::new());
+    let mut queries = Vec::new();
     for cycle in &prepared.cycles {
-        let Ok(output) = outputs.recv() else { break };
+        let Ok(mut output) = outputs.recv() else { break };
+        queries.push(std::mem::take(&mut output.queries));
         check(cycle, &output)?;
         for answer in output.answers.iter() {
             hash.add_word(answer.total);

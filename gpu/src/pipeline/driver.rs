@@ -240,15 +240,16 @@ impl Driver {
         self.wait_for_questions(&staged)?;
         let asking = timeline.begin(&query)?;
         let cut = self.begin_questions(&staged, &view)?;
+        // Counted beside dispatch: the host waits for the cut alone.
+        let questioning = match cut {
+            Some(cut) => self.count(&staged, &view, &cut)?,
+            None => Questioning::None,
+        };
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let questioning = match cut {
-            Some(cut) => self.count(&staged, &view, &cut)?,
-            None => Questioning::None,
-        };
         let answers = self.answer(&staged, view, questioning)?;
         timeline.end((epoch, "query"), asking, &query)?;
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
@@ -264,6 +265,7 @@ impl Driver {
             answer_epoch: self.epoch - 1,
             answer_clock_ms: self.answer_clock_ms,
             answers: AnswerSet::default(),
+            queries: staged.queries,
             expired: report.expired,
             objects: self.objects,
         };

@@ -57,7 +57,7 @@ impl Driver {
         cut: &CudaEvent,
     ) -> Result<Questioning, EngineError> {
         cut.synchronize().map_err(fault)?;
-        let queries = staged.asks;
+        let queries = staged.queries.len();
         let mut bounds = self.bounds.lend(queries + 1)?;
         let mut totals = vec![0; if staged.are_plain { 0 } else { queries }];
         let at = (&staged.arena.device, &staged.asked);
@@ -72,7 +72,7 @@ impl Driver {
         view: ViewArgument,
         questioning: Questioning,
     ) -> Result<Answers, EngineError> {
-        if staged.asks == 0 {
+        if staged.queries.is_empty() {
             return Ok(Answers::Here(AnswerSet::default()));
         }
         let stream = self.asking.stream.clone();
@@ -107,7 +107,7 @@ impl Driver {
                     Questioning::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
                     Questioning::None => {
                         // Without parts nothing was counted: every range is empty.
-                        none = vec![0; staged.asks + 1];
+                        none = vec![0; staged.queries.len() + 1];
                         (&none[..], &none[..])
                     }
                 };

@@ -25,8 +25,6 @@ use crate::launch::{
 const ALIGN: usize = 256;
 /// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
 const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
-/// Queries from which another thread lets go of them.
-const QUERIES_MANY: usize = 1 << 12;
 /// Bytes that one core copies at a time.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -74,9 +72,7 @@ pub(crate) struct Staged {
     pub(crate) asked: QuestionStretches,
     /// Ids of all gets, query by query.
     pub(crate) gets: Stretch,
-    /// Number of queries.
-    pub(crate) asks: usize,
-    /// The queries; empty when `are_plain`.
+    /// Given back with the answers.
     pub(crate) queries: Vec<Query>,
     /// All are ranges that want ids.
     pub(crate) are_plain: bool,
@@ -233,8 +229,7 @@ pub(crate) fn stage(
     }
     let questions = &*questions;
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let asks = input.queries.len();
-    let asked = place_questions(&mut packing, questions, parts.as_slice(), asks);
+    let asked = place_questions(&mut packing, questions, parts.as_slice(), input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
     if device.fit(packing.bytes)? {
@@ -247,7 +242,6 @@ pub(crate) fn stage(
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
     let kinds = input.requests.into_iter().map(kind).collect();
-    let queries = queries_left(input.queries, questions.are_plain);
     let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
     Ok(Staged {
         arena,
@@ -258,8 +252,7 @@ pub(crate) fn stage(
         arrivals: at_arrivals,
         asked,
         gets: at_gets,
-        asks,
-        queries,
+        queries: input.queries,
         are_plain,
         limits,
         clears: clears(&requests),
@@ -313,18 +306,6 @@ fn place_questions<'a>(
         slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),
         edges: packing.push_all(chunks().map(|lists| &lists.edges[..])),
     }
-}
-
-/// The queries if anything is left to do with them. Letting go of many takes as long as a stage, so
-/// another thread does it.
-fn queries_left(queries: Vec<Query>, are_plain: bool) -> Vec<Query> {
-    if !are_plain {
-        return queries;
-    }
-    if queries.len() >= QUERIES_MANY {
-        rayon::spawn(move || drop(queries));
-    }
-    Vec::new()
 }
 
 fn kind(request: Request) -> Kind {

@@ -197,6 +197,9 @@ pub struct CycleOutput {
     pub answer_clock_ms: i64,
     /// One per query, in order.
     pub answers: AnswerSet,
+    /// The queries as they were submitted, given back: whoever asks can use their memory for the
+    /// next ones, and no engine has to free it while cycles run.
+    pub queries: Vec<Query>,
     /// Objects removed by age in this cycle.
     pub expired: u64,
     /// Objects after this cycle.

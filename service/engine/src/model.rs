@@ -226,7 +226,7 @@ impl Model {
         }
     }
 
-    fn cycle(&mut self, input: &CycleInput) -> CycleOutput {
+    fn cycle(&mut self, input: CycleInput) -> CycleOutput {
         let mut arrivals = Arrivals {
             records: &self.records,
             judge: Judge::new(&self.options.space, input.time_max_ms),
@@ -271,6 +271,7 @@ impl Model {
             answer_epoch: self.epoch,
             answer_clock_ms: self.clock_ms,
             answers: self.answers(&input.queries),
+            queries: input.queries,
             expired: before - self.objects(),
             objects: self.objects(),
         }
@@ -309,7 +310,7 @@ impl Backend for Model {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
-        let output = self.cycle(&input);
+        let output = self.cycle(input);
         let ticket = Ticket(output.epoch);
         self.outputs.insert(ticket, output);
         Ok(ticket)

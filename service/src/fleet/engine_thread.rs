@@ -212,6 +212,7 @@ impl EngineThread {
 
     fn reply(&mut self, plan: Plan, output: CycleOutput) {
         let epoch = output.epoch;
+        self.planner.reuse(output.queries);
         debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
         let mut outcomes = output.requests.into_iter();
         for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
+use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{CycleInput, Query, Request};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -66,6 +67,8 @@ pub(super) struct Planner {
     query_left: Option<QueryJob>,
     /// Resends whose original is under way.
     undecided: VecDeque<ChangeJob>,
+    /// Memory for the queries of cycles to come, given back by those that ended.
+    spare: Vec<Vec<Query>>,
 }
 
 impl Planner {
@@ -80,6 +83,7 @@ impl Planner {
             change_left: None,
             query_left: None,
             undecided: VecDeque::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -94,10 +98,19 @@ impl Planner {
 
     /// The jobs of the next cycle, which is answered at `answer_epoch` or later.
     pub(super) fn plan(&mut self, answer_epoch: u64) -> Plan {
-        let mut plan = Plan::default();
+        let queries = self.spare.pop().unwrap_or_default();
+        let mut plan = Plan { queries, ..Plan::default() };
         self.plan_changes(&mut plan);
         self.plan_queries(&mut plan, answer_epoch);
         plan
+    }
+
+    /// Takes the queries of a cycle that ended, for their memory.
+    pub(super) fn reuse(&mut self, mut queries: Vec<Query>) {
+        queries.clear();
+        if self.spare.len() < CYCLES_IN_FLIGHT_MAX {
+            self.spare.push(queries);
+        }
     }
 
     fn plan_changes(&mut self, plan: &mut Plan) {

@@ -139,7 +139,7 @@ impl Stage {
 
     /// Bounds of what is listed, and totals of what is counted, by query.
     fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
-        let queries = staged.asks;
+        let queries = staged.queries.len();
         let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
         if staged.asked.parts.length > 0 {
             let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));

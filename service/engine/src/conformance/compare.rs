@@ -28,6 +28,7 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
                 Some(format!("query {query}: {difference}"))
             })
         })
+        .or_else(|| lists("query given back", &expected.queries, &actual.queries))
 }
 
 /// The first difference between two snapshots but for their terms, as rows: which optional columns

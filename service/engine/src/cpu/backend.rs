@@ -63,7 +63,7 @@ impl CpuBackend {
         }
     }
 
-    fn cycle(&mut self, input: &CycleInput) -> CycleOutput {
+    fn cycle(&mut self, input: CycleInput) -> CycleOutput {
         let router =
             Router { judge: Judge::new(&self.options.space, input.time_max_ms), hash: self.hash };
         self.dispatch.route(&router, &input.requests);
@@ -86,6 +86,7 @@ impl CpuBackend {
             answer_epoch: self.epoch,
             answer_clock_ms: self.clock_ms,
             answers,
+            queries: input.queries,
             expired: self.shards.iter().map(|shard| shard.expired).sum(),
             objects: self.objects(),
         };
@@ -229,7 +230,7 @@ impl Backend for CpuBackend {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
-        let output = self.cycle(&input);
+        let output = self.cycle(input);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.outputs.push_back((ticket, output));
@@ -271,7 +272,7 @@ impl Backend for CpuBackend {
         let options = self.options.clone();
         self.options = EngineOptions { ttl_ms: None, objects_max: u64::MAX, ..options };
         for batch in snapshot.batches {
-            self.cycle(&CycleInput {
+            self.cycle(CycleInput {
                 system_ms: i64::MIN,
                 time_max_ms: i64::MAX,
                 requests: vec![Request::Fixes(batch)],
