@@ -7,6 +7,7 @@ mod afl;
 mod assemble;
 pub mod block;
 pub mod block_plan;
+pub mod block_stream;
 pub mod chunk;
 mod chunk_rules;
 pub mod codec;
@@ -54,6 +55,7 @@ pub mod word;
 
 pub use block::Block;
 pub use block_plan::BlockPlan;
+pub use block_stream::{BlockStream, PlanChoice};
 pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
