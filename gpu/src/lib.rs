@@ -6,6 +6,8 @@
 
 #[cfg(feature = "cuda")]
 mod backend;
+#[cfg(feature = "cuda")]
+mod codec;
 mod device;
 #[cfg(feature = "cuda")]
 mod launch;
@@ -16,6 +18,8 @@ mod tuning;
 
 #[cfg(feature = "cuda")]
 pub use backend::{CudaBackend, Recorder, Recording};
+#[cfg(feature = "cuda")]
+pub use codec::{DecodeError, Decoder, EncodedColumn};
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;

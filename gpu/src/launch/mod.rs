@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
 mod account;
+mod codec_decode;
 mod dispatch;
 mod memory;
 mod module;
@@ -20,6 +21,7 @@ pub(crate) mod tests;
 mod update;
 
 pub(crate) use account::{Account, Accounts};
+pub(crate) use codec_decode::{CodecStretches, Failed};
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};

@@ -38,6 +38,10 @@ plain!(
     layout::Shape,
     layout::Edge,
     layout::Answered,
+    layout::CodecStep,
+    layout::CodecColumn,
+    layout::CodecOpen,
+    layout::CodecKeys,
     super::Span,
     super::Outgrown
 );

@@ -60,7 +60,7 @@ pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column::{Column, ColumnSet, ValueType};
-pub use column_encode::{decode_column, decode_column_into, encode_column};
+pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
 pub use columns::{
     ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, STATE_NONE,
 };
