@@ -27,6 +27,25 @@ __device__ __forceinline__ TileWords tile_words(const u8* input, const CodecStep
     return found;
 }
 
+// Unpacks the groups of a whole tile, whose places and widths the lanes of `group` know; without
+// branches, so that all loads are on their way at once. Groups of no bits read the first word.
+template <class T>
+__device__ __forceinline__ void unpack_groups(const u32* words, u32 group, Tile<T>& out) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);
+        u32 bits = mine & 0xff, bit = lane() % 8 * 4 * bits;
+        const u32* from = bits > 0 ? words + (mine >> 8) : words;
+        T mask = bits > 0 ? low_mask<T>(bits) : 0;
+        u32 reach = bits > 0 ? bits - 1 : 0;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            out.v[k][j] = unpack_near(from, bit, bit + reach, (T)0) & mask;
+            bit += bits;
+        }
+    }
+}
+
 template <class T>
 __device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
                                 u32 count, Tile<T>& out) {
@@ -45,6 +64,10 @@ __device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step,
     u32 total = width_words + __shfl_sync(WHOLE_WARP, to, 31);
     if (__any_sync(WHOLE_WARP, width > step.bits) || total != at.length) return false;
     u32 group = (width_words + to - words) << 8 | width;
+    if (count == TILE_VALUES && total > width_words) {
+        unpack_groups(at.words, group, out);
+        return true;
+    }
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
         u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);

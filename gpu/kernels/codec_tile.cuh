@@ -60,6 +60,18 @@ __device__ __forceinline__ u64 unpack(const u32* words, u32 bit, u32 width, u64)
     return unpack64(words, bit, width);
 }
 
+// What lies from bit `bit` to bit `last` of words, as low bits; others may be anything. No branch,
+// and no other word is read.
+__device__ __forceinline__ u32 unpack_near(const u32* words, u32 bit, u32 last, u32) {
+    return __funnelshift_r(words[bit / 32], words[last / 32], bit);
+}
+
+__device__ __forceinline__ u64 unpack_near(const u32* words, u32 bit, u32 last, u64) {
+    u32 first = bit / 32, end = last / 32;
+    u32 low = words[first], high = words[end], middle = words[first < end ? first + 1 : end];
+    return (u64)__funnelshift_r(middle, high, bit) << 32 | __funnelshift_r(low, middle, bit);
+}
+
 // The sum over the lanes up to this one.
 template <class T>
 __device__ __forceinline__ T warp_sum_to(T value) {

@@ -16,7 +16,7 @@ use shoal_codec::{
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-use super::decoding::{Decoding, Place, Source, Wish};
+use super::decoding::{Decoding, List, Place, Source, Wish};
 use crate::device::Gpu;
 use crate::launch::{
     CodecStretches, DeviceBuffer, Failed, Memory, Plain, Stretch, bytes_of, fault,
@@ -274,11 +274,14 @@ impl Decoder {
         (places, requests): (Vec<Vec<u64>>, usize),
     ) -> Result<(), EngineError> {
         let front = decoding.bytes as usize;
-        let lists = decoding.place(front, &mut |list| match list {
-            super::List::Steps(list) => input.push(list),
-            super::List::Opens(list) => input.push(list),
-            super::List::Keys(list) => input.push(list),
-            super::List::Columns(list) => input.push(list),
+        let lists = decoding.place(&mut |list| {
+            let stretch = match list {
+                List::Steps(list) => input.push(list),
+                List::Opens(list) => input.push(list),
+                List::Keys(list) => input.push(list),
+                List::Columns(list) => input.push(list),
+            };
+            Stretch { at: front + stretch.at, ..stretch }
         });
         self.gpu.context.bind_to_thread().map_err(fault)?;
         self.buffer.fit(front + input.0.len())?;

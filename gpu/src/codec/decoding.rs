@@ -223,34 +223,22 @@ impl Decoding {
         Grouped { id: chunk.id, order, heads }
     }
 
-    /// Hands all lists to `push`, which gives where each lies after the first `front` bytes of a
-    /// buffer.
-    pub(crate) fn place(
-        &self,
-        front: usize,
-        push: &mut impl FnMut(List<'_>) -> Stretch,
+    /// Hands all lists to `push`, which gives where each lies on the device, behind what is
+    /// decoded.
+    pub(crate) fn place<'a>(
+        &'a self,
+        push: &mut impl FnMut(List<'a>) -> Stretch,
     ) -> CodecStretches {
-        assert!(self.bytes <= front as u64, "what is decoded has room");
-        let mut push = |list| {
-            let stretch = push(list);
-            Stretch { at: front + stretch.at, ..stretch }
-        };
         let columns = self.columns.each_ref().map(|classes| {
             classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))
         });
         CodecStretches {
-            front,
+            front: self.bytes as usize,
             steps: push(List::Steps(&self.steps)),
             opens: push(List::Opens(&self.opens)),
             keys: push(List::Keys(&self.keys)),
             segments: self.segments,
             columns,
         }
-    }
-
-    /// Whether there is nothing to do.
-    pub(crate) fn is_empty(&self) -> bool {
-        let columns = self.columns.as_flattened();
-        self.opens.is_empty() && columns.iter().all(|columns| columns.columns.is_empty())
     }
 }

@@ -7,4 +7,4 @@ mod steps;
 
 pub(crate) use decoder::of_block;
 pub use decoder::{DecodeError, Decoder, EncodedColumn};
-pub(crate) use decoding::{Class, Decoding, List, Place, Source, Wish};
+pub(crate) use decoding::{Class, Decoding, List, Place, Wish};

@@ -55,7 +55,7 @@ impl Failed {
 /// `Codec` of codec_tree.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct CodecArgument {
+pub(super) struct CodecArgument {
     input: u64,
     output: u64,
     steps: u64,
@@ -64,10 +64,10 @@ pub(crate) struct CodecArgument {
     reserved: u32,
 }
 
-/// `Grouping` of codec_group.cu.
+/// `Grouping` of codec_group.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct GroupingArgument {
+pub(super) struct GroupingArgument {
     input: u64,
     output: u64,
     keys: u64,

@@ -69,7 +69,7 @@ constants! {
     TIME_ORIGIN_MS: i64 = 946_684_800_000;
     /// Kind of a request: rows whose times are 8 bytes.
     REQUEST_FIXES: u32 = 0;
-    /// Kind of a request: a raw block, whose times are 4 bytes after a base.
+    /// Kind of a request: a block, whose times are 4 bytes after a base.
     REQUEST_BLOCK: u32 = 1;
     /// Kind of a request: object ids to remove.
     REQUEST_REMOVE: u32 = 2;
@@ -206,7 +206,8 @@ records! {
         x_max: i32,
         y_min: i32,
         y_max: i32,
-        reserved: u32,
+        /// 1 when the rows are held against these while they are decoded.
+        is_decoded: u32,
     }
 
     /// What became of the rows of one request.
