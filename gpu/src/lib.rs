@@ -10,6 +10,8 @@ mod backend;
 mod codec;
 mod device;
 #[cfg(feature = "cuda")]
+mod encoder;
+#[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
 mod pipeline;
@@ -23,6 +25,8 @@ pub use codec::{DecodeError, Decoder, EncodedColumn};
 #[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;
+#[cfg(feature = "cuda")]
+pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
 pub use pipeline::{StageSpan, Way};
 #[cfg(feature = "cuda")]

@@ -89,7 +89,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    fn new(function: CudaFunction, width: Width) -> Result<Self, DriverError> {
+    pub(super) fn new(function: CudaFunction, width: Width) -> Result<Self, DriverError> {
         let declared_bytes = function.shared_size_bytes()?.unsigned_abs();
         let dynamic_shared_bytes = width.dynamic_shared_bytes(declared_bytes);
         if dynamic_shared_bytes > 0 {

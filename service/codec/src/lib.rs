@@ -38,6 +38,7 @@ mod patch;
 mod place;
 pub mod plan;
 pub mod planner;
+pub mod prepared;
 mod raw;
 mod rewrite;
 mod rle;

@@ -161,6 +161,12 @@ constants! {
     CODEC_EXCEPTIONS: u32 = 2;
     /// The sparse child of a keyed node.
     CODEC_HEADS: u32 = 3;
+    /// Columns of values that a tile has while it is encoded: a tree has as many levels.
+    ENCODE_LEVELS: u32 = 4;
+    /// See `EncodeStep`; a patch whose exceptions are what the child's divisor does not fit.
+    CODEC_PATCH_DIVISOR: u32 = 19;
+    /// See `EncodeStep`; a patch whose exceptions are floats of other decimals than the child's.
+    CODEC_PATCH_FLOAT: u32 = 20;
 }
 
 records! {
@@ -431,6 +437,67 @@ records! {
         state: u32,
         /// 1 when the object exists.
         found: u32,
+        reserved: u32,
+    }
+
+    /// A column, or what a node of its tree gives, on its way into sections; addresses on the
+    /// device, 0 for what is not there.
+    EncodeTask {
+        /// Bit patterns of `bits` bits by row.
+        values: u64,
+        /// Row within its segment by position, 16 bits.
+        order: u64,
+        /// Values of each tile where they are not those of a full node, 16 bits.
+        counts: u64,
+        /// A bit for each position that is a head.
+        heads: u64,
+        /// Codes of a dictionary by row, 16 bits.
+        codes: u64,
+        steps: u64,
+        /// Words of each tile, and the second halves of their entries, for each section of words.
+        sizes: u64,
+        entries: u64,
+        /// Words of all sections, tile by tile.
+        staged: u64,
+        /// What is counted over all tiles: bit 0 of the first number says that the tree does not
+        /// hold the values.
+        summary: u64,
+        rows: u32,
+        tiles: u32,
+        bits: u32,
+        steps_count: u32,
+        /// Room for the words of one tile.
+        staged_words: u32,
+        reserved: u32,
+    }
+
+    /// One node of a tree; `kind` is a `CODEC_` constant, of which `CODEC_DICT_OR` is a dictionary
+    /// with exceptions and `CODEC_KEEP` puts values by for a node that looks at whole columns.
+    EncodeStep {
+        /// Address of the section that has something for every tile, or of the values kept.
+        section: u64,
+        /// Address of the numbers of values kept.
+        second: u64,
+        /// The power of ten, as the bits of a double.
+        parameter: u64,
+        /// Inverse of a divisor's odd part modulo 2^64.
+        inverse: u64,
+        /// The greatest quotient.
+        limit: u64,
+        kind: u32,
+        /// Width of the node's values.
+        bits: u32,
+        /// The format's mode; 1 where values are signed.
+        mode: u32,
+        /// Place in the summary.
+        summary: u32,
+        /// Which of the sections of words.
+        variable: u32,
+        /// What a divisor leaves, what stands for an exception before all others, or the code of
+        /// exceptions.
+        remainder: u32,
+        /// Powers of two in a divisor.
+        shift: u32,
         reserved: u32,
     }
 }
