@@ -440,14 +440,12 @@ records! {
         reserved: u32,
     }
 
-    /// A column, or what a node of its tree gives, on its way into sections; addresses on the
-    /// device, 0 for what is not there.
+    /// A column, or what a node of its tree gives, and where its sections go; addresses or 0.
     EncodeTask {
         /// Bit patterns of `bits` bits by row.
         values: u64,
-        /// Row within its segment by position, 16 bits.
+        /// Row within its segment by position; values of each tile of a sparse node; 16 bits.
         order: u64,
-        /// Values of each tile where they are not those of a full node, 16 bits.
         counts: u64,
         /// A bit for each position that is a head.
         heads: u64,
@@ -459,8 +457,7 @@ records! {
         entries: u64,
         /// Words of all sections, tile by tile.
         staged: u64,
-        /// What is counted over all tiles: bit 0 of the first number says that the tree does not
-        /// hold the values.
+        /// What is counted over all tiles; bit 0 of the first number refuses the tree.
         summary: u64,
         rows: u32,
         tiles: u32,
@@ -474,9 +471,9 @@ records! {
     /// One node of a tree; `kind` is a `CODEC_` constant, of which `CODEC_DICT_OR` is a dictionary
     /// with exceptions and `CODEC_KEEP` puts values by for a node that looks at whole columns.
     EncodeStep {
-        /// Address of the section that has something for every tile, or of the values kept.
+        /// Address of a section that has something for every tile, or of values kept, and of
+        /// their numbers.
         section: u64,
-        /// Address of the numbers of values kept.
         second: u64,
         /// The power of ten, as the bits of a double.
         parameter: u64,
