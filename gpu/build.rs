@@ -19,7 +19,19 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 5] = ["dispatch", "update", "query", "sort", "probe"];
+const KERNELS: [&str; 11] = [
+    "dispatch",
+    "update",
+    "query",
+    "sort",
+    "codec_decode",
+    "codec_slots",
+    "codec_group",
+    "codec_encode",
+    "codec_encode_distinct",
+    "codec_statistics",
+    "probe",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -8,7 +8,7 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
     if (arrival >= rules.rows) return;
     u32 number = request_of(input, rules.requests, arrival);
     const Arrived& request = input.requests[number];
-    if (request.kind != REQUEST_BLOCK) return;
+    if (request.kind != REQUEST_BLOCK || request.is_decoded != 0) return;
     u32 row = arrival - request.first_arrival;
     u32 time = at<u32>(input, request.time_at, row);
     i32 x = at<i32>(input, request.x_at, row), y = at<i32>(input, request.y_at, row);

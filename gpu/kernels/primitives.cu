@@ -14,6 +14,14 @@ extern "C" int shoal_sort_pairs(void* scratch, size_t* scratch_bytes, const u32*
                                                 sorted_values, length, 0, bits, stream);
 }
 
+// The same with keys of 64 bits.
+extern "C" int shoal_sort_pairs_wide(void* scratch, size_t* scratch_bytes, const u64* keys,
+                                     u64* sorted_keys, const u32* values, u32* sorted_values,
+                                     u32 length, int bits, cudaStream_t stream) {
+    return (int)cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, keys, sorted_keys, values,
+                                                sorted_values, length, 0, bits, stream);
+}
+
 // Sums of all before, 32 bits.
 extern "C" int shoal_sum_before(void* scratch, size_t* scratch_bytes, const u32* values, u32* sums,
                                 u32 length, cudaStream_t stream) {

@@ -1,5 +1,7 @@
 // What tests ask of the device itself: how it lays out what it shares with the host, what it sees
 // in a grid, and what happens when a kernel fails. Not part of the library.
+#include "codec_group.cuh"
+#include "codec_tree.cuh"
 #include "dispatch.cuh"
 #include "query.cuh"
 #include "sort.cuh"
@@ -27,6 +29,7 @@ extern "C" __global__ void probe_arguments(u32* numbers, u32 room, u32* length) 
     PUT(sizeof(Input)) PUT(sizeof(Rows)) PUT(sizeof(Records)) PUT(sizeof(Index))
     PUT(sizeof(Cells)) PUT(sizeof(Moved)) PUT(sizeof(Span)) PUT(sizeof(View))
     PUT(sizeof(Questions)) PUT(sizeof(Spare)) PUT(sizeof(Outgrown)) PUT(sizeof(Matches))
+    PUT(sizeof(Codec)) PUT(sizeof(Grouping))
     *length = at;
 }
 

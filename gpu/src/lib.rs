@@ -6,7 +6,11 @@
 
 #[cfg(feature = "cuda")]
 mod backend;
+#[cfg(feature = "cuda")]
+mod codec;
 mod device;
+#[cfg(feature = "cuda")]
+mod encoder;
 #[cfg(feature = "cuda")]
 mod launch;
 #[cfg(feature = "cuda")]
@@ -17,8 +21,12 @@ mod tuning;
 #[cfg(feature = "cuda")]
 pub use backend::{CudaBackend, Recorder, Recording};
 #[cfg(feature = "cuda")]
+pub use codec::{DecodeError, Decoder, EncodedColumn};
+#[cfg(feature = "cuda")]
 pub use device::Gpu;
 pub use device::Unavailable;
+#[cfg(feature = "cuda")]
+pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
 pub use pipeline::{StageSpan, Way};
 #[cfg(feature = "cuda")]

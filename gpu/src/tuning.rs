@@ -8,7 +8,7 @@ use shoal_engine::EngineError;
 
 use crate::pipeline::Way;
 
-/// Threads of a block at most, of every kernel; fewer only in narrow launches.
+/// Threads of a block, of every kernel that does not say otherwise; fewer only in narrow launches.
 pub(crate) const BLOCK_THREADS: u32 = 256;
 const WARP_THREADS: u32 = 32;
 /// Shared memory is given out in pieces of so many bytes, on every device that we compile for.
@@ -74,6 +74,11 @@ pub(crate) struct Width {
 impl Width {
     /// As many threads as fit.
     pub(crate) const FULL: Self = Self { block_threads: BLOCK_THREADS, block_shared_bytes: 0 };
+
+    /// As many blocks of so many threads as fit.
+    pub(crate) const fn of_blocks(block_threads: u32) -> Self {
+        Self { block_threads, block_shared_bytes: 0 }
+    }
 
     /// About `threads` threads at a time, on a device with `room`.
     pub(crate) fn narrow(threads: u32, room: &Room) -> Self {

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shoal_codec::PlanChoice;
 use shoal_workload::SpeedUnit;
 
 use crate::shares::{QuestionMix, UpdateQuery};
@@ -92,6 +93,10 @@ pub struct RunArgs {
     /// How rows travel.
     #[arg(long, value_enum, default_value_t = Encoding::Rows)]
     pub encoding: Encoding,
+    /// How the columns of blocks are encoded: raw (costs the client least), fixes (the same trees
+    /// for every block), or planned (trees learned from the blocks before).
+    #[arg(long, default_value_t = PlanChoice::Raw, value_name = "PLAN")]
+    pub block_plan: PlanChoice,
     /// Make the blocks before the clock starts; only base time and sequence change per send.
     #[arg(long)]
     pub prepared: bool,

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use shoal_codec::PlanChoice;
 use shoal_workload::{MixShares, Params};
 
 use crate::args::{Asking, Encoding, RunArgs, Wanted};
@@ -35,6 +36,8 @@ pub struct Plan {
     pub ratio: UpdateQuery,
     /// How rows travel.
     pub encoding: Encoding,
+    /// How the columns of blocks are encoded.
+    pub block_plan: PlanChoice,
     /// Blocks are made before the clock starts.
     pub prepared: bool,
     /// Rows carry no attributes.
@@ -103,6 +106,7 @@ impl Plan {
             rate,
             ratio,
             encoding: args.encoding,
+            block_plan: args.block_plan,
             prepared: args.prepared,
             bare: args.bare,
             preload: args.preload || (idle_rows && args.fleet.is_none()),
@@ -295,6 +299,10 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     if args.prepared && args.encoding == Encoding::Rows {
         return usage("--prepared needs --encoding block: rows are not made beforehand".to_owned());
     }
+    if args.block_plan != PlanChoice::Raw && args.encoding == Encoding::Rows {
+        let plan = args.block_plan;
+        return usage(format!("--block-plan {plan} needs --encoding block: rows have no plan"));
+    }
     if args.prepared && args.remove > 0.0 {
         return usage("--prepared takes no --remove: removals are not part of a block".to_owned());
     }
@@ -375,6 +383,7 @@ mod tests {
         for (flags, word) in [
             ("--prepared", "--encoding block"),
             ("--prepared --encoding block --remove 0.1", "--remove"),
+            ("--block-plan planned", "--encoding block"),
             ("--verify-share 0.5", "--verify"),
             ("--connections 0", "connections is 0"),
             ("--batch 0", "batch is 0"),

@@ -9,7 +9,12 @@ use in_process::{InProcess, assert_verified};
 
 /// Everything that can be asked, with windows large enough to hold something.
 const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.1";
-const ENCODINGS: [&str; 3] = ["--encoding rows", "--encoding block", "--encoding block --prepared"];
+const ENCODINGS: [&str; 4] = [
+    "--encoding rows",
+    "--encoding block",
+    "--encoding block --block-plan planned",
+    "--encoding block --block-plan planned --prepared",
+];
 
 async fn check(workload: &str, more: &str) {
     let server = InProcess::start().await;
@@ -63,6 +68,7 @@ async fn hub() {
 async fn replay_of_real_buses() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
     let server = InProcess::start().await;
+    let mut bytes_per_update = Vec::new();
     for encoding in ENCODINGS {
         let summary = server
             .run(&format!(
@@ -72,7 +78,11 @@ async fn replay_of_real_buses() {
             .await;
         assert_verified(&summary, 1_000);
         assert!(summary.sent_rows > 30_000, "the whole day");
+        bytes_per_update.push(summary.bytes_per_update);
     }
+    let [rows, raw, planned, prepared] = bytes_per_update[..] else { panic!("four encodings") };
+    assert!(rows > raw && raw > 2.0 * planned, "{bytes_per_update:?}");
+    assert!((planned - prepared).abs() < 0.01 * planned, "{bytes_per_update:?}");
     server.end().await;
 }
 

@@ -7,6 +7,9 @@
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
 mod account;
+mod codec_decode;
+mod codec_encode;
+mod codec_encode_memory;
 mod dispatch;
 mod memory;
 mod module;
@@ -20,6 +23,9 @@ pub(crate) mod tests;
 mod update;
 
 pub(crate) use account::{Account, Accounts};
+pub(crate) use codec_decode::{CodecStretches, Failed};
+pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};
+pub(crate) use codec_encode_memory::{Arena, Room};
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};

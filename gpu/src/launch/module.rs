@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result,
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 
+use super::codec_decode::{GROUP_THREADS, SLOT_THREADS};
 use super::memory::fault;
 pub(super) use crate::tuning::BLOCK_THREADS;
 use crate::tuning::{Room, Width};
@@ -39,8 +40,7 @@ macro_rules! kernels {
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
-                    // Blocks that sort are made for one number of threads.
-                    let width = if $file == "sort" { Width::FULL } else { width };
+                    let width = width_of($file, width);
                     $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
                 )+
                 Ok(Self { $($($name,)+)+ })
@@ -64,6 +64,20 @@ kernels! {
     "query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
+    "codec_decode": codec_open, codec_plain_32, codec_plain_64;
+    "codec_slots": codec_slot_32, codec_slot_64, codec_slots_32, codec_slots_64;
+    "codec_group": codec_group;
+}
+
+/// How wide the kernels of a file are launched. Blocks that sort or decode are made for one number
+/// of threads.
+fn width_of(file: &str, width: Width) -> Width {
+    match file {
+        "sort" | "codec_decode" => Width::FULL,
+        "codec_slots" => Width::of_blocks(SLOT_THREADS),
+        "codec_group" => Width::of_blocks(GROUP_THREADS),
+        _ => width,
+    }
 }
 
 /// A kernel, and how wide its launches are.
@@ -75,7 +89,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    fn new(function: CudaFunction, width: Width) -> Result<Self, DriverError> {
+    pub(super) fn new(function: CudaFunction, width: Width) -> Result<Self, DriverError> {
         let declared_bytes = function.shared_size_bytes()?.unsigned_abs();
         let dynamic_shared_bytes = width.dynamic_shared_bytes(declared_bytes);
         if dynamic_shared_bytes > 0 {
@@ -181,8 +195,9 @@ mod tests {
         for each in [32, 64, 160, 256, 512, 1_024] {
             let narrow = Kernels::narrow(&context, each * multiprocessors).unwrap();
             for ((name, narrow), (_, full)) in narrow.all().into_iter().zip(full.all()) {
-                // Sorts are never narrow.
-                let each = if name.starts_with("sort_") { u32::MAX } else { each };
+                // Sorts and the codec are never narrow.
+                let is_wide = name.starts_with("sort_") || name.starts_with("codec_");
+                let each = if is_wide { u32::MAX } else { each };
                 let (found, most) = (resident(narrow), resident(full));
                 assert_eq!(found, each.min(most), "{name}, {each} on each of {multiprocessors}");
             }

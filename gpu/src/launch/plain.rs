@@ -38,6 +38,11 @@ plain!(
     layout::Shape,
     layout::Edge,
     layout::Answered,
+    layout::CodecStep,
+    layout::CodecColumn,
+    layout::CodecOpen,
+    layout::CodecKeys,
+    layout::EncodeStep,
     super::Span,
     super::Outgrown
 );

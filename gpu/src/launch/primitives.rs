@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 
+use super::codec_encode_memory::Room;
 use super::memory::{DeviceBuffer, Memory};
 use super::plain::Plain;
 
@@ -16,6 +17,17 @@ type Stream = *mut c_void;
 // SAFETY: the declarations match kernels/primitives.cu.
 unsafe extern "C" {
     fn shoal_sort_pairs(
+        scratch: *mut c_void,
+        scratch_bytes: *mut usize,
+        keys: u64,
+        sorted_keys: u64,
+        values: u64,
+        sorted_values: u64,
+        length: u32,
+        bits: c_int,
+        stream: Stream,
+    ) -> c_int;
+    fn shoal_sort_pairs_wide(
         scratch: *mut c_void,
         scratch_bytes: *mut usize,
         keys: u64,
@@ -43,6 +55,10 @@ unsafe extern "C" {
         stream: Stream,
     ) -> c_int;
 }
+
+/// A sort: scratch, its bytes, keys, sorted keys, values, sorted values, length, bits, stream.
+type Sort =
+    unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u64, u64, u32, c_int, Stream) -> c_int;
 
 /// A scan: scratch, its bytes, values, sums, length, stream.
 type Sum = unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u32, Stream) -> c_int;
@@ -85,15 +101,54 @@ impl Scratch {
         length: u32,
         bits: u32,
     ) -> Result<(), EngineError> {
+        let from = (Room::of(keys), Room::of(values));
+        let to = (Room::of(sorted_keys), Room::of(sorted_values));
+        self.sort_rooms(stream, from, to, length, bits)
+    }
+
+    /// As [`Scratch::sort_pairs`].
+    pub(crate) fn sort_rooms(
+        &mut self,
+        stream: &CudaStream,
+        from: (Room<u32>, Room<u32>),
+        to: (Room<u32>, Room<u32>),
+        length: u32,
+        bits: u32,
+    ) -> Result<(), EngineError> {
+        self.sort(stream, from, to, (length, bits.min(32)), shoal_sort_pairs)
+    }
+
+    /// As [`Scratch::sort_pairs`], by keys of 64 bits.
+    pub(crate) fn sort_wide(
+        &mut self,
+        stream: &CudaStream,
+        from: (Room<u64>, Room<u32>),
+        to: (Room<u64>, Room<u32>),
+        length: u32,
+        bits: u32,
+    ) -> Result<(), EngineError> {
+        self.sort(stream, from, to, (length, bits.min(64)), shoal_sort_pairs_wide)
+    }
+
+    /// Runs `sort`, whose keys are of type `T`.
+    fn sort<T: Plain>(
+        &mut self,
+        stream: &CudaStream,
+        (keys, values): (Room<T>, Room<u32>),
+        (sorted_keys, sorted_values): (Room<T>, Room<u32>),
+        (length, bits): (u32, u32),
+        sort: Sort,
+    ) -> Result<(), EngineError> {
         let shortest = keys.len().min(values.len()).min(sorted_keys.len()).min(sorted_values.len());
         assert!(shortest >= length as usize, "{length} pairs in buffers of {shortest}");
         if length == 0 {
             return Ok(());
         }
         self.run("sort", |scratch, bytes| {
-            // SAFETY: buffers are as long as asserted; the stream orders the work.
+            // SAFETY: buffers are as long as asserted; the stream orders the work; the two callers
+            // name the function of their keys' type.
             unsafe {
-                shoal_sort_pairs(
+                sort(
                     scratch,
                     bytes,
                     keys.address(),
@@ -101,7 +156,7 @@ impl Scratch {
                     values.address(),
                     sorted_values.address(),
                     length,
-                    bits.min(32) as c_int,
+                    bits as c_int,
                     stream.cu_stream().cast(),
                 )
             }
@@ -116,6 +171,17 @@ impl Scratch {
         sums: &DeviceBuffer<u32>,
         length: u32,
     ) -> Result<(), EngineError> {
+        self.sum_rooms(stream, Room::of(values), Room::of(sums), length)
+    }
+
+    /// As [`Scratch::sum_before`].
+    pub(crate) fn sum_rooms(
+        &mut self,
+        stream: &CudaStream,
+        values: Room<u32>,
+        sums: Room<u32>,
+        length: u32,
+    ) -> Result<(), EngineError> {
         self.scan(stream, values, sums, length, shoal_sum_before)
     }
 
@@ -127,15 +193,15 @@ impl Scratch {
         sums: &DeviceBuffer<u64>,
         length: u32,
     ) -> Result<(), EngineError> {
-        self.scan(stream, values, sums, length, shoal_sum_before_wide)
+        self.scan(stream, Room::of(values), Room::of(sums), length, shoal_sum_before_wide)
     }
 
     /// Runs `sum`, which writes `length` values of type `T`.
     fn scan<T: Plain>(
         &mut self,
         stream: &CudaStream,
-        values: &DeviceBuffer<u32>,
-        sums: &DeviceBuffer<T>,
+        values: Room<u32>,
+        sums: Room<T>,
         length: u32,
         sum: Sum,
     ) -> Result<(), EngineError> {

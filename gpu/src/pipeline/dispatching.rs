@@ -10,7 +10,7 @@ use shoal_engine::{Clock, EngineError, Refusal, RequestOutcome};
 use super::driver::Driver;
 use super::records::Fitted;
 use super::staging::{Kind, Staged};
-use crate::launch::{CycleRows, InputArgument, Ordered, RowsArgument, fault};
+use crate::launch::{CycleRows, Failed, InputArgument, Ordered, RowsArgument, fault};
 
 impl Driver {
     /// Buffers for a cycle; waits for the device only when something must grow.
@@ -100,7 +100,9 @@ impl Driver {
         self.report_here.as_mut_slice()[0] = report;
         self.report.upload(&stream, 0, &self.report_here.as_slice()[..1])?;
         let cycle = self.arguments(staged);
-        if staged.has_blocks() {
+        let failed = Failed::fates(&self.fates);
+        kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
+        if staged.has_raw_blocks {
             kernels.dispatch_verify(&stream, &cycle)?;
         }
         kernels.dispatch_find(&stream, &cycle, &self.records.objects)?;

@@ -9,6 +9,7 @@ mod dispatching;
 mod driver;
 mod grid;
 mod moving;
+mod packing;
 mod questioning;
 mod questions;
 mod records;

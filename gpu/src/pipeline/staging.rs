@@ -1,32 +1,28 @@
 //! How does a cycle's input get to the device? Packed into pinned memory by the caller's thread on
 //! all cores, copied on a stream of its own while earlier cycles run.
 //!
-//! Columns travel as they came: blocks of plan raw as their own bytes, rows as theirs. What the
-//! device cannot decode is decoded here.
+//! Columns travel as they came: blocks as their own bytes, rows as theirs. On the device's side what
+//! dispatch decodes comes first, then what was packed.
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use rayon::prelude::*;
-use shoal_codec::{Block, Column, Encoding, FixColumns};
+use shoal_codec::{Block, Chunk, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
     Arrived, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
+use super::packing::Packing;
 use super::questions::Questions;
 use super::timeline::Timeline;
+use crate::codec::{Decoding, List, Place, Wish, of_block};
 use crate::launch::{
-    DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, bytes_of, fault,
-    is_pinned,
+    CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, fault,
 };
 
-/// Every list of the input begins at a multiple of this.
-const ALIGN: usize = 256;
 /// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
 const QUERY_BYTES: usize = 2 * size_of::<Part>() + 8;
-/// Bytes that one core copies at a time.
-const COPY_BYTES: usize = 1 << 20;
 
 /// Memory of one cycle's input, on both sides.
 #[derive(Debug)]
@@ -69,6 +65,10 @@ pub(crate) struct Staged {
     pub(crate) rows: u32,
     pub(crate) requests: Stretch,
     pub(crate) arrivals: Stretch,
+    /// What dispatch decodes before anything else.
+    pub(crate) codec: CodecStretches,
+    /// Blocks whose rows are checked where they lie.
+    pub(crate) has_raw_blocks: bool,
     pub(crate) asked: QuestionStretches,
     /// Ids of all gets, query by query.
     pub(crate) gets: Stretch,
@@ -87,112 +87,9 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    pub(crate) fn has_blocks(&self) -> bool {
-        self.kinds.iter().any(|kind| matches!(kind, Kind::Block(_)))
-    }
-
     /// Whether rows of one object must be taken one by one.
     pub(crate) fn is_ordered(&self) -> bool {
         self.has_removals || !self.clears.is_empty()
-    }
-}
-
-/// Lists and where they go.
-#[derive(Default)]
-struct Packing<'a> {
-    pieces: Vec<(usize, &'a [u8])>,
-    /// What is in page-locked memory already and needs no packing.
-    pinned: Vec<(usize, &'a [u8])>,
-    /// How many of those are on their way.
-    uploaded: usize,
-    bytes: usize,
-}
-
-impl<'a> Packing<'a> {
-    fn push<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
-        self.push_all([values])
-    }
-
-    /// Lists that follow each other as one.
-    fn push_all<T: Plain>(&mut self, lists: impl IntoIterator<Item = &'a [T]>) -> Stretch {
-        let at = self.bytes;
-        let mut length = 0;
-        for values in lists {
-            let bytes = bytes_of(values);
-            self.pieces.push((self.bytes, bytes));
-            self.bytes += bytes.len();
-            length += values.len();
-        }
-        self.bytes = self.bytes.next_multiple_of(ALIGN);
-        Stretch { at, length }
-    }
-
-    /// A whole block; gives where it begins.
-    fn push_block(&mut self, bytes: &'a [u8]) -> usize {
-        if is_pinned(bytes) {
-            return self.push_pinned(bytes).at;
-        }
-        self.push(bytes).at
-    }
-
-    /// A list in page-locked memory.
-    fn push_pinned<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
-        let (at, bytes) = (self.bytes, bytes_of(values));
-        self.pinned.push((at, bytes));
-        self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
-        Stretch { at, length: values.len() }
-    }
-
-    /// Copies everything on all cores; pieces ascend.
-    fn copy(&self, into: &mut [u8]) {
-        let mut work: Vec<(&mut [u8], &[u8])> = Vec::with_capacity(self.pieces.len());
-        let (mut rest, mut done) = (into, 0);
-        for (at, bytes) in &self.pieces {
-            let (_, tail) = rest.split_at_mut(at - done);
-            let (mut room, tail) = tail.split_at_mut(bytes.len());
-            (rest, done) = (tail, at + bytes.len());
-            let mut from = *bytes;
-            while from.len() > COPY_BYTES {
-                let (head, more) = room.split_at_mut(COPY_BYTES);
-                work.push((head, &from[..COPY_BYTES]));
-                (room, from) = (more, &from[COPY_BYTES..]);
-            }
-            work.push((room, from));
-        }
-        let copy = |(room, from): &mut (&mut [u8], &[u8])| room.copy_from_slice(from);
-        if self.bytes <= COPY_BYTES {
-            work.iter_mut().for_each(copy);
-        } else {
-            work.par_iter_mut().for_each(copy);
-        }
-    }
-
-    /// Copies what lies in pinned memory to the device, from where it lies; each once.
-    fn upload_pinned(
-        &mut self,
-        stream: &CudaStream,
-        device: &DeviceBuffer<u8>,
-    ) -> Result<(), EngineError> {
-        for (at, bytes) in &self.pinned[self.uploaded..] {
-            device.upload(stream, *at, bytes)?;
-        }
-        self.uploaded = self.pinned.len();
-        Ok(())
-    }
-
-    /// Copies what was packed into `packed`.
-    fn upload_packed(
-        &self,
-        stream: &CudaStream,
-        device: &DeviceBuffer<u8>,
-        packed: &[u8],
-    ) -> Result<(), EngineError> {
-        let mut done = 0;
-        for (at, bytes) in &self.pinned {
-            device.upload(stream, done, &packed[done..*at])?;
-            done = at + bytes.len();
-        }
-        device.upload(stream, done, &packed[done..self.bytes])
     }
 }
 
@@ -203,7 +100,7 @@ pub(crate) fn stage(
     stream: &Arc<CudaStream>,
     (timeline, epoch): (&Timeline, u64),
     spare: &mut Option<Arena>,
-    mut input: CycleInput,
+    input: CycleInput,
     questions: &mut Questions,
 ) -> Result<Staged, EngineError> {
     let Some(mut arena) = spare.take() else {
@@ -212,14 +109,20 @@ pub(crate) fn stage(
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;
     }
-    decode_foreign(&mut input.requests);
     let mut packing = Packing::default();
-    let (requests, rows) = place_requests(&mut packing, &input.requests);
+    let mut decoding = Decoding::default();
+    let (requests, rows) = place_requests(&mut packing, &mut decoding, &input.requests);
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
+    let codec = decoding.place(&mut |list| match list {
+        List::Steps(list) => packing.push(list),
+        List::Opens(list) => packing.push(list),
+        List::Keys(list) => packing.push(list),
+        List::Columns(list) => packing.push(list),
+    });
     let copying = timeline.begin(stream)?;
     let Arena { pinned, parts, device, idle } = &mut arena;
-    if packing.bytes + input.queries.len() * QUERY_BYTES <= device.len() {
+    if packing.device_bytes() + input.queries.len() * QUERY_BYTES <= device.len() {
         packing.upload_pinned(stream, device)?;
     }
     if let Err(error) = questions.list(memory, &input.queries, parts) {
@@ -232,7 +135,7 @@ pub(crate) fn stage(
     let asked = place_questions(&mut packing, questions, parts.as_slice(), input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
-    if device.fit(packing.bytes)? {
+    if device.fit(packing.device_bytes())? {
         packing.uploaded = 0;
     }
     packing.upload_pinned(stream, device)?;
@@ -248,6 +151,8 @@ pub(crate) fn stage(
         copied,
         first_arrivals,
         rows,
+        has_raw_blocks: requests.iter().any(|it| it.kind == REQUEST_BLOCK && it.is_decoded == 0),
+        codec,
         requests: at_requests,
         arrivals: at_arrivals,
         asked,
@@ -264,16 +169,41 @@ pub(crate) fn stage(
     })
 }
 
-/// Adds the columns of all requests to the packing; gives their places and the number of rows.
-fn place_requests<'a>(packing: &mut Packing<'a>, requests: &'a [Request]) -> (Vec<Arrived>, u32) {
+/// Adds the columns of all requests to the packing and what of them is encoded to the decoding,
+/// behind which the packing will lie; gives their places and the number of rows.
+fn place_requests<'a>(
+    packing: &mut Packing<'a>,
+    decoding: &mut Decoding,
+    requests: &'a [Request],
+) -> (Vec<Arrived>, u32) {
     let mut rows = 0;
     let mut placed = Vec::with_capacity(requests.len());
-    for request in requests {
-        let arrived = place(packing, request, rows);
+    for (number, request) in (0..).zip(requests) {
+        let arrived = place(packing, decoding, (request, number), rows);
         rows += arrived.rows;
         placed.push(arrived);
     }
+    packing.front = decoding.bytes as usize;
+    placed.iter_mut().for_each(|arrived| shift(arrived, decoding.bytes));
     (placed, rows)
+}
+
+/// Set in the offsets of columns that are decoded: they do not lie in the packing.
+const DECODED: u64 = 1 << 62;
+
+/// Counts the offsets of columns from the start of the device's side, where `front` bytes are
+/// decoded.
+fn shift(arrived: &mut Arrived, front: u64) {
+    let Arrived {
+        object_at, time_at, x_at, y_at, speed_at, heading_at, altitude_at, state_at, ..
+    } = arrived;
+    for at in [object_at, time_at, x_at, y_at, speed_at, heading_at, altitude_at, state_at] {
+        *at = match *at {
+            NO_COLUMN => NO_COLUMN,
+            decoded if decoded & DECODED != 0 => decoded & !DECODED,
+            packed => packed + front,
+        };
+    }
 }
 
 /// By clear: the arrival that it stands before, and its request.
@@ -317,28 +247,6 @@ fn kind(request: Request) -> Kind {
     }
 }
 
-/// Replaces blocks with encodings that the device cannot read by their rows. One that cannot be
-/// decoded stays, and fails there for the same reason.
-fn decode_foreign(requests: &mut [Request]) {
-    let is_foreign = |request: &Request| match request {
-        Request::Block(block) => {
-            block.chunks().iter().any(|chunk| chunk.plan.nodes()[0].encoding != Encoding::Raw)
-        }
-        _ => false,
-    };
-    // Waking the other threads takes longer than a look.
-    if !requests.iter().any(is_foreign) {
-        return;
-    }
-    requests.par_iter_mut().filter(|request| is_foreign(request)).for_each(|request| {
-        if let Request::Block(block) = request
-            && let Ok(columns) = block.decode()
-        {
-            *request = Request::Fixes(columns);
-        }
-    });
-}
-
 /// The ids of all gets: of each query ascending and without repetition.
 fn gets(queries: &[Query]) -> Vec<u64> {
     let mut ids = Vec::new();
@@ -359,7 +267,12 @@ pub(crate) fn distinct(objects: &[u64]) -> Vec<u64> {
 }
 
 /// Adds the columns of a request to the packing.
-fn place<'a>(packing: &mut Packing<'a>, request: &'a Request, first_arrival: u32) -> Arrived {
+fn place<'a>(
+    packing: &mut Packing<'a>,
+    decoding: &mut Decoding,
+    (request, number): (&'a Request, u32),
+    first_arrival: u32,
+) -> Arrived {
     let nothing = Arrived {
         object_at: NO_COLUMN,
         time_at: NO_COLUMN,
@@ -375,7 +288,7 @@ fn place<'a>(packing: &mut Packing<'a>, request: &'a Request, first_arrival: u32
     };
     match request {
         Request::Fixes(columns) => place_columns(packing, columns, nothing),
-        Request::Block(block) => place_block(packing, block, nothing),
+        Request::Block(block) => place_block(packing, decoding, (block, number), nothing),
         Request::Remove(objects) => {
             Arrived { kind: REQUEST_REMOVE, object_at: packing.push(objects).at as u64, ..nothing }
         }
@@ -405,12 +318,29 @@ fn place_columns<'a>(
     }
 }
 
-fn place_block<'a>(packing: &mut Packing<'a>, block: &'a Block, nothing: Arrived) -> Arrived {
-    let start = packing.push_block(block.bytes());
+fn place_block<'a>(
+    packing: &mut Packing<'a>,
+    decoding: &mut Decoding,
+    (block, request): (&'a Block, u32),
+    nothing: Arrived,
+) -> Arrived {
+    let start = packing.push_block(block.bytes()) as u64;
+    let chunks = block.chunks();
+    let is_raw = |chunk: &Chunk| chunk.plan.root().encoding == Encoding::Raw;
+    let is_decoded = !chunks.iter().all(is_raw);
+    let mut places = Vec::new();
+    if is_decoded {
+        let (sources, wishes) = of_block(block, Wish { raw_stays: true, request, limits: None });
+        decoding.add_block(start, &sources, &wishes, &mut places);
+    }
     let column = |wanted: Column| {
-        let chunk = block.chunks().iter().find(|chunk| chunk.column == wanted);
-        // Plan raw has one section.
-        chunk.map_or(NO_COLUMN, |chunk| (start + chunk.sections[0].start) as u64)
+        let index = chunks.iter().position(|chunk| chunk.column == wanted);
+        index.map_or(NO_COLUMN, |index| match places.get(index) {
+            Some(Place::Output(at)) => at | DECODED,
+            Some(Place::Input(at)) => *at,
+            // Plan raw has one section.
+            None => start + chunks[index].sections[0].start as u64,
+        })
     };
     let header = block.header();
     Arrived {
@@ -430,6 +360,7 @@ fn place_block<'a>(packing: &mut Packing<'a>, block: &'a Block, nothing: Arrived
         x_max: header.x_max,
         y_min: header.y_min,
         y_max: header.y_max,
+        is_decoded: is_decoded.into(),
         ..nothing
     }
 }

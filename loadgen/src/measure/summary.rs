@@ -53,6 +53,8 @@ pub struct Summary {
     pub connections: u32,
     /// `rows` or `block`.
     pub encoding: &'static str,
+    /// `raw`, `fixes` or `planned`; nothing for rows.
+    pub block_plan: Option<&'static str>,
     /// Rows of a message.
     pub batch_rows: u32,
     /// Rows to queries.
@@ -137,6 +139,7 @@ impl Summary {
         };
         let Self { workload, fleet_objects, connections, encoding, .. } = self;
         let prepared = if self.prepared { " prepared" } else { "" };
+        let plan = self.block_plan.map_or_else(String::new, |plan| format!(" ({plan})"));
         let (batch, objects) = (thousands(self.batch_rows.into()), thousands(*fleet_objects));
         table.add_row([
             "workload".to_owned(),
@@ -144,7 +147,7 @@ impl Summary {
         ]);
         table.add_row([
             "sent as".to_owned(),
-            format!("{connections} connections,{prepared} {encoding}, {batch} a message"),
+            format!("{connections} connections,{prepared} {encoding}{plan}, {batch} a message"),
         ]);
         table.add_row(["updates/s".to_owned(), rate(self.updates_per_s)]);
         table.add_row(["queries/s".to_owned(), rate(self.queries_per_s)]);
@@ -156,6 +159,10 @@ impl Summary {
             table.add_row(["query, once sent".to_owned(), percentiles(query)]);
         }
         table.add_row(["rows".to_owned(), self.rows_line()]);
+        table.add_row([
+            "on the wire".to_owned(),
+            format!("{:.2} bytes an update", self.bytes_per_update),
+        ]);
         table.add_row([
             "queries".to_owned(),
             format!(
@@ -202,7 +209,7 @@ impl Summary {
             counts.iter().enumerate().filter(|(place, (count, _))| *place < 2 || *count > 0);
         let shown: Vec<_> =
             shown.map(|(_, (count, name))| format!("{} {name}", thousands(*count))).collect();
-        format!("{}; {:.1} bytes each", shown.join(", "), self.bytes_per_update)
+        shown.join(", ")
     }
 }
 
@@ -221,6 +228,7 @@ mod tests {
             "verified_queries",
             "mismatches",
             "prepared",
+            "bytes_per_update",
         ] {
             assert!(!json[key].is_null(), "{key}");
         }
@@ -250,11 +258,14 @@ mod tests {
     fn the_table_tells_rates_and_problems() {
         let summary = Summary {
             updates_per_s: 1_234_567.4,
+            block_plan: Some("planned"),
+            bytes_per_update: 7.125,
             workload: "uniform".to_owned(),
             problems: vec!["object 5 is missing".to_owned()],
             ..Summary::default()
         };
         let table = summary.table();
         assert!(table.contains("1,234,567") && table.contains("problem: object 5"), "{table}");
+        assert!(table.contains("(planned)") && table.contains("7.12 bytes an update"), "{table}");
     }
 }

@@ -128,6 +128,7 @@ fn of_plan(plan: &Plan) -> Summary {
             Encoding::Rows => "rows",
             Encoding::Block => "block",
         },
+        block_plan: (plan.encoding == Encoding::Block).then(|| plan.block_plan.name()),
         batch_rows: plan.batch_rows,
         update_query: plan.ratio.to_string(),
         query_mix: plan.questions.mix.to_string(),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns};
+use shoal_codec::{BlockStream, CpuCodec, FixColumns, PlanChoice};
 use shoal_engine::Space;
 use shoal_workload::Fix;
 
@@ -39,13 +39,20 @@ pub struct BatchMaker {
     is_verified: bool,
     buffer: BytesMut,
     columns: FixColumns,
-    sequence: u64,
+    blocks: BlockStream,
 }
 
 impl BatchMaker {
-    /// For one fleet; `is_verified` keeps the columns of each message for an oracle.
+    /// For one fleet; `plans` are those of blocks, `is_verified` keeps the columns of each message
+    /// for an oracle.
     #[must_use]
-    pub fn new(fleet: &str, space: Space, encoding: Encoding, is_verified: bool) -> Self {
+    pub fn new(
+        fleet: &str,
+        space: Space,
+        encoding: Encoding,
+        plans: PlanChoice,
+        is_verified: bool,
+    ) -> Self {
         Self {
             fleet: fleet.to_owned(),
             space,
@@ -53,7 +60,7 @@ impl BatchMaker {
             is_verified,
             buffer: BytesMut::new(),
             columns: FixColumns::new(),
-            sequence: 0,
+            blocks: BlockStream::new(space.tag(), plans),
         }
     }
 
@@ -74,7 +81,7 @@ impl BatchMaker {
                 (ReportMessage::Whole(message), bytes)
             }
             Encoding::Block => {
-                let block = self.block()?;
+                let block = Bytes::from(self.blocks.encode(&CpuCodec, &self.columns)?);
                 let head = write_block_head(&self.fleet, block.len(), &mut self.buffer);
                 let bytes = head.len() + block.len();
                 (ReportMessage::Block { head, block }, bytes)
@@ -85,13 +92,5 @@ impl BatchMaker {
             shift_ms: 0,
         });
         Ok(Batch { message, rows, bytes: bytes as u64, columns })
-    }
-
-    /// The block of the columns.
-    fn block(&mut self) -> Result<Bytes, LoadError> {
-        self.sequence += 1;
-        let mut block = Vec::new();
-        CpuCodec.encode(&self.columns, &self.space.tag(), self.sequence, &mut block)?;
-        Ok(block.into())
     }
 }

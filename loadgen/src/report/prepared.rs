@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use shoal_codec::{BlockCodec as _, BlockHeader, CpuCodec, FixColumns};
+use shoal_codec::{BlockHeader, BlockStream, CpuCodec, FixColumns, PlanChoice};
 use shoal_engine::Space;
 
 use super::batch::Batch;
@@ -56,6 +56,8 @@ pub struct Amount {
     pub step_ms: i64,
     /// Send the workload to its end, once.
     pub is_once: bool,
+    /// How the blocks' columns are encoded.
+    pub plans: PlanChoice,
 }
 
 impl PreparedBlocks {
@@ -71,6 +73,7 @@ impl PreparedBlocks {
         amount: Amount,
         is_verified: bool,
     ) -> Result<Self, LoadError> {
+        let mut stream = BlockStream::new(space.tag(), amount.plans);
         let mut prepared = Self {
             blocks: Vec::new(),
             lap_ms: 0,
@@ -101,7 +104,7 @@ impl PreparedBlocks {
             fixes.iter().for_each(|fix| columns.push_row(stored(space, fix)));
             rows += columns.len() as u64;
             let times = bounds(&columns.time_ms);
-            let block = PreparedBlock::make(fleet, space, columns, is_verified)?;
+            let block = PreparedBlock::make(fleet, &mut stream, columns, is_verified)?;
             if !block.is_fixed {
                 (first_ms, last_ms) = (first_ms.min(times.0), last_ms.max(times.1));
             }
@@ -146,12 +149,11 @@ impl PreparedBlocks {
 impl PreparedBlock {
     fn make(
         fleet: &str,
-        space: &Space,
+        stream: &mut BlockStream,
         columns: FixColumns,
         is_verified: bool,
     ) -> Result<Self, LoadError> {
-        let mut block = Vec::new();
-        CpuCodec.encode(&columns, &space.tag(), 0, &mut block)?;
+        let block = stream.encode(&CpuCodec, &columns)?;
         let mut buffer = bytes::BytesMut::new();
         Ok(Self {
             head: write_block_head(fleet, block.len(), &mut buffer),
@@ -179,12 +181,13 @@ mod tests {
 
     use super::*;
 
-    fn prepared(rows: u64, is_verified: bool) -> (PreparedBlocks, Space) {
+    fn prepared(rows: u64, is_verified: bool, plans: PlanChoice) -> (PreparedBlocks, Space) {
         let params = Params { objects: 10, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
         let mut source = Source::clean(workload, 0, false, true);
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
-        let amount = Amount { batch_rows: 4, rows, bytes: 1 << 20, step_ms: 1_000, is_once: false };
+        let (bytes, step_ms) = (1 << 20, 1_000);
+        let amount = Amount { batch_rows: 4, rows, bytes, step_ms, is_once: false, plans };
         let blocks =
             PreparedBlocks::make(&mut source, "fleet", &space, amount, is_verified).unwrap();
         (blocks, space)
@@ -203,7 +206,11 @@ mod tests {
 
     #[test]
     fn laps_move_times_on_and_the_oracle_learns_what_is_sent() {
-        let (mut blocks, _) = prepared(20, true);
+        PlanChoice::ALL.into_iter().for_each(laps_move_times_on);
+    }
+
+    fn laps_move_times_on(plans: PlanChoice) {
+        let (mut blocks, _) = prepared(20, true, plans);
         let mut last_ms = [i64::MIN; 10];
         for _ in 0..4 * 5 {
             let batch = blocks.next_batch().unwrap();
@@ -222,7 +229,7 @@ mod tests {
 
     #[test]
     fn sequences_count_up_and_nothing_is_kept_without_an_oracle() {
-        let (mut blocks, _) = prepared(8, false);
+        let (mut blocks, _) = prepared(8, false, PlanChoice::Planned);
         for expected in 1..=9 {
             let batch = blocks.next_batch().unwrap();
             assert!(batch.columns.is_none());
@@ -233,6 +240,6 @@ mod tests {
 
     #[test]
     fn a_workload_without_rows_prepares_nothing() {
-        assert!(prepared(0, false).0.next_batch().is_none());
+        assert!(prepared(0, false, PlanChoice::Raw).0.next_batch().is_none());
     }
 }

@@ -8,6 +8,7 @@ use crate::header::BlockHeader;
 use crate::limits::{
     CHUNK_ENTRY_BYTES, HEADER_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
 };
+use crate::plan::Plan;
 use crate::tree_encode::EncodedTree;
 
 /// An encoded column about to be written.
@@ -32,9 +33,7 @@ impl ChunkBytes {
 
     /// Bytes of its directory entry.
     fn entry_bytes(&self) -> usize {
-        CHUNK_ENTRY_BYTES
-            + self.encoded.plan.nodes().len() * NODE_BYTES
-            + self.encoded.sections.len() * SECTION_ENTRY_BYTES
+        entry_bytes(&self.encoded.plan, self.encoded.sections.len())
     }
 
     /// Appends its sections, each padded; gives the checksum of what it appended.
@@ -49,23 +48,40 @@ impl ChunkBytes {
 
     /// Appends its directory entry.
     fn write_entry(&self, payload_crc: u32, out: &mut Vec<u8>) {
-        let (nodes, sections) = (self.encoded.plan.nodes(), &self.encoded.sections);
-        let root = self.encoded.plan.root();
-        let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
-        out.extend_from_slice(&self.id.to_le_bytes());
-        out.push(root.value_type.code());
-        out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&decoded_bytes.to_le_bytes());
-        let count = u32::try_from(sections.len()).expect("at most 64 sections");
-        out.extend_from_slice(&count.to_le_bytes());
-        out.extend_from_slice(&payload_crc.to_le_bytes());
-        for node in nodes {
-            node.write(out);
-        }
-        for section in sections {
-            out.extend_from_slice(&(section.len() as u64).to_le_bytes());
-        }
+        let EncodedTree { plan, sections } = &self.encoded;
+        let section_bytes: Vec<u64> = sections.iter().map(|section| section.len() as u64).collect();
+        write_entry(self.id, plan, &section_bytes, payload_crc, out);
+    }
+}
+
+/// Bytes of a directory entry.
+pub(crate) fn entry_bytes(plan: &Plan, sections: usize) -> usize {
+    CHUNK_ENTRY_BYTES + plan.nodes().len() * NODE_BYTES + sections * SECTION_ENTRY_BYTES
+}
+
+/// Appends the directory entry of column `id`.
+pub(crate) fn write_entry(
+    id: u16,
+    plan: &Plan,
+    section_bytes: &[u64],
+    payload_crc: u32,
+    out: &mut Vec<u8>,
+) {
+    let (nodes, root) = (plan.nodes(), plan.root());
+    let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
+    out.extend_from_slice(&id.to_le_bytes());
+    out.push(root.value_type.code());
+    out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&decoded_bytes.to_le_bytes());
+    let count = u32::try_from(section_bytes.len()).expect("at most 64 sections");
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&payload_crc.to_le_bytes());
+    for node in nodes {
+        node.write(out);
+    }
+    for bytes in section_bytes {
+        out.extend_from_slice(&bytes.to_le_bytes());
     }
 }
 

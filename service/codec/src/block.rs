@@ -13,10 +13,12 @@ use crate::chunk_rules::ChunkRules;
 use crate::column::Column;
 use crate::columns::FixColumns;
 use crate::decode::decode_rows;
+use crate::encoding::Encoding;
 use crate::error::BlockError;
 use crate::header::{BlockHeader, FLAG_TABLE, at, truncated};
 use crate::limits::{Budget, HEADER_BYTES, SCRATCH_KEYED_ROW_BYTES, SECTION_ALIGN_BYTES};
 use crate::plan::Plan;
+use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// A block whose structure and checksums hold; no row is decoded yet. Cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -63,6 +65,19 @@ impl Block {
     /// Its chunks in order of column.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
+    }
+
+    /// Rows that decode best together: ranges that begin at its multiples, and end there or with
+    /// the block, decode nothing twice. 1 where all columns are raw, a segment where one is keyed.
+    pub fn grain_rows(&self) -> usize {
+        let plans = || self.chunks.iter().map(|chunk| &chunk.plan);
+        if plans().any(|plan| plan.key_column().is_some()) {
+            SEGMENT_ROWS
+        } else if plans().any(|plan| plan.root().encoding != Encoding::Raw) {
+            TILE_VALUES
+        } else {
+            1
+        }
     }
 
     /// The chunk of one column and its number, if the block has the column.

@@ -65,13 +65,8 @@ pub fn decode_column_into(
     let plan = &encoded.plan;
     within("rows", plan.root().values.into(), budget.rows_max.into())?;
     within("scratch bytes", plan.scratch_bytes(), budget.scratch_bytes_max as u64)?;
-    let mut sections = Vec::with_capacity(encoded.sections.len());
-    let mut offset = 0;
-    for bytes in &encoded.sections {
-        sections.push(Section { bytes, offset });
-        offset += bytes.len();
-    }
-    check(plan, &sections, grouping).map_err(|fault| refused(0, fault))?;
+    let sections = sections(encoded);
+    check(plan, &sections, grouping.map(Grouping::rows)).map_err(|fault| refused(0, fault))?;
     let rows = 0..plan.root().values as usize;
     let source = Source { plan, sections: &sections, grouping, rows };
     if out.value_type() != plan.root().value_type {
@@ -80,13 +75,33 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
+/// Confirms of a column from anywhere what [`crate::Block::parse`] confirms of chunks: that its plan
+/// fits its sections and the number of its keys, so that only single tiles can be wrong.
+///
+/// # Errors
+/// As [`decode_column`], before any tile.
+pub fn check_column(encoded: &EncodedTree, keys: Option<usize>) -> Result<(), BlockError> {
+    check(&encoded.plan, &sections(encoded), keys).map_err(|fault| refused(0, fault))
+}
+
+/// Sections with their places one after another.
+fn sections(encoded: &EncodedTree) -> Vec<Section<'_>> {
+    let mut sections = Vec::with_capacity(encoded.sections.len());
+    let mut offset = 0;
+    for bytes in &encoded.sections {
+        sections.push(Section { bytes, offset });
+        offset += bytes.len();
+    }
+    sections
+}
+
 /// The fault as an error of chunk `chunk`.
 pub(crate) fn refused(chunk: usize, fault: Fault) -> BlockError {
     BlockError::Chunk { chunk, offset: fault.offset, problem: fault.problem }
 }
 
 /// A plan from anywhere fits its sections and its keys.
-fn check(plan: &Plan, sections: &[Section<'_>], grouping: Option<&Grouping>) -> Result<(), Fault> {
+fn check(plan: &Plan, sections: &[Section<'_>], keys: Option<usize>) -> Result<(), Fault> {
     let section_bytes: Vec<u64> =
         sections.iter().map(|section| section.bytes.len() as u64).collect();
     let owned: usize = plan.nodes().iter().map(|node| usize::from(node.sections)).sum();
@@ -97,11 +112,11 @@ fn check(plan: &Plan, sections: &[Section<'_>], grouping: Option<&Grouping>) -> 
     plan.check(&section_bytes)
         .map_err(|fault| Fault { offset: fault.offset, problem: fault.problem })?;
     let rows = plan.root().values as usize;
-    match (plan.key_column(), grouping) {
+    match (plan.key_column(), keys) {
         (None, _) => Ok(()),
-        (Some(_), Some(grouping)) if grouping.rows() == rows => Ok(()),
+        (Some(_), Some(keys)) if keys == rows => Ok(()),
         (Some(_), other) => {
-            let keys = other.map_or(0, Grouping::rows);
+            let keys = other.unwrap_or(0);
             let problem = format!("keyed plan of {rows} rows comes with {keys} keys");
             Err(Fault { offset: 0, problem })
         }

@@ -61,23 +61,52 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<Vec<ColumnOutcome>, BlockError> {
     out.clear();
+    let set = within_limits(columns, space)?;
+    let times = time_range(&columns.time_ms)?;
+
+    let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
+    let grouping = is_keyed.then(|| Grouping::new(&columns.object));
+    let writer = ColumnWriter { columns, plan, base_time_ms: times.0, grouping };
+    let chunks: Vec<ChunkBytes> = set.iter().map(|column| writer.chunk(column)).collect();
+
+    let is_raw = chunks.iter().all(|chunk| !chunk.is_planned());
+    let header = header_of(columns, times, is_raw, space, sequence);
+    assemble(header, &chunks, out);
+    debug_assert!(out.len() <= encoded_size_max(columns.len(), set), "the bound of every block");
+    let outcome = |(column, chunk): (Column, &ChunkBytes)| ColumnOutcome {
+        column,
+        is_planned: chunk.is_planned(),
+        raw_bytes: columns.len() * column.value_type().width_bytes(),
+        encoded_bytes: chunk.bytes(),
+    };
+    Ok(set.iter().zip(&chunks).map(outcome).collect())
+}
+
+/// Confirms that a block can be made of `columns`; tells which there are.
+pub(crate) fn within_limits(
+    columns: &FixColumns,
+    space: &SpaceTag,
+) -> Result<ColumnSet, BlockError> {
     columns.check()?;
     space.check()?;
     within("rows", columns.len() as u64, BLOCK_ROWS_MAX.into())?;
     let set = columns.column_set();
     let bytes_max = encoded_size_max(columns.len(), set);
     within("bytes", bytes_max as u64, BLOCK_BYTES_MAX as u64)?;
-    let (base_time_ms, time_max_offset_ms) = time_range(&columns.time_ms)?;
+    Ok(set)
+}
 
-    let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
-    let grouping = is_keyed.then(|| Grouping::new(&columns.object));
-    let writer = ColumnWriter { columns, plan, base_time_ms, grouping };
-    let chunks: Vec<ChunkBytes> = set.iter().map(|column| writer.chunk(column)).collect();
-
+/// The header of a block of `columns`; lengths and the directory's checksum come later.
+pub(crate) fn header_of(
+    columns: &FixColumns,
+    (base_time_ms, time_max_offset_ms): (i64, u32),
+    is_raw: bool,
+    space: &SpaceTag,
+    sequence: u64,
+) -> BlockHeader {
     let [x_min, x_max] = bounds(&columns.x).unwrap_or([0, 0]);
     let [y_min, y_max] = bounds(&columns.y).unwrap_or([0, 0]);
-    let is_raw = chunks.iter().all(|chunk| !chunk.is_planned());
-    let header = BlockHeader {
+    BlockHeader {
         version_major: VERSION_MAJOR,
         version_minor: if is_raw { VERSION_MINOR_RAW } else { VERSION_MINOR },
         flags_required: 0,
@@ -94,22 +123,13 @@ pub(crate) fn encode(
         y_min,
         y_max,
         rows: u32::try_from(columns.len()).expect("within the row limit"),
-        columns: u16::try_from(set.len()).expect("at most eight columns"),
+        columns: u16::try_from(columns.column_set().len()).expect("at most eight columns"),
         space: *space,
-    };
-    assemble(header, &chunks, out);
-    debug_assert!(out.len() <= bytes_max, "no block is larger than its bound");
-    let outcome = |(column, chunk): (Column, &ChunkBytes)| ColumnOutcome {
-        column,
-        is_planned: chunk.is_planned(),
-        raw_bytes: columns.len() * column.value_type().width_bytes(),
-        encoded_bytes: chunk.bytes(),
-    };
-    Ok(set.iter().zip(&chunks).map(outcome).collect())
+    }
 }
 
 /// Base time (the least event time) and greatest offset from it; zeros without rows.
-fn time_range(times_ms: &[i64]) -> Result<(i64, u32), BlockError> {
+pub(crate) fn time_range(times_ms: &[i64]) -> Result<(i64, u32), BlockError> {
     let Some([min, max]) = bounds(times_ms) else {
         return Ok((0, 0));
     };

@@ -7,6 +7,7 @@ mod afl;
 mod assemble;
 pub mod block;
 pub mod block_plan;
+pub mod block_stream;
 pub mod chunk;
 mod chunk_rules;
 pub mod codec;
@@ -37,6 +38,7 @@ mod patch;
 mod place;
 pub mod plan;
 pub mod planner;
+pub mod prepared;
 mod raw;
 mod rewrite;
 mod rle;
@@ -54,11 +56,12 @@ pub mod word;
 
 pub use block::Block;
 pub use block_plan::BlockPlan;
+pub use block_stream::{BlockStream, PlanChoice};
 pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column::{Column, ColumnSet, ValueType};
-pub use column_encode::{decode_column, decode_column_into, encode_column};
+pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
 pub use columns::{
     ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, STATE_NONE,
 };

@@ -139,7 +139,6 @@ pub struct Plan {
 
 impl Plan {
     /// The plan `raw` for `values` values of one type.
-    #[cfg(test)]
     pub(crate) fn raw(value_type: ValueType, values: u32) -> Self {
         let root = PlanNode {
             encoding: Encoding::Raw,

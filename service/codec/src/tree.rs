@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::column::ValueType;
+use crate::divisor::encode::{Division, choice_of};
 use crate::encoding::Encoding;
 use crate::word::Mode;
 
@@ -54,6 +56,19 @@ pub struct DivisorChoice {
     pub divisor: u32,
     /// Below the divisor.
     pub remainder: u32,
+}
+
+impl DivisorChoice {
+    /// True if values of this type may be divided so.
+    pub fn suits(self, value_type: ValueType) -> bool {
+        !value_type.is_float() && Division::new(self, value_type).is_some()
+    }
+
+    /// What values that share the divisor leave, if it is one that values of this type may be
+    /// divided by; `value` is any of them, sign-extended if the type is signed.
+    pub fn shared(divisor: u64, value: u64, value_type: ValueType) -> Option<Self> {
+        choice_of(divisor, value, value_type)
+    }
 }
 
 impl Tree {

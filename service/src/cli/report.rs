@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use shoal_codec::PlanChoice;
 use shoal_proto::v1::{self, report_request::Payload};
 use shoal_workload::{CsvReader, SpeedUnit};
 use tokio::sync::mpsc;
@@ -38,6 +39,10 @@ pub struct ReportArgs {
     /// How rows travel: rows, or block (of the codec: smaller, and cheaper for the server)
     #[arg(long, value_enum, default_value_t = Encoding::Rows, hide_possible_values = true)]
     pub encoding: Encoding,
+    /// How a block's columns are encoded: planned (trees learned from the rows), fixes (the same
+    /// trees for every block), or raw
+    #[arg(long, value_name = "PLAN", default_value_t = PlanChoice::Planned)]
+    pub block_plan: PlanChoice,
     /// Rows of a message
     #[arg(long, value_name = "ROWS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=262_144))]
@@ -134,7 +139,7 @@ pub async fn run(
     let fleet = fleet::describe(connection, &args.fleet.fleet).await?;
     let mut encoder = match args.encoding {
         Encoding::Rows => None,
-        Encoding::Block => Some(BlockEncoder::new(fleet::space(&fleet)?)),
+        Encoding::Block => Some(BlockEncoder::new(fleet::space(&fleet)?, args.block_plan)),
     };
     let mut batches = match source {
         Source::Csv(csv) => rows::batches(*csv, args.batch as usize),

@@ -7,8 +7,8 @@
 use bytes::Bytes;
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{
-    ALTITUDE_UNKNOWN, BlockCodec as _, BlockError, CpuCodec, FixColumns, FixRow, HEADING_UNKNOWN,
-    SPEED_UNKNOWN, STATE_NONE,
+    ALTITUDE_UNKNOWN, BlockError, BlockStream, CpuCodec, FixColumns, FixRow, HEADING_UNKNOWN,
+    PlanChoice, SPEED_UNKNOWN, STATE_NONE,
 };
 use shoal_engine::{Refusal, Space};
 use shoal_proto::v1;
@@ -19,14 +19,14 @@ use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
 #[derive(Clone, Debug)]
 pub struct BlockEncoder {
     space: Space,
-    sequence: u64,
+    stream: BlockStream,
 }
 
 impl BlockEncoder {
-    /// An encoder for a fleet with this space.
+    /// An encoder for a fleet with this space, its plans chosen like this.
     #[must_use]
-    pub fn new(space: Space) -> Self {
-        Self { space, sequence: 0 }
+    pub fn new(space: Space, plans: PlanChoice) -> Self {
+        Self { space, stream: BlockStream::new(space.tag(), plans) }
     }
 
     /// The rows as one block, or as several where their times lie too far apart for one; with the
@@ -50,10 +50,7 @@ impl BlockEncoder {
         for fix in fixes {
             columns.push_row(fix_row(&self.space, fix));
         }
-        self.sequence += 1;
-        let mut block = Vec::new();
-        CpuCodec.encode(&columns, &self.space.tag(), self.sequence, &mut block)?;
-        Ok(block.into())
+        Ok(self.stream.encode(&CpuCodec, &columns)?.into())
     }
 }
 
@@ -124,7 +121,7 @@ mod tests {
         let fix = |time_ms| v1::Fix { time_ms, x: 1.0, y: 2.0, ..Default::default() };
         let far = i64::from(TIME_SPAN_MS_MAX);
         let fixes = [fix(0), fix(far), fix(far + 1), fix(0), fix(i64::MAX)];
-        let mut encoder = BlockEncoder::new(Space::geographic());
+        let mut encoder = BlockEncoder::new(Space::geographic(), PlanChoice::Planned);
         let rows: Vec<usize> =
             encoder.encode(&fixes).unwrap().into_iter().map(|(rows, _)| rows).collect();
         assert_eq!(rows, [2, 1, 1, 1]);

@@ -6,6 +6,7 @@
 
 mod answers;
 mod clock;
+mod encoded_blocks;
 mod fleets;
 mod gated_engine;
 mod hostile_blocks;

@@ -7,6 +7,7 @@ use shoal_engine::layout::RECORDS;
 
 use super::bench::Bench;
 use super::probe::Probe;
+use crate::launch::codec_decode::{CodecArgument, GroupingArgument};
 use crate::launch::{
     CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,
     QuestionsArgument, RecordsArgument, RowsArgument, Span, SpareArgument, ViewArgument,
@@ -49,6 +50,8 @@ fn every_argument_is_as_long_as_its_namesake() {
         ("Spare", size_of::<SpareArgument>()),
         ("Outgrown", size_of::<Outgrown>()),
         ("Matches", size_of::<MatchesArgument>()),
+        ("Codec", size_of::<CodecArgument>()),
+        ("Grouping", size_of::<GroupingArgument>()),
     ];
     let seen = Probe::load(&bench).arguments(&bench);
     assert_eq!(seen.len(), expected.len());

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use shoal_codec::{Block, BlockCodec as _, Budget, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
 use shoal_engine::layout::{NO_SLOT, Report};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
@@ -115,9 +115,12 @@ impl Sender {
         }
     }
 
-    fn block(&self, columns: &FixColumns) -> Request {
+    fn block(&mut self, columns: &FixColumns) -> Request {
+        let random = &mut self.scene.random;
+        let plan = if random.once_in(3) { BlockPlan::raw() } else { BlockPlan::fixes() };
         let mut bytes = Vec::new();
-        CpuCodec.encode(columns, &self.scene.space.tag(), 0, &mut bytes).unwrap();
+        let tag = self.scene.space.tag();
+        CpuCodec.encode_planned(columns, &plan, &tag, 0, &mut bytes).unwrap();
         Request::Block(Block::parse(bytes.into(), &Budget::default()).unwrap())
     }
 

@@ -62,14 +62,18 @@ pub(crate) fn common<T: Word>(value_type: ValueType, values: &[T]) -> Option<Div
         }
         test = Divisible::by(divisor);
     }
+    choice_of(divisor, first.extend(is_signed), value_type)
+}
+
+/// The divisor and what `value` leaves, `None` outside the type's limits.
+pub(crate) fn choice_of(divisor: u64, value: u64, value_type: ValueType) -> Option<DivisorChoice> {
     if divisor < 2 || divisor > divisor_max(value_type) {
         return None;
     }
-    let extended = first.extend(is_signed);
-    let remainder = if is_signed {
-        (extended as i64).rem_euclid(divisor as i64) as u64
+    let remainder = if value_type.is_signed() {
+        (value as i64).rem_euclid(divisor as i64) as u64
     } else {
-        extended % divisor
+        value % divisor
     };
     let narrow = |number| u32::try_from(number).expect("divisors have at most 32 bits");
     Some(DivisorChoice { divisor: narrow(divisor), remainder: narrow(remainder) })

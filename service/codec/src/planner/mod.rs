@@ -11,4 +11,4 @@ mod statistics;
 
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;
-pub use statistics::Statistics;
+pub use statistics::{DISTINCT_MAX, ONE_Q16, Statistics};

@@ -8,12 +8,13 @@ use crate::distinct::Distinct;
 use crate::divisor::encode::common;
 use crate::float_to_int::encode::least_decimals;
 use crate::tree::DivisorChoice;
+use crate::values::{PatternTask, Values};
 use crate::word::Word;
 
 /// Distinct values are counted up to this many.
-pub(crate) const DISTINCT_MAX: usize = 65_536;
+pub const DISTINCT_MAX: usize = 65_536;
 /// 1 in Q16.
-pub(crate) const ONE_Q16: u64 = 1 << 16;
+pub const ONE_Q16: u64 = 1 << 16;
 
 /// Statistics of a column or of a sample of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,18 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Of a column.
+    pub fn of_values(values: &Values) -> Self {
+        struct Task;
+        impl PatternTask for Task {
+            type Output = Statistics;
+            fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Statistics {
+                Statistics::of(value_type, patterns)
+            }
+        }
+        values.with_patterns(Task)
+    }
+
     /// Of bit patterns of one type.
     pub(crate) fn of<T: Word>(value_type: ValueType, values: &[T]) -> Self {
         let sign = T::low(if value_type.is_signed() { 1 << (T::BITS - 1) } else { 0 });

@@ -5,10 +5,10 @@
 
 use std::f64::consts::PI;
 
-use shoal_codec::FixRow;
+use shoal_codec::{BlockPlan, FixRow};
 
 use super::random::Random;
-use super::rows::{block, fixes, lying_block};
+use super::rows::{fixes, lying_block, planned_block};
 use crate::cycle::{Refusal, Request};
 use crate::model::Model;
 use crate::query::{Filter, Projection, Query, QueryKind};
@@ -206,10 +206,11 @@ impl Generator {
         }
         let x_least = rows.iter().map(|row| row.x).min();
         let differs = rows.iter().any(|row| Some(row.x) != x_least);
+        let plan = if self.random.once_in(2) { BlockPlan::raw() } else { BlockPlan::fixes() };
         if differs && self.random.once_in(15) {
-            lying_block(&self.space, rows)
+            lying_block(&self.space, rows, &plan)
         } else {
-            block(&self.space, rows)
+            planned_block(&self.space, rows, &plan)
         }
     }
 

@@ -3,7 +3,7 @@
 //! Times are milliseconds after one fixed instant. Blocks are encoded by the codec of the CPU; the
 //! one that lies is sealed with a checksum that holds.
 
-use shoal_codec::{Block, BlockCodec, Budget, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
 
 use crate::cycle::Request;
 use crate::query::{Projection, Query, QueryKind};
@@ -29,26 +29,32 @@ pub(super) fn fixes(rows: &[FixRow]) -> Request {
     Request::Fixes(columns(rows))
 }
 
-/// The same rows as an encoded block.
+/// The same rows as a block of raw columns.
 pub(super) fn block(space: &Space, rows: &[FixRow]) -> Request {
-    Request::Block(parse(encode(space, rows)))
+    planned_block(space, rows, &BlockPlan::raw())
+}
+
+/// The same rows as a block whose columns are encoded by a plan.
+pub(super) fn planned_block(space: &Space, rows: &[FixRow], plan: &BlockPlan) -> Request {
+    Request::Block(parse(encode(space, rows, plan)))
 }
 
 /// A block whose header says that no x is above the least one; some row must be.
-pub(super) fn lying_block(space: &Space, rows: &[FixRow]) -> Request {
+pub(super) fn lying_block(space: &Space, rows: &[FixRow], plan: &BlockPlan) -> Request {
     const X_MIN: usize = 64;
     const X_MAX: usize = 68;
     const CHECKSUM: usize = 124;
-    let mut bytes = encode(space, rows);
+    let mut bytes = encode(space, rows, plan);
     bytes.copy_within(X_MIN..X_MIN + 4, X_MAX);
     let checksum = crc32c(&bytes[..CHECKSUM]);
     bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
     Request::Block(parse(bytes))
 }
 
-fn encode(space: &Space, rows: &[FixRow]) -> Vec<u8> {
+fn encode(space: &Space, rows: &[FixRow], plan: &BlockPlan) -> Vec<u8> {
     let mut bytes = Vec::new();
-    CpuCodec.encode(&columns(rows), &space.tag(), 0, &mut bytes).expect("rows fit a block");
+    let encoded = CpuCodec.encode_planned(&columns(rows), plan, &space.tag(), 0, &mut bytes);
+    encoded.expect("rows fit a block");
     bytes
 }
 

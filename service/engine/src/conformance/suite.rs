@@ -51,7 +51,8 @@ macro_rules! conformance_cases {
             refusals: every_reason_is_told_by_row,
             the_first_fault_is_named, a_whole_batch_may_be_refused,
             refused_rows_do_not_move_the_clock, the_object_limit_holds_for_a_cycle,
-            a_fleet_without_room, blocks_equal_their_rows, a_lying_block_is_dropped_whole,
+            a_fleet_without_room, blocks_equal_their_rows, long_encoded_blocks_equal_their_rows,
+            a_lying_block_is_dropped_whole,
             empty_requests_keep_their_place);
         $crate::conformance_tests!([$(#[$attribute])*] $make,
             snapshots: an_empty_state_moves, a_state_moves_whole,

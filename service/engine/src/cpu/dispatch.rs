@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use shoal_codec::{BlockError, FixColumns, FixRow};
+use shoal_codec::{Block, BlockError, FixColumns, FixRow};
 
 use super::parallel;
 use super::record::{Attributes, RoutedRow};
@@ -18,8 +18,10 @@ use crate::stage::dispatch::Judge;
 
 /// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
 const LANE_ROWS: usize = 1 << 14;
-/// Rows decoded at a time, so that they are judged while they are in the nearest cache.
+/// Raw rows decoded at a time, so that they are judged while they are in the nearest cache.
 const DECODE_ROWS: usize = 1 << 11;
+/// Encoded rows decoded at a time at least: trees and dictionaries are opened for each time.
+const DECODE_ENCODED_ROWS: usize = 1 << 13;
 
 /// Some rows of one request.
 #[derive(Debug)]
@@ -132,8 +134,8 @@ impl Dispatch {
                     self.begin_lane(arrival, None);
                     room = LANE_ROWS;
                 }
-                let rows = row..change.rows().min(row + room);
-                room -= rows.len();
+                let rows = row..change.rows().min(row + rows_taken(change, room));
+                room = room.saturating_sub(rows.len());
                 row = rows.end;
                 let count = rows.len() as u32;
                 if !skip {
@@ -152,6 +154,23 @@ impl Dispatch {
         let lane = &mut self.lanes[self.used];
         lane.begin(first_arrival, clear);
         self.used += 1;
+    }
+}
+
+/// Rows of a request that a lane with this room takes: of an encoded block whole grains, a little
+/// more than there is room for rather than decoding rows twice.
+fn rows_taken(change: &Request, room: usize) -> usize {
+    match change {
+        Request::Block(block) => (room / block.grain_rows()).max(1) * block.grain_rows(),
+        _ => room,
+    }
+}
+
+/// Rows of a block that are decoded at a time.
+fn rows_decoded(block: &Block) -> usize {
+    match block.grain_rows() {
+        1 => DECODE_ROWS,
+        grain_rows => grain_rows.max(DECODE_ENCODED_ROWS),
     }
 }
 
@@ -185,8 +204,9 @@ impl Lane {
                 }
                 Request::Block(block) => {
                     let mut decoded = std::mem::take(&mut self.decoded);
-                    for first in part.rows.clone().step_by(DECODE_ROWS) {
-                        let rows = first..part.rows.end.min(first + DECODE_ROWS);
+                    let step = rows_decoded(block);
+                    for first in part.rows.clone().step_by(step) {
+                        let rows = first..part.rows.end.min(first + step);
                         if let Err(error) = block.decode_rows(rows, &mut decoded) {
                             self.failed.push((part.request, error));
                             break;

@@ -3,10 +3,10 @@
 //! A refused row counts for nothing and disturbs nobody. A block is rows and nothing else, until
 //! its values contradict its header: then all of it is dropped, alone.
 
-use shoal_codec::FixRow;
+use shoal_codec::{BlockPlan, FixRow};
 
 use crate::backend::EngineOptions;
-use crate::conformance::rows::{START_MS, block, fix, fixes, lying_block, query};
+use crate::conformance::rows::{START_MS, block, fix, fixes, lying_block, planned_block, query};
 use crate::conformance::trial::{Make, Trial, plane};
 use crate::cycle::{Refusal, Request, RequestOutcome};
 use crate::limits::TIME_MIN_MS;
@@ -174,12 +174,14 @@ pub fn blocks_equal_their_rows(make: Make) {
     // The header of a block states its box: rows of any value are fine as long as it holds.
     let faulty: Vec<FixRow> =
         cases.iter().map(|(row, _)| *row).filter(|row| row.time_ms > TIME_MIN_MS).collect();
-    let outcomes = [false, true].map(|as_block| {
+    let plans = [None, Some(BlockPlan::raw()), Some(BlockPlan::fixes())];
+    let outcomes = plans.map(|plan| {
         let mut trial = Trial::planar(make);
         trial.time_max_ms = START_MS + 1_000_000;
         let space = trial.space();
-        let request = |rows: &[FixRow]| {
-            if as_block { block(&space, rows) } else { fixes(rows) }
+        let request = |rows: &[FixRow]| match &plan {
+            Some(plan) => planned_block(&space, rows, plan),
+            None => fixes(rows),
         };
         let requests = vec![
             request(&plain),
@@ -191,18 +193,44 @@ pub fn blocks_equal_their_rows(make: Make) {
         let outcomes = trial.send(requests);
         (outcomes, trial.export())
     });
+    for as_block in &outcomes[1..] {
+        assert_eq!(outcomes[0].0, as_block.0);
+        assert_eq!(outcomes[0].1.rows(), as_block.1.rows());
+    }
+}
+
+/// Encoded blocks longer than a segment, more than one and between others, are their rows too.
+pub fn long_encoded_blocks_equal_their_rows(make: Make) {
+    let row = |at: u64| fix(at * 7919 % 3_001, at as i64, (at * at % 9_973) as i32, at as i32);
+    let rows: Vec<FixRow> = (0..70_000).map(row).collect();
+    let outcomes = [None, Some(BlockPlan::fixes())].map(|plan| {
+        let mut trial = Trial::planar(make);
+        trial.time_max_ms = START_MS + 1_000_000;
+        let space = trial.space();
+        let request = |rows: &[FixRow]| match &plan {
+            Some(plan) => planned_block(&space, rows, plan),
+            None => fixes(rows),
+        };
+        let requests = vec![request(&rows[..900]), request(&rows), request(&rows[500..9_000])];
+        (trial.send(requests), trial.export())
+    });
     assert_eq!(outcomes[0].0, outcomes[1].0);
     assert_eq!(outcomes[0].1.rows(), outcomes[1].1.rows());
 }
 
 /// A block that lies about its box is dropped whole, and its neighbours are not disturbed.
 pub fn a_lying_block_is_dropped_whole(make: Make) {
+    [BlockPlan::raw(), BlockPlan::fixes()].iter().for_each(|plan| drop_a_lying_block(make, plan));
+}
+
+fn drop_a_lying_block(make: Make, plan: &BlockPlan) {
     let mut trial = Trial::planar(make);
     let space = trial.space();
-    let rows = [fix(1, 900, 5, 5), fix(2, 0, 6, 5)];
+    let mut rows = vec![fix(1, 900, 5, 5)];
+    rows.extend((0..200).map(|_| fix(2, 0, 6, 5)));
     let outcomes = trial.send(vec![
         fixes(&[fix(3, 0, 1, 1)]),
-        lying_block(&space, &rows),
+        lying_block(&space, &rows, plan),
         block(&space, &[fix(4, 0, 1, 1)]),
     ]);
     assert!(outcomes[1].block_error.is_some());
@@ -212,7 +240,7 @@ pub fn a_lying_block_is_dropped_whole(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [3, 4]);
     assert_eq!(trial.model().clock_ms(), START_MS);
     // The same cycle again, the lying block alone: nothing at all happens.
-    let outcome = trial.send_one(lying_block(&space, &rows));
+    let outcome = trial.send_one(lying_block(&space, &rows, plan));
     assert!(outcome.block_error.is_some());
     assert_eq!(trial.ask(&query(QueryKind::Get(vec![1]))).total, 0);
 }

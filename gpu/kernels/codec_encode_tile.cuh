@@ -1,0 +1,191 @@
+// How does a block of threads hold one tile of a column while it is encoded? In shared memory, as
+// bit patterns of up to 32 (T is u32) or 64 bits (u64); nodes change them there, one after another.
+// A node with two children leaves the second one's values a level below the first one's. Every
+// function is called by all threads of the block; where one begins, all have written their part.
+#pragma once
+#include "warp.cuh"
+
+static const u32 TILE_THREADS = 256;
+static const u32 TILE_VALUES = 1024;
+static const u32 TILE_GROUPS = 32;
+// Values of a tile that one thread has: of group `8 item + warp` the one at its lane.
+static const u32 TILE_EACH = TILE_VALUES / TILE_THREADS;
+static const u32 TILE_WARPS = TILE_THREADS / 32;
+// Exceptions of a tile at most, and bits of their positions (FORMAT.md, section 6.8).
+static const u32 EXCEPTIONS_MAX = 64;
+static const u32 POSITION_BITS = 10;
+
+template <class T>
+struct TileMemory {
+    T values[ENCODE_LEVELS][TILE_VALUES];
+    u32 counts[ENCODE_LEVELS];
+    // A number for each group, the sums before them, and the sum of all.
+    u32 groups[TILE_GROUPS];
+    u32 offsets[TILE_GROUPS + 1];
+    u32 widths[TILE_GROUPS];
+    u64 warps[2 * TILE_WARPS];
+    T additions[EXCEPTIONS_MAX];
+    u32 positions[EXCEPTIONS_MAX];
+    u32 chosen[4];
+};
+
+template <class T>
+struct Tile {
+    TileMemory<T>& memory;
+    const EncodeTask& task;
+    u32 number;
+    u32 level;
+    // Words of this tile that are staged already.
+    u32 staged;
+
+    __device__ T* values() { return memory.values[level]; }
+    __device__ u32 count() { return memory.counts[level]; }
+    __device__ u32* room() {
+        return (u32*)task.staged + (u64)number * task.staged_words + staged;
+    }
+    // Keeps the words that were just written to `room` as the tile's part of a section.
+    __device__ void close(const EncodeStep& step, u32 words, u32 entry) {
+        if (threadIdx.x == 0) {
+            u64 at = (u64)step.variable * task.tiles + number;
+            ((u32*)task.sizes)[at] = words;
+            ((u32*)task.entries)[at] = entry;
+        }
+        staged += words;
+    }
+};
+
+__device__ inline u32 warp_number() { return threadIdx.x / 32; }
+
+// Place in the tile of one thread's value.
+__device__ inline u32 place_of(u32 item) { return item * TILE_THREADS + threadIdx.x; }
+
+__device__ inline u32 group_of(u32 item) { return item * TILE_WARPS + warp_number(); }
+
+// Values of a group in a tile of `count`.
+__device__ inline u32 group_count(u32 count, u32 group) {
+    u32 first = group * 32;
+    return count <= first ? 0 : (count - first < 32 ? count - first : 32);
+}
+
+__device__ inline u32 lanes_below() { return (1u << lane()) - 1u; }
+
+// bits(v) of FORMAT.md, section 5.1.
+__device__ inline u32 bits_of(u32 value) { return 32 - (u32)__clz((int)value); }
+__device__ inline u32 bits_of(u64 value) { return 64 - (u32)__clzll((i64)value); }
+
+// Bits 0 to `bits` - 1.
+template <class T>
+__device__ inline T mask_of(u32 bits) {
+    return bits == 0 ? (T)0 : (T)(~(T)0 >> (8 * sizeof(T) - bits));
+}
+
+// A difference as it is stored; `mode` is the format's.
+template <class T>
+__device__ inline T stored(T difference, u32 mode, u32 bits) {
+    T mask = mask_of<T>(bits);
+    difference &= mask;
+    if (mode == 0) return difference;
+    T sign = (T)0 - ((difference >> (bits - 1)) & (T)1);
+    return ((difference << 1) ^ sign) & mask;
+}
+
+__device__ inline u32 warp_max_u32(u32 value) {
+    for (int step = 16; step > 0; step /= 2) {
+        u32 other = __shfl_xor_sync(WHOLE_WARP, value, step);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+__device__ inline u32 warp_min_u32(u32 value) { return ~warp_max_u32(~value); }
+
+// The greatest of two numbers over all threads, each in its own place of `best`.
+template <class T>
+__device__ inline void block_max(TileMemory<T>& memory, u64 (&best)[2]) {
+    for (u32 which = 0; which < 2; which++) {
+        u64 mine = warp_max(best[which]);
+        if (lane() == 0) memory.warps[which * TILE_WARPS + warp_number()] = mine;
+    }
+    __syncthreads();
+    for (u32 which = 0; which < 2; which++) {
+        best[which] = 0;
+        for (u32 warp = 0; warp < TILE_WARPS; warp++) {
+            u64 other = memory.warps[which * TILE_WARPS + warp];
+            best[which] = other > best[which] ? other : best[which];
+        }
+    }
+    __syncthreads();
+}
+
+// Sums of `groups` before each, and the sum of all, in `offsets`; all threads have written theirs.
+template <class T>
+__device__ inline void sum_groups(TileMemory<T>& memory) {
+    __syncthreads();
+    if (warp_number() == 0) {
+        u32 value = memory.groups[lane()];
+        u32 before = warp_sum_before(value);
+        memory.offsets[lane()] = before;
+        if (lane() == 31) memory.offsets[TILE_GROUPS] = before + value;
+    }
+    __syncthreads();
+}
+
+// Numbers the values with `flags` in their order: place of each in `at`, all of them as result.
+template <class T>
+__device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
+                                   u32 (&at)[TILE_EACH]) {
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 votes = __ballot_sync(WHOLE_WARP, flags[item]);
+        at[item] = (u32)__popc(votes & lanes_below());
+        if (lane() == 0) memory.groups[group_of(item)] = (u32)__popc(votes);
+    }
+    sum_groups(memory);
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) at[item] += memory.offsets[group_of(item)];
+    return memory.offsets[TILE_GROUPS];
+}
+
+// Words of packed(count, width).
+__device__ inline u32 words_of(u32 count, u32 width) { return (count * width + 31) / 32; }
+
+// Word `word` of packed(count, width) of `values`.
+template <class T>
+__device__ inline u32 packed_word(const T* values, u32 count, u32 width, u32 word) {
+    u32 start = 32 * word, packed = 0;
+    for (u32 at = start / width; at < count && at * width < start + 32; at++) {
+        int shift = (int)(at * width) - (int)start;
+        T value = values[at];
+        packed |= shift >= 0 ? (u32)value << shift : (u32)(value >> -shift);
+    }
+    return packed;
+}
+
+// Reads a bit pattern of `bits` bits.
+template <class T>
+__device__ inline T read_pattern(u64 values, u32 bits, u64 at) {
+    switch (bits) {
+        case 8: return (T)((const unsigned char*)values)[at];
+        case 16: return (T)((const unsigned short*)values)[at];
+        case 32: return (T)((const u32*)values)[at];
+        default: return (T)((const u64*)values)[at];
+    }
+}
+
+// Writes one.
+__device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
+    switch (bits) {
+        case 8: ((unsigned char*)values)[at] = (unsigned char)value; break;
+        case 16: ((unsigned short*)values)[at] = (unsigned short)value; break;
+        case 32: ((u32*)values)[at] = (u32)value; break;
+        default: ((u64*)values)[at] = value;
+    }
+}
+
+// Says that the tree does not hold the values.
+__device__ inline void refuse(const EncodeTask& task) { atomicOr((u64*)task.summary, 1ull); }
+
+// Adds to a count of the summary.
+__device__ inline void count_values(const EncodeTask& task, const EncodeStep& step, u32 values) {
+    if (threadIdx.x == 0) atomicAdd((u64*)task.summary + step.summary, (u64)values);
+}

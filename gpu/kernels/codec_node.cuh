@@ -1,0 +1,236 @@
+// What does each inner node of a tree do to the values of a tile? FORMAT.md, sections 6.3 to 6.10.
+//
+// A node works in place on what its child gave, in registers. Values beyond `count` may be
+// anything; nothing is read or written for them. False tells that the format refuses the tile.
+#pragma once
+#include "codec_leaf.cuh"
+
+// Back from stored differences; they are cut to the node's width.
+template <class T>
+__device__ __forceinline__ void unstore(Tile<T>& tile, u32 mode) {
+    if (mode == 0) return;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            tile.v[k][j] = tile.v[k][j] >> 1 ^ (0 - (tile.v[k][j] & 1));
+}
+
+// One value of a section of values of the node's width.
+template <class T>
+__device__ __forceinline__ T section_value(const u8* input, const CodecStep& step, u32 index) {
+    const u8* from = input + step.first;
+    if (step.bits == 64) return (T)((const u64*)from)[index];
+    if (step.bits == 32) return (T)((const u32*)from)[index];
+    if (step.bits == 16) return (T)((const u16*)from)[index];
+    return (T)from[index];
+}
+
+template <class T>
+__device__ __forceinline__ void apply_delta(const u8* input, const CodecStep& step, u32 tile_number,
+                                   Tile<T>& tile) {
+    unstore(tile, step.extra);
+    scan(tile, section_value<T>(input, step, tile_number));
+}
+
+template <class T>
+__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step, u32 tile_number,
+                                    Tile<T>& tile) {
+    T base = section_value<T>(input, step, 2 * tile_number);
+    T slope = section_value<T>(input, step, 2 * tile_number + 1);
+    unstore(tile, step.extra);
+    scan(tile, slope);
+    scan(tile, base);
+}
+
+template <class T>
+__device__ __forceinline__ void apply_linear(T factor, T more, Tile<T>& tile) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) tile.v[k][j] = tile.v[k][j] * factor + more;
+}
+
+template <class T>
+__device__ __forceinline__ void apply_plus(T more, Tile<T>& tile) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) tile.v[k][j] += more;
+}
+
+// The bit pattern of an integer divided by a power of ten, rounded to the float's width.
+__device__ __forceinline__ u32 to_float(u32 value, double power) {
+    return __float_as_uint(__double2float_rn(__ddiv_rn((double)(i32)value, power)));
+}
+
+__device__ __forceinline__ u64 to_float(u64 value, double power) {
+    return (u64)__double_as_longlong(__ddiv_rn(__ll2double_rn((i64)value), power));
+}
+
+template <class T>
+__device__ __forceinline__ void apply_float(double power, Tile<T>& tile) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) tile.v[k][j] = to_float(tile.v[k][j], power);
+}
+
+// Adds the exceptions of a tile.
+template <class T>
+__device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
+                                   u32 tile_number, u32 count, Places& places, Tile<T>& tile) {
+    TileWords at = tile_words(input, step, tiles, tile_number);
+    u32 exceptions = at.fields & 0xff, shift = at.fields >> 8 & 0xff;
+    u32 width = at.fields >> 16 & 0xff, position_words = (exceptions * 10 + 31) / 32;
+    if (!at.is_right || exceptions > 64 || exceptions > count || shift + width > step.bits
+        || at.fields >> 24 != 0 || position_words + (exceptions * width + 31) / 32 != at.length)
+        return false;
+    if (exceptions == 0) return true;
+    u32 positions[2], before = ~0u;
+    bool is_wrong = false;
+    places.clear();
+    for (u32 half = 0; half < 2; half++) {
+        u32 index = half * 32 + lane();
+        bool is_one = index < exceptions;
+        positions[half] = is_one ? unpack(at.words, index * 10, 10, 0u) : 0;
+        u32 below = __shfl_up_sync(WHOLE_WARP, positions[half], 1);
+        if (lane() == 0) below = before;
+        if (is_one) {
+            is_wrong |= positions[half] >= count || (index > 0 && positions[half] <= below);
+            places.add(positions[half]);
+        }
+        before = __shfl_sync(WHOLE_WARP, positions[half], 31);
+    }
+    if (__any_sync(WHOLE_WARP, is_wrong)) return false;
+    places.count();
+    if (width == 0) return true;
+    const u32* additions = at.words + position_words;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k), four = places.four(place);
+        if (four == 0) continue;
+        u32 rank = places.rank(place);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if ((four >> j & 1) != 0)
+                tile.v[k][j] += unpack(additions, rank++ * width, width, (T)0) << shift;
+    }
+    return true;
+}
+
+// Replaces codes by entries, all of which must be below `entries`.
+template <class T>
+__device__ __forceinline__ bool apply_dict(const T* table, u32 entries, u32 count, Tile<T>& tile) {
+    T most = 0;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place_of(k) + j < count && tile.v[k][j] > most) most = tile.v[k][j];
+    if (__any_sync(WHOLE_WARP, most >= entries && count > 0)) return false;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place_of(k) + j < count) tile.v[k][j] = table[tile.v[k][j]];
+    return true;
+}
+
+// The same where code `entries` means the next of `exceptions` values in `others`.
+template <class T>
+__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others, u32 exceptions,
+                                     u32 count, Places& places, Tile<T>& tile) {
+    bool is_wrong = false;
+    places.clear();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            u32 place = place_of(k) + j;
+            if (place >= count) continue;
+            is_wrong |= tile.v[k][j] > entries;
+            if (tile.v[k][j] == entries) places.add(place);
+        }
+    u32 found = places.count();
+    if (__any_sync(WHOLE_WARP, is_wrong) || found != exceptions) return false;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            u32 place = place_of(k) + j;
+            if (place >= count) continue;
+            bool is_other = tile.v[k][j] == entries;
+            tile.v[k][j] = is_other ? others[places.rank(place)] : table[tile.v[k][j]];
+        }
+    return true;
+}
+
+// Lengths less one, of `runs` runs, become `count` values of `values`.
+template <class T>
+__device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, Places& places,
+                                 Tile<T>& tile) {
+    // Sums are below 2^26: lengths have 16 bits.
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            tile.v[k][j] = place_of(k) + j < runs ? tile.v[k][j] + 1 : 0;
+    u32 sum = (u32)scan(tile, (T)0);
+    if (sum != count) return false;
+    places.clear();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            // The end of a run is where the next begins.
+            if (place_of(k) + j + 1 < runs) places.add((u32)tile.v[k][j]);
+    places.count();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k), four = places.four(place), rank = places.rank(place);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            rank += four >> j & 1;
+            tile.v[k][j] = place + j < count ? values[rank] : 0;
+        }
+    }
+    return true;
+}
+
+// Running sums that begin anew at every head, where they are `values[rank of the head]`; 0 there
+// without `values`. Sums wrap, so a run's is the sum over all less that at its head.
+template <class T>
+__device__ __forceinline__ void scan_runs(const T* values, const Places& heads, u32 count, Tile<T>& tile) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k), four = heads.four(place);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if ((four >> j & 1) != 0 || place + j >= count) tile.v[k][j] = 0;
+    }
+    scan(tile, (T)0);
+    T carry = 0;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k), four = heads.four(place), rank = heads.rank(place);
+        T starts[4] = {0, 0, 0, 0}, last = 0;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            if ((four >> j & 1) != 0) {
+                last = (values != nullptr ? values[rank] : 0) - tile.v[k][j];
+                rank++;
+            }
+            starts[j] = last;
+        }
+        u32 votes = __ballot_sync(WHOLE_WARP, four != 0);
+        u32 below = votes & ((1u << lane()) - 1u);
+        T before = __shfl_sync(WHOLE_WARP, last, below != 0 ? 31 - __clz(below) : 0);
+        if (below == 0) before = carry;
+        T newest = __shfl_sync(WHOLE_WARP, last, votes != 0 ? 31 - __clz(votes) : 0);
+        if (votes != 0) carry = newest;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            tile.v[k][j] += (four & ((2u << j) - 1u)) != 0 ? starts[j] : before;
+    }
+}

@@ -1,0 +1,31 @@
+// Entry points that decode columns whose trees take slots: blocks of one warp, one block a tile.
+#include "codec_tree.cuh"
+
+template <class T, int SLOTS>
+__device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColumn* columns,
+                                             u32 length, u32 tiles) {
+    __shared__ TileMemory<T, SLOTS> memory;
+    if (blockIdx.x < tiles) decode_one(codec, columns, length, blockIdx.x, memory);
+}
+
+// One slot: keyed differences, runs, exceptions of a dictionary.
+extern "C" __global__ void __launch_bounds__(32)
+    codec_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_slots<u32, 1>(codec, columns, length, tiles);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+    codec_slot_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_slots<u64, 1>(codec, columns, length, tiles);
+}
+
+// Up to CODEC_SLOTS slots: anything that the format allows.
+extern "C" __global__ void __launch_bounds__(32)
+    codec_slots_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_slots<u32, CODEC_SLOTS>(codec, columns, length, tiles);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+    codec_slots_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_slots<u64, CODEC_SLOTS>(codec, columns, length, tiles);
+}

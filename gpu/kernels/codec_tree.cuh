@@ -1,0 +1,247 @@
+// How does a whole tree give the values of one tile? As a list of steps that the host made of the
+// plan, leaf first, each working on one tile in the registers of a warp.
+//
+// What a node with two children needs beside it waits in a slot, a buffer of a tile in shared
+// memory. Any kernel may call `decode_tile`; the host has checked plans, places and lengths of
+// sections, all else is checked here.
+#pragma once
+#include "codec_node.cuh"
+
+// What all trees of a launch share.
+struct Codec {
+    // The blocks.
+    const u8* input;
+    // Decoded columns, dictionaries, orders.
+    u8* output;
+    const CodecStep* steps;
+    // Not 0 where a request or column fails; `stride` words apart.
+    u32* failed;
+    u32 stride;
+    u32 reserved;
+};
+
+// Shared memory of one warp.
+template <class T, int SLOTS>
+struct TileMemory {
+    T slots[SLOTS][TILE_VALUES];
+    Places places;
+    Places heads;
+};
+
+template <class T>
+struct TileMemory<T, 0> {
+    Places places;
+};
+
+template <class T>
+__device__ __forceinline__ void keep(T* slot, u32 count, const Tile<T>& tile) {
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place_of(k) + j < count) slot[place_of(k) + j] = tile.v[k][j];
+    __syncwarp();
+}
+
+// Counts of sparse nodes and of their parents, 16 bits each.
+struct Counts {
+    u32 now;
+    u64 parents;
+    // By slot.
+    u64 kept;
+
+    __device__ void enter(u32 count) {
+        parents = parents << 16 | now;
+        now = count;
+    }
+    __device__ void leave() {
+        now = (u32)parents & 0xffff;
+        parents >>= 16;
+    }
+    __device__ void keep(u32 slot) {
+        kept = (kept & ~(0xffffull << 16 * slot)) | (u64)now << 16 * slot;
+    }
+    __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
+};
+
+// Takes the number of values of a sparse child.
+template <class Memory>
+__device__ __forceinline__ bool enter_sparse(const u8* input, const CodecStep& step, u32 tile,
+                                    Memory& memory, const u32* heads, Counts& counts) {
+    u32 count = ((const u16*)(input + step.first))[tile];
+    if (step.extra == CODEC_HEADS) {
+        __syncwarp();
+        memory.heads.words[lane()] = heads[(u64)tile * TILE_WORDS + lane()];
+        if (memory.heads.count() != count) return false;
+    } else if (count > counts.now || (step.extra == CODEC_RUNS && count == 0 && counts.now > 0)) {
+        return false;
+    }
+    counts.enter(count);
+    return true;
+}
+
+// Steps of trees whose nodes have one child each.
+template <class T>
+__device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn& column,
+                                  const CodecStep& step, u32 number, u32 count, Places& places,
+                                  Tile<T>& tile) {
+    const u8* input = codec.input;
+    switch (step.code) {
+        case CODEC_AFL: return read_afl(input, step, column.tiles, number, count, tile);
+        case CODEC_RAW: read_raw(input, step, number, count, tile); return true;
+        case CODEC_CONST: read_const((T)step.parameter, tile); return true;
+        case CODEC_DELTA: apply_delta(input, step, number, tile); break;
+        case CODEC_DELTA2: apply_delta2(input, step, number, tile); break;
+        case CODEC_SCALE: apply_plus(section_value<T>(input, step, number), tile); break;
+        case CODEC_DIVISOR: apply_linear((T)step.parameter, (T)step.extra, tile); break;
+        case CODEC_FLOAT:
+            apply_float(__longlong_as_double((i64)step.parameter), tile);
+            return true;
+        case CODEC_PATCH:
+            if (!apply_patch(input, step, column.tiles, number, count, places, tile))
+                return false;
+            break;
+        case CODEC_DICT: {
+            if (column.codes != NO_COLUMN) {
+                // Codes order rows as the entries do, which ascend.
+                u8* codes = codec.output + column.codes + (u64)number * TILE_VALUES * 2;
+                store_tile(codes, count, 16, tile);
+            }
+            return apply_dict((const T*)(codec.output + step.first), step.extra, count, tile);
+        }
+        default: return false;
+    }
+    narrow(tile, step.bits);
+    return true;
+}
+
+// Steps that take slots.
+template <class T, int SLOTS>
+__device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
+                                 const CodecStep& step, u32 number, TileMemory<T, SLOTS>& memory,
+                                 Counts& counts, Tile<T>& tile) {
+    const u8* input = codec.input;
+    switch (step.code) {
+        case CODEC_COUNT:
+            return enter_sparse(input, step, number, memory,
+                                (const u32*)(codec.output + column.heads), counts);
+        case CODEC_KEEP:
+            keep(memory.slots[step.slot], counts.now, tile);
+            counts.keep(step.slot);
+            if (step.extra != 0) counts.leave();
+            return true;
+        case CODEC_RLE: {
+            u32 runs = counts.now;
+            counts.leave();
+            return apply_rle(memory.slots[step.slot], runs, counts.now, memory.places, tile);
+        }
+        case CODEC_KEYED_DELTA:
+            unstore(tile, step.extra);
+            scan_runs(memory.slots[step.slot], memory.heads, counts.now, tile);
+            narrow(tile, step.bits);
+            return true;
+        case CODEC_KEYED_DELTA2:
+            unstore(tile, step.extra);
+            scan_runs((const T*)nullptr, memory.heads, counts.now, tile);
+            scan_runs(memory.slots[step.slot], memory.heads, counts.now, tile);
+            narrow(tile, step.bits);
+            return true;
+        case CODEC_DICT_OR:
+            return apply_dict_or((const T*)(codec.output + step.first), step.extra,
+                                 memory.slots[step.slot], counts.of(step.slot), counts.now,
+                                 memory.places, tile);
+        case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now, tile);
+        default:
+            return plain_step(codec, column, step, number, counts.now, memory.places, tile);
+    }
+}
+
+template <class T>
+__device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
+                                 const CodecStep& step, u32 number, TileMemory<T, 0>& memory,
+                                 Counts& counts, Tile<T>& tile) {
+    return plain_step(codec, column, step, number, counts.now, memory.places, tile);
+}
+
+// Decodes one tile of a column; gives how many values it has. False tells that the format refuses
+// it, and nothing of the tile is of use. Called by a whole warp with memory of its own.
+template <class T, int SLOTS>
+__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column, u32 number,
+                                   TileMemory<T, SLOTS>& memory, u32& count, Tile<T>& tile) {
+    u32 left = column.rows - number * TILE_VALUES;
+    count = left < TILE_VALUES ? left : TILE_VALUES;
+    Counts counts = {count, 0, 0};
+    for (u32 index = 0; index < column.steps; index++) {
+        const CodecStep step = codec.steps[column.first_step + index];
+        if (!slot_step(codec, column, step, number, memory, counts, tile)) return false;
+    }
+    return true;
+}
+
+// The column of a tile among all of a launch: the last that begins at or before it.
+__device__ __forceinline__ u32 column_of(const CodecColumn* columns, u32 length, u32 tile) {
+    u32 low = 0;
+    while (length > 1) {
+        u32 step = (length + 31) / 32, probe = lane() * step;
+        bool is_at_or_before = probe < length && columns[low + probe].first_tile <= tile;
+        u32 found = 31 - __clz(__ballot_sync(WHOLE_WARP, is_at_or_before));
+        low += found * step;
+        length = length - found * step < step ? length - found * step : step;
+    }
+    return low;
+}
+
+// Whether one of the first `count` values lies outside the column's limits.
+template <class T>
+__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count, const Tile<T>& tile) {
+    bool outside = false;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            outside |= place_of(k) + j < count && (u32)tile.v[k][j] - column.least > column.span;
+    return __any_sync(WHOLE_WARP, outside);
+}
+
+// Moves values in grouped order to their rows.
+template <class T>
+__device__ __forceinline__ void scatter_tile(const Codec& codec, const CodecColumn& column, u32 number,
+                                    u32 count, const Tile<T>& tile) {
+    u64 first = (u64)number * TILE_VALUES, segment = first / SEGMENT_ROWS * SEGMENT_ROWS;
+    const u16* order = (const u16*)(codec.output + column.order) + first;
+    u8* to = codec.output + column.output + segment * (column.bits / 8);
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k);
+        if (place >= count) continue;
+        // Orders are as long as whole tiles.
+        uint2 rows = ((const uint2*)order)[place / 4];
+        u32 row[4] = {rows.x & 0xffff, rows.x >> 16, rows.y & 0xffff, rows.y >> 16};
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place + j < count) store_one(to, row[j], column.bits, tile.v[k][j]);
+    }
+}
+
+// Decodes tile `tile` of a launch to where its column wants it.
+template <class T, int SLOTS>
+__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns, u32 length,
+                                  u32 tile, TileMemory<T, SLOTS>& memory) {
+    const CodecColumn& column = columns[column_of(columns, length, tile)];
+    u32 number = tile - column.first_tile, count;
+    Tile<T> values;
+    bool is_right = decode_tile(codec, column, number, memory, count, values);
+    if (is_right && column.checks != 0) is_right = !is_outside(column, count, values);
+    if (!is_right) {
+        if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
+        return;
+    }
+    if (column.output == NO_COLUMN) return;
+    if (column.order != NO_COLUMN) {
+        scatter_tile(codec, column, number, count, values);
+    } else {
+        u64 bytes = (u64)number * TILE_VALUES * (column.bits / 8);
+        store_tile(codec.output + column.output + bytes, count, column.bits, values);
+    }
+}

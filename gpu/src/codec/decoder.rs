@@ -1,0 +1,411 @@
+//! How does a caller have whole blocks and tables decoded on the device?
+//!
+//! Blocks go there as they are and come back as columns, any number of them by the same few
+//! launches. The device only tells who failed; the CPU's codec says where and why. Not for the hot
+//! path: cycles decode their blocks where they use them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, sys};
+use shoal_codec::limits::SECTION_ALIGN_BYTES;
+use shoal_codec::{
+    Block, BlockError, Budget, Column, EncodedTree, FixColumns, Grouping, Plan, Table, ValueType,
+    Values, check_column, decode_column,
+};
+use shoal_engine::EngineError;
+use thiserror::Error;
+
+use super::decoding::{Decoding, List, Place, Source, Wish};
+use crate::device::Gpu;
+use crate::launch::{
+    CodecStretches, DeviceBuffer, Failed, Memory, Plain, Stretch, bytes_of, fault,
+};
+
+/// Every list begins at a multiple of this.
+const ALIGN: usize = 256;
+
+/// Why blocks were not decoded.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// A block breaks a rule of the format.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// The device failed or is full.
+    #[error(transparent)]
+    Device(#[from] EngineError),
+}
+
+/// Decodes blocks and tables in memory of its own.
+#[derive(Debug)]
+pub struct Decoder {
+    gpu: Gpu,
+    stream: Arc<CudaStream>,
+    /// What is decoded, then the input.
+    buffer: DeviceBuffer<u8>,
+    failed: DeviceBuffer<u32>,
+    loaded: Loaded,
+}
+
+/// What is on the device.
+#[derive(Debug, Default)]
+struct Loaded {
+    lists: CodecStretches,
+    /// By request: where each column of its block will be.
+    places: Vec<Vec<u64>>,
+}
+
+/// Bytes on their way to the device.
+#[derive(Debug, Default)]
+struct Input(Vec<u8>);
+
+impl Input {
+    fn push<T: Plain>(&mut self, values: &[T]) -> Stretch {
+        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
+        let at = self.0.len();
+        self.0.extend_from_slice(bytes_of(values));
+        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
+        Stretch { at, length: values.len() }
+    }
+
+    /// A section as it would lie in a block.
+    fn push_section(&mut self, bytes: &[u8]) -> Range<usize> {
+        let at = self.0.len();
+        self.0.extend_from_slice(bytes);
+        self.0.resize(self.0.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
+        at..at + bytes.len()
+    }
+}
+
+/// An encoded column that is in no block.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodedColumn<'a> {
+    /// Its plan and sections.
+    pub encoded: &'a EncodedTree,
+    /// The column that orders it, if its tree is keyed.
+    pub key: Option<&'a EncodedTree>,
+}
+
+impl EncodedColumn<'_> {
+    /// Confirms that only tiles can be wrong.
+    fn check(&self) -> Result<(), BlockError> {
+        if let Some(key) = self.key {
+            let root = key.plan.root();
+            assert!(key.plan.key_column().is_none(), "a key column is not keyed");
+            assert!(!root.value_type.is_float(), "a key column has integers");
+            check_column(key, None)?;
+        }
+        let rows = self.key.map(|key| key.plan.root().values as usize);
+        check_column(self.encoded, rows)
+    }
+
+    /// Decodes it on the host.
+    fn decode(&self) -> Result<Values, BlockError> {
+        let budget =
+            Budget { rows_max: u32::MAX, scratch_bytes_max: usize::MAX, ..Budget::default() };
+        let keys = self.key.map(|key| decode_column(key, None, &budget)).transpose()?;
+        let grouping = keys.map(|keys| Grouping::new(&keys.keys()));
+        decode_column(self.encoded, grouping.as_ref(), &budget)
+    }
+}
+
+impl Decoder {
+    /// A decoder that may take `budget_bytes` of the device's memory.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
+    pub fn new(gpu: &Gpu, budget_bytes: u64) -> Result<Self, EngineError> {
+        let memory: Memory = gpu.memory(budget_bytes);
+        memory.bind()?;
+        let stream = gpu.context.new_stream().map_err(fault)?;
+        let (buffer, failed) = (DeviceBuffer::new(&memory, 1)?, DeviceBuffer::new(&memory, 1)?);
+        Ok(Self { gpu: gpu.clone(), stream, buffer, failed, loaded: Loaded::default() })
+    }
+
+    /// Decodes blocks of fixes, each for itself.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`]; what is wrong with a block is in
+    /// its own result, as [`Block::decode`] says it.
+    pub fn blocks(
+        &mut self,
+        blocks: &[Block],
+    ) -> Result<Vec<Result<FixColumns, BlockError>>, EngineError> {
+        self.load_blocks(blocks)?;
+        self.decode()?;
+        let failed = self.failed(blocks.len())?;
+        let columns = |(number, block): (usize, &Block)| match failed[number] {
+            0 => self.fixes(number, block).map(Ok),
+            _ => refused(block.decode()).map(Err),
+        };
+        blocks.iter().enumerate().map(columns).collect()
+    }
+
+    /// Decodes all columns of a table, each for itself.
+    ///
+    /// # Errors
+    /// As [`Decoder::blocks`], column by column.
+    pub fn table(&mut self, table: &Table) -> Result<Vec<Result<Values, BlockError>>, EngineError> {
+        self.load_tables(std::slice::from_ref(table))?;
+        self.decode()?;
+        let chunks = table.chunks();
+        let mut failed = self.failed(chunks.len())?;
+        for (number, chunk) in chunks.iter().enumerate() {
+            let key = chunk.plan.key_column().map(|(id, _)| id);
+            let key = key.and_then(|id| chunks.iter().position(|chunk| chunk.id == id));
+            failed[number] |= key.map_or(0, |key| failed[key]);
+        }
+        let mut columns = Vec::with_capacity(chunks.len());
+        for (number, chunk) in chunks.iter().enumerate() {
+            columns.push(if failed[number] != 0 {
+                Err(refused(table.decode(chunk.id, 0..table.rows()))?)
+            } else {
+                let bytes = table.rows() * chunk.value_type.width_bytes();
+                Ok(values(chunk.value_type, &self.column(0, number, bytes)?))
+            });
+        }
+        Ok(columns)
+    }
+
+    /// Puts blocks on the device in place of what was there.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
+    pub fn load_blocks(&mut self, blocks: &[Block]) -> Result<(), EngineError> {
+        let (mut input, mut decoding) = (Input::default(), Decoding::default());
+        let mut places = Vec::with_capacity(blocks.len());
+        for (request, block) in (0_u32..).zip(blocks) {
+            let start = input.push(block.bytes()).at as u64;
+            let (sources, wishes) =
+                of_block(block, Wish { raw_stays: false, request, limits: None });
+            places.push(add(&mut decoding, start, &sources, &wishes));
+        }
+        self.load(input, &decoding, (places, blocks.len()))
+    }
+
+    /// Puts tables on the device in place of what was there; columns fail one by one.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
+    pub fn load_tables(&mut self, tables: &[Table]) -> Result<(), EngineError> {
+        let (mut input, mut decoding) = (Input::default(), Decoding::default());
+        let (mut places, mut requests) = (Vec::with_capacity(tables.len()), 0);
+        for table in tables {
+            let start = input.push(table.bytes()).at as u64;
+            let chunks = table.chunks().iter();
+            let sources: Vec<Source<'_>> = chunks
+                .map(|chunk| Source { id: chunk.id, plan: &chunk.plan, sections: &chunk.sections })
+                .collect();
+            let wish = |request| Wish { raw_stays: false, request, limits: None };
+            let wishes: Vec<Wish> = (requests..).take(sources.len()).map(wish).collect();
+            requests += sources.len() as u32;
+            places.push(add(&mut decoding, start, &sources, &wishes));
+        }
+        self.load(input, &decoding, (places, requests as usize))
+    }
+
+    /// Decodes columns that are in no block, each for itself.
+    ///
+    /// # Errors
+    /// As [`Decoder::blocks`], column by column, as [`decode_column`] says it.
+    ///
+    /// # Panics
+    /// When a key is itself keyed or no column of integers.
+    pub fn columns(
+        &mut self,
+        columns: &[EncodedColumn<'_>],
+    ) -> Result<Vec<Result<Values, BlockError>>, EngineError> {
+        let checked: Vec<_> = columns.iter().map(EncodedColumn::check).collect();
+        self.load_columns(columns, &checked)?;
+        self.decode()?;
+        let failed = self.failed(columns.len())?;
+        let decoded = checked.into_iter().zip(columns).enumerate();
+        let decoded = decoded.map(|(number, (checked, column))| {
+            let root = column.encoded.plan.root();
+            match checked {
+                Err(error) => Ok(Err(error)),
+                Ok(()) if failed[number] != 0 => refused(column.decode()).map(Err),
+                Ok(()) => {
+                    let bytes = root.values as usize * root.value_type.width_bytes();
+                    // A key comes before what it orders.
+                    let chunk = usize::from(column.key.is_some());
+                    Ok(Ok(values(root.value_type, &self.column(number, chunk, bytes)?)))
+                }
+            }
+        });
+        decoded.collect()
+    }
+
+    /// Puts columns on the device in place of what was there; those that were refused stay here.
+    fn load_columns(
+        &mut self,
+        columns: &[EncodedColumn<'_>],
+        checked: &[Result<(), BlockError>],
+    ) -> Result<(), EngineError> {
+        let (mut input, mut decoding) = (Input::default(), Decoding::default());
+        let mut places = Vec::with_capacity(columns.len());
+        for ((request, column), checked) in (0_u32..).zip(columns).zip(checked) {
+            if checked.is_err() {
+                places.push(Vec::new());
+                continue;
+            }
+            let id = column.encoded.plan.key_column().map_or(1, |(id, _)| id);
+            let trees = [column.key.map(|key| (id, key)), Some((id + 1, column.encoded))];
+            let mut placed: Vec<(u16, &Plan, Vec<Range<usize>>)> = Vec::new();
+            for (id, tree) in trees.into_iter().flatten() {
+                let sections = tree.sections.iter().map(|bytes| input.push_section(bytes));
+                placed.push((id, &tree.plan, sections.collect()));
+            }
+            let sources: Vec<Source<'_>> = placed
+                .iter()
+                .map(|(id, plan, sections)| Source { id: *id, plan, sections })
+                .collect();
+            let wishes = vec![Wish { raw_stays: false, request, limits: None }; sources.len()];
+            places.push(add(&mut decoding, 0, &sources, &wishes));
+        }
+        self.load(input, &decoding, (places, columns.len()))
+    }
+
+    /// Puts input and lists on the device.
+    fn load(
+        &mut self,
+        mut input: Input,
+        decoding: &Decoding,
+        (places, requests): (Vec<Vec<u64>>, usize),
+    ) -> Result<(), EngineError> {
+        let front = decoding.bytes as usize;
+        let lists = decoding.place(&mut |list| {
+            let stretch = match list {
+                List::Steps(list) => input.push(list),
+                List::Opens(list) => input.push(list),
+                List::Keys(list) => input.push(list),
+                List::Columns(list) => input.push(list),
+            };
+            Stretch { at: front + stretch.at, ..stretch }
+        });
+        self.gpu.context.bind_to_thread().map_err(fault)?;
+        self.buffer.fit(front + input.0.len())?;
+        self.failed.fit(requests)?;
+        self.buffer.upload(&self.stream, front, &input.0)?;
+        self.stream.synchronize().map_err(fault)?;
+        self.loaded = Loaded { lists, places };
+        Ok(())
+    }
+
+    /// Decodes what was put on the device; gives milliseconds by its clock. Results stay there.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`].
+    pub fn decode(&mut self) -> Result<f32, EngineError> {
+        let stream = &self.stream;
+        let event = || stream.record_event(Some(sys::CUevent_flags::CU_EVENT_DEFAULT));
+        self.failed.fill(stream, 0, self.failed.len())?;
+        let begin = event().map_err(fault)?;
+        let failed = Failed::words(&self.failed);
+        self.gpu.kernels.codec_decode(stream, &self.buffer, &self.loaded.lists, failed)?;
+        let end = event().map_err(fault)?;
+        stream.synchronize().map_err(fault)?;
+        begin.elapsed_ms(&end).map_err(fault)
+    }
+
+    /// By request whether it failed.
+    fn failed(&self, requests: usize) -> Result<Vec<u32>, EngineError> {
+        let mut failed = vec![0; requests];
+        self.failed.download(&self.stream, 0, &mut failed)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(failed)
+    }
+
+    /// The bytes of a decoded column.
+    fn column(&self, block: usize, chunk: usize, bytes: usize) -> Result<Vec<u8>, EngineError> {
+        let mut column = vec![0; bytes];
+        let at = self.loaded.places[block][chunk] as usize;
+        self.buffer.download(&self.stream, at, &mut column)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(column)
+    }
+
+    /// The columns of a decoded block.
+    fn fixes(&self, number: usize, block: &Block) -> Result<FixColumns, EngineError> {
+        let mut columns = FixColumns::new();
+        let base_ms = block.header().base_time_ms;
+        for (index, chunk) in block.chunks().iter().enumerate() {
+            let value_type = chunk.column.value_type();
+            let bytes = self.column(number, index, block.rows() * value_type.width_bytes())?;
+            match (chunk.column, values(value_type, &bytes)) {
+                (Column::Object, Values::U64(values)) => columns.object = values,
+                (Column::Time, Values::U32(values)) => {
+                    let time_ms = |offset_ms: u32| base_ms + i64::from(offset_ms);
+                    columns.time_ms = values.into_iter().map(time_ms).collect();
+                }
+                (Column::X, Values::I32(values)) => columns.x = values,
+                (Column::Y, Values::I32(values)) => columns.y = values,
+                (Column::Speed, Values::U32(values)) => columns.speed_mm_s = Some(values),
+                (Column::Heading, Values::U16(values)) => columns.heading_cdeg = Some(values),
+                (Column::Altitude, Values::I32(values)) => columns.altitude_mm = Some(values),
+                (Column::State, Values::U32(values)) => columns.state = Some(values),
+                (column, _) => unreachable!("{} has one type", column.name()),
+            }
+        }
+        Ok(columns)
+    }
+}
+
+/// The chunks of a block, and what is wanted of them beside `wish`: times within the range, places
+/// within the box.
+pub(crate) fn of_block(block: &Block, wish: Wish) -> (Vec<Source<'_>>, Vec<Wish>) {
+    let header = block.header();
+    let limits = |column: Column| match column {
+        Column::Time => Some((header.time_min_offset_ms, header.time_max_offset_ms)),
+        Column::X => Some((header.x_min as u32, header.x_max as u32)),
+        Column::Y => Some((header.y_min as u32, header.y_max as u32)),
+        _ => None,
+    };
+    // Distances from the least value: one comparison, any sign.
+    let span = |(least, most): (u32, u32)| (least, most.wrapping_sub(least));
+    let chunks = block.chunks().iter();
+    chunks
+        .map(|chunk| {
+            let (plan, sections) = (&chunk.plan, &chunk.sections[..]);
+            let limits = limits(chunk.column).map(span);
+            (Source { id: chunk.column.id(), plan, sections }, Wish { limits, ..wish })
+        })
+        .unzip()
+}
+
+/// Adds a block; gives the places of its columns, none of which stays.
+fn add(decoding: &mut Decoding, start: u64, sources: &[Source<'_>], wishes: &[Wish]) -> Vec<u64> {
+    let mut places = Vec::new();
+    decoding.add_block(start, sources, wishes, &mut places);
+    let output = |place: Place| match place {
+        Place::Output(at) => at,
+        Place::Input(_) => unreachable!("every column is decoded"),
+    };
+    places.into_iter().map(output).collect()
+}
+
+/// What the CPU's codec says of a block that the device refused.
+fn refused<T>(decoded: Result<T, BlockError>) -> Result<BlockError, EngineError> {
+    match decoded {
+        Err(error) => Ok(error),
+        Ok(_) => Err(EngineError::Device("it refused a block that the CPU takes".to_owned())),
+    }
+}
+
+/// Values of a type from their little-endian bytes.
+fn values(value_type: ValueType, bytes: &[u8]) -> Values {
+    macro_rules! values {
+        ($($variant:ident: $native:ty),+) => {
+            match value_type {
+                $(ValueType::$variant => {
+                    let (values, _) = bytes.as_chunks();
+                    Values::$variant(values.iter().map(|it| <$native>::from_le_bytes(*it)).collect())
+                })+
+            }
+        };
+    }
+    values!(
+        U8: u8, U16: u16, U32: u32, U64: u64, I8: i8, I16: i16, I32: i32, I64: i64, F32: f32,
+        F64: f64
+    )
+}

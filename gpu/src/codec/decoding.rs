@@ -1,0 +1,244 @@
+//! What is the device told to decode? Columns of any number of blocks, sorted by the kernel that
+//! takes their trees, so that the number of launches does not depend on the number of blocks.
+//!
+//! Places in the input and in the output are given away here; nothing is copied or launched.
+
+use std::ops::Range;
+
+use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
+use shoal_codec::{Encoding, Plan};
+use shoal_engine::layout::{
+    CODEC_DICT, CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecStep, NO_COLUMN,
+};
+
+use super::steps::{Compiler, take};
+use crate::launch::{CodecStretches, Stretch};
+
+/// Every list of the output begins at a multiple of this.
+pub(super) const ALIGN: u64 = 256;
+
+/// A chunk that a block's bytes hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    /// Number of its column.
+    pub(crate) id: u16,
+    pub(crate) plan: &'a Plan,
+    /// Bytes from the start of the block.
+    pub(crate) sections: &'a [Range<usize>],
+}
+
+/// What is wanted of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    /// A column of plan raw stays where it is.
+    pub(crate) raw_stays: bool,
+    /// Who fails with it.
+    pub(crate) request: u32,
+    /// Least value and how far others may be above it, of 32-bit columns.
+    pub(crate) limits: Option<(u32, u32)>,
+}
+
+/// Where a column's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Bytes from the start of the input.
+    Input(u64),
+    /// Bytes from the start of the output.
+    Output(u64),
+}
+
+/// Which kernel takes a tree: by the width of its arithmetic and the slots that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) is_wide: bool,
+    /// 0, 1 or as many as there are.
+    pub(crate) slots: u32,
+}
+
+impl Class {
+    /// Every class, in the order of their numbers.
+    pub(crate) const ALL: [Self; 6] = [
+        Self { is_wide: false, slots: 0 },
+        Self { is_wide: false, slots: 1 },
+        Self { is_wide: false, slots: CODEC_SLOTS },
+        Self { is_wide: true, slots: 0 },
+        Self { is_wide: true, slots: 1 },
+        Self { is_wide: true, slots: CODEC_SLOTS },
+    ];
+
+    fn number(is_wide: bool, slots: u32) -> usize {
+        usize::from(is_wide) * 3 + slots.min(2) as usize
+    }
+}
+
+/// Columns of one class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) columns: Vec<CodecColumn>,
+    pub(crate) tiles: u32,
+}
+
+/// See the file's head.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decoding {
+    pub(crate) steps: Vec<CodecStep>,
+    pub(crate) opens: Vec<CodecOpen>,
+    pub(crate) keys: Vec<CodecKeys>,
+    pub(crate) segments: u32,
+    /// By class, columns in order of rows, then keyed ones.
+    pub(crate) columns: [[Columns; Class::ALL.len()]; 2],
+    /// Bytes of the output.
+    pub(crate) bytes: u64,
+}
+
+/// One of the lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum List<'a> {
+    Steps(&'a [CodecStep]),
+    Opens(&'a [CodecOpen]),
+    Keys(&'a [CodecKeys]),
+    Columns(&'a [CodecColumn]),
+}
+
+/// Order of the rows by one key column.
+#[derive(Clone, Copy)]
+struct Grouped {
+    id: u16,
+    order: u64,
+    heads: u64,
+}
+
+impl Decoding {
+    /// Adds the chunks of a block that begins at `start` of the input; gives where the values of
+    /// each will be. Chunks ascend by number, so keys come before what they order.
+    pub(crate) fn add_block(
+        &mut self,
+        start: u64,
+        chunks: &[Source<'_>],
+        wishes: &[Wish],
+        places: &mut Vec<Place>,
+    ) {
+        assert_eq!(chunks.len(), wishes.len(), "a wish a chunk");
+        places.clear();
+        let mut grouped: Vec<Grouped> = Vec::new();
+        for (index, (chunk, wish)) in chunks.iter().zip(wishes).enumerate() {
+            let key = chunk.plan.key_column().map(|(id, _)| id);
+            let orders =
+                |other: &Source<'_>| other.plan.key_column().is_some_and(|(id, _)| id == chunk.id);
+            let is_key = key.is_none() && chunks[index + 1..].iter().any(orders);
+            let group = key.map(|id| {
+                let found = grouped.iter().find(|group| group.id == id);
+                *found.expect("plans name keys that come before")
+            });
+            let (place, codes) = self.add(start, chunk, wish, group, is_key);
+            places.push(place);
+            if is_key {
+                grouped.push(self.group(chunk, place, codes));
+            }
+        }
+    }
+
+    /// Adds one column; gives its place, and that of its codes if it has them kept.
+    fn add(
+        &mut self,
+        start: u64,
+        chunk: &Source<'_>,
+        wish: &Wish,
+        group: Option<Grouped>,
+        is_key: bool,
+    ) -> (Place, u64) {
+        let root = *chunk.plan.root();
+        let rows = root.values;
+        let stays = wish.raw_stays && root.encoding == Encoding::Raw;
+        let staying = || Place::Input(start + chunk.sections[0].start as u64);
+        if stays && wish.limits.is_none() {
+            return (staying(), NO_COLUMN);
+        }
+        let width_bytes = root.value_type.width_bytes() as u64;
+        let first_step = self.steps.len() as u32;
+        let (lists, bytes) = ((&mut self.steps, &mut self.opens), &mut self.bytes);
+        let of = (chunk.plan, chunk.sections);
+        let mut compiler = Compiler::new(of, (start, wish.request), lists, bytes);
+        compiler.subtree(0);
+        let needs_slots = compiler.slots.max(compiler.has_gfc.into());
+        let class = Class::number(compiler.is_wide(), needs_slots);
+        let keeps_codes = is_key && self.steps.last().is_some_and(|it| it.code == CODEC_DICT);
+        let output =
+            if stays { NO_COLUMN } else { take(&mut self.bytes, u64::from(rows) * width_bytes) };
+        let codes = match keeps_codes {
+            true => take(&mut self.bytes, 2 * u64::from(rows)),
+            false => NO_COLUMN,
+        };
+        let (least, span) = wish.limits.unwrap_or_default();
+        let columns = &mut self.columns[usize::from(group.is_some())][class];
+        let column = CodecColumn {
+            output,
+            order: group.map_or(NO_COLUMN, |group| group.order),
+            heads: group.map_or(NO_COLUMN, |group| group.heads),
+            codes,
+            first_tile: columns.tiles,
+            tiles: tiles(rows as usize) as u32,
+            rows,
+            first_step,
+            steps: self.steps.len() as u32 - first_step,
+            bits: 8 * width_bytes as u32,
+            request: wish.request,
+            checks: wish.limits.is_some().into(),
+            least,
+            span,
+            reserved: 0,
+        };
+        if rows > 0 {
+            columns.tiles += column.tiles;
+            columns.columns.push(column);
+        }
+        (if stays { staying() } else { Place::Output(output) }, codes)
+    }
+
+    /// Has the rows of a block ordered by a column.
+    fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
+        let rows = chunk.plan.root().values;
+        let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
+        let order = take(&mut self.bytes, 2 * whole);
+        let work = take(&mut self.bytes, 2 * whole);
+        let heads = take(&mut self.bytes, whole / 8);
+        let (keys, key_bytes, is_decoded) = match place {
+            _ if codes != NO_COLUMN => (codes, 2, true),
+            Place::Input(at) => (at, chunk.plan.root().value_type.width_bytes(), false),
+            Place::Output(at) => (at, chunk.plan.root().value_type.width_bytes(), true),
+        };
+        if rows > 0 {
+            self.keys.push(CodecKeys {
+                keys,
+                order,
+                work,
+                heads,
+                first_segment: self.segments,
+                rows,
+                key_bytes: key_bytes as u32,
+                is_decoded: is_decoded.into(),
+            });
+            self.segments += rows.div_ceil(SEGMENT_ROWS as u32);
+        }
+        Grouped { id: chunk.id, order, heads }
+    }
+
+    /// Hands all lists to `push`, which gives where each lies on the device, behind what is
+    /// decoded.
+    pub(crate) fn place<'a>(
+        &'a self,
+        push: &mut impl FnMut(List<'a>) -> Stretch,
+    ) -> CodecStretches {
+        let columns = self.columns.each_ref().map(|classes| {
+            classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))
+        });
+        CodecStretches {
+            front: self.bytes as usize,
+            steps: push(List::Steps(&self.steps)),
+            opens: push(List::Opens(&self.opens)),
+            keys: push(List::Keys(&self.keys)),
+            segments: self.segments,
+            columns,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! How are column blocks decoded on the device? The host turns plans into lists of steps, the
+//! kernels take them tile by tile.
+
+mod decoder;
+mod decoding;
+mod steps;
+
+pub(crate) use decoder::of_block;
+pub use decoder::{DecodeError, Decoder, EncodedColumn};
+pub(crate) use decoding::{Class, Decoding, List, Place, Wish};

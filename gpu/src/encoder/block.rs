@@ -1,0 +1,320 @@
+//! The encoder: columns in, the bytes of blocks and columns out, the same that the CPU encoder
+//! writes.
+//!
+//! Columns are encoded beside each other, each on a stream with memory of its own; a column that
+//! its tree does not suit, or does not make smaller, stays raw.
+
+use std::sync::Arc;
+
+use shoal_codec::prepared::{ChunkShape, Frame};
+use shoal_codec::{
+    BlockCodec, BlockPlan, Column, ColumnOutcome, CpuCodec, EncodedTree, FixColumns, SpaceTag,
+    Statistics, Tree, Values, encode_column,
+};
+use shoal_engine::EngineError;
+
+use super::column::{self, Sections};
+use super::error::EncodeError;
+use super::order::Order;
+use super::resident::{DeviceColumn, Encoded, bytes_of_values};
+use super::source::Source;
+use super::worker::Worker;
+use crate::device::Gpu;
+use crate::launch::{EncodeKernels, Memory, Room, bytes_of, fault};
+
+/// Encodes on the device.
+#[derive(Debug)]
+pub struct Encoder {
+    gpu: Gpu,
+    memory: Memory,
+    /// One for each column of fixes.
+    workers: Vec<Worker>,
+}
+
+/// A column of a block that is being encoded.
+struct Chunk {
+    source: Source,
+    /// `None` if it stays raw.
+    sections: Option<Sections>,
+    shape: ChunkShape,
+}
+
+impl Encoder {
+    /// An encoder that may take `memory_bytes` of the device's memory; a few times the bytes of
+    /// what is encoded at once.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] or no memory.
+    pub fn new(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
+        let memory = gpu.memory(memory_bytes);
+        memory.bind()?;
+        let kernels = Arc::new(EncodeKernels::load(&gpu.context).map_err(fault)?);
+        let worker = |_: &Column| Worker::new(gpu, &memory, &kernels);
+        let workers = Column::ALL.iter().map(worker).collect::<Result<_, _>>()?;
+        Ok(Self { gpu: gpu.clone(), memory, workers })
+    }
+
+    /// Replaces `out` with the block of `columns`: byte for byte what
+    /// [`BlockCodec::encode_planned`] of the CPU gives.
+    ///
+    /// # Errors
+    /// As there, or the device's.
+    pub fn encode_planned(
+        &mut self,
+        columns: &FixColumns,
+        plan: &BlockPlan,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<ColumnOutcome>, EncodeError> {
+        out.clear();
+        let frame = Frame::new(columns, space)?;
+        if columns.is_empty() {
+            return Ok(CpuCodec.encode_planned(columns, plan, space, sequence, out)?);
+        }
+        self.clear()?;
+        let set: Vec<Column> = frame.set().iter().collect();
+        let rows = columns.len() as u32;
+        let first = &mut self.workers[0];
+        let objects = upload(first, columns, Column::Object, 0)?;
+        let is_keyed = set.iter().any(|column| plan.tree(*column).is_keyed());
+        let keys = Source::column(objects, Column::Object.value_type(), rows);
+        let order = if is_keyed { Some(Order::new(first, &keys)?) } else { None };
+        first.wait()?;
+        let base_time_ms = frame.base_time_ms();
+        let chunk = |worker: &mut Worker, column: Column| {
+            let values = match column {
+                Column::Object => objects,
+                _ => upload(worker, columns, column, base_time_ms)?,
+            };
+            let source = Source::column(values, column.value_type(), rows);
+            smallest(worker, source, plan.tree(column), order)
+        };
+        let chunks: Vec<Result<Chunk, EncodeError>> = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (worker, column) in self.workers.iter_mut().zip(&set) {
+                let (chunk, column) = (&chunk, *column);
+                // Threads wait for the device most of the time.
+                threads.push(std::thread::Builder::new().spawn_scoped(scope, move || {
+                    worker.memory.bind()?;
+                    chunk(worker, column)
+                }));
+            }
+            threads.into_iter().map(joined).collect()
+        });
+        let chunks = chunks.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let shapes: Vec<ChunkShape> = chunks.iter().map(|chunk| chunk.shape.clone()).collect();
+        let payload = frame.open(&shapes, out);
+        self.deliver(&chunks, &mut out[payload..])?;
+        Ok(frame.seal(&shapes, space, sequence, out))
+    }
+
+    /// Encodes a column with exactly this tree, as [`encode_column`] does; `keys` are a column of
+    /// integers and its number.
+    ///
+    /// # Errors
+    /// [`EncodeError::NotApplicable`] as there, or the device's.
+    pub fn encode_column(
+        &mut self,
+        values: &Values,
+        tree: &Tree,
+        keys: Option<(&Values, u16)>,
+    ) -> Result<EncodedTree, EncodeError> {
+        if values.is_empty() {
+            let grouping = shoal_codec::Grouping::new(&[]);
+            let keys = keys.map(|(_, column)| shoal_codec::Keys { grouping: &grouping, column });
+            return Ok(encode_column(values, tree, keys)?);
+        }
+        self.clear()?;
+        let worker = &mut self.workers[0];
+        let column = uploaded(worker, values)?;
+        let order = match keys {
+            Some((keys, _)) if tree.is_keyed() => {
+                assert_eq!(keys.len(), values.len(), "a key a row");
+                let keys = uploaded(worker, keys)?;
+                Some(Order::new(worker, &keys)?)
+            }
+            None if tree.is_keyed() => return EncodeError::because("a keyed tree takes keys"),
+            _ => None,
+        };
+        let source = order.map_or(column, |order| order.of(&column));
+        let key_column = keys.map_or(0, |(_, column)| column);
+        let (sections, shape) = column::encode(worker, &source, tree, key_column)?;
+        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
+        payload.fill(&worker.stream, 0)?;
+        let places = shape.section_places();
+        sections.place(worker, &places, payload)?;
+        let mut bytes = vec![0; shape.payload_bytes()];
+        payload.download(&worker.stream, &mut bytes)?;
+        worker.wait()?;
+        let section =
+            |(start, length): (&usize, &u64)| bytes[*start..*start + *length as usize].to_vec();
+        let sections = places.iter().zip(&shape.section_bytes).map(section).collect();
+        Ok(EncodedTree { plan: shape.plan, sections })
+    }
+
+    /// The planner's statistics of a column.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn statistics(&mut self, values: &Values) -> Result<Statistics, EncodeError> {
+        self.clear()?;
+        let worker = &mut self.workers[0];
+        let source = uploaded(worker, values)?;
+        worker.statistics(&source)
+    }
+
+    /// A copy of a column in the device's memory.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn upload(&mut self, values: &Values) -> Result<DeviceColumn, EncodeError> {
+        let worker = &self.workers[0];
+        let column = DeviceColumn::new(&self.memory, values.value_type(), values.len() as u32)?;
+        let bytes = bytes_of_values(values);
+        column.room().upload(&worker.stream, &bytes)?;
+        worker.wait()?;
+        Ok(column)
+    }
+
+    /// Encodes a column, which is not empty, from the device's memory into it, and tells how long
+    /// that took. Grouping by `key` is part of it.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode_column`].
+    pub fn encode_resident(
+        &mut self,
+        values: &DeviceColumn,
+        tree: &Tree,
+        key: Option<&DeviceColumn>,
+    ) -> Result<Encoded, EncodeError> {
+        self.clear()?;
+        let worker = &mut self.workers[0];
+        let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let event = || self.gpu.context.new_event(flags).map_err(fault);
+        let (start, end) = (event()?, event()?);
+        start.record(&worker.stream).map_err(fault)?;
+        let column = values.source();
+        let order = match key {
+            Some(key) if tree.is_keyed() => Some(Order::new(worker, &key.source())?),
+            _ => None,
+        };
+        let source = order.map_or(column, |order| order.of(&column));
+        let (sections, shape) = column::encode(worker, &source, tree, 1)?;
+        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
+        payload.fill(&worker.stream, 0)?;
+        sections.place(worker, &shape.section_places(), payload)?;
+        end.record(&worker.stream).map_err(fault)?;
+        worker.wait()?;
+        let device_ms = start.elapsed_ms(&end).map_err(fault)?.into();
+        Ok(Encoded { tree: tree.clone(), encoded_bytes: shape.bytes(), device_ms })
+    }
+
+    /// Takes all memory back.
+    fn clear(&mut self) -> Result<(), EngineError> {
+        self.memory.bind()?;
+        for worker in &mut self.workers {
+            worker.wait()?;
+            worker.arena.clear()?;
+        }
+        Ok(())
+    }
+
+    /// Brings the sections of all chunks into one payload and that to the host.
+    fn deliver(&mut self, chunks: &[Chunk], out: &mut [u8]) -> Result<(), EngineError> {
+        let payload = self.workers[0].arena.room::<u8>(out.len())?;
+        let mut start = 0;
+        for (worker, chunk) in self.workers.iter_mut().zip(chunks) {
+            let length = chunk.shape.payload_bytes();
+            let part = payload.part(start, length);
+            part.fill(&worker.stream, 0)?;
+            match &chunk.sections {
+                Some(sections) => {
+                    sections.place(worker, &chunk.shape.section_places(), part)?;
+                }
+                None => part.copy_from(&worker.stream, chunk.source.values)?,
+            }
+            part.download(&worker.stream, &mut out[start..start + length])?;
+            start += length;
+        }
+        for worker in &self.workers {
+            worker.wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// What a thread gave.
+fn joined(
+    thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Chunk, EncodeError>>>,
+) -> Result<Chunk, EncodeError> {
+    let failed = |error: std::io::Error| EngineError::Device(error.to_string());
+    match thread.map_err(failed)?.join() {
+        Ok(chunk) => chunk,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// The column with its tree if that makes it smaller, else raw.
+fn smallest(
+    worker: &mut Worker,
+    source: Source,
+    tree: &Tree,
+    order: Option<Order>,
+) -> Result<Chunk, EncodeError> {
+    let raw = ChunkShape::raw(source.value_type, source.rows);
+    if *tree != Tree::Raw {
+        let grouped = match order {
+            Some(order) if tree.is_keyed() => order.of(&source),
+            _ => source,
+        };
+        match column::encode(worker, &grouped, tree, Column::Object.id()) {
+            Ok((sections, shape)) if shape.bytes() < raw.bytes() => {
+                return Ok(Chunk { source, sections: Some(sections), shape });
+            }
+            Ok(_) | Err(EncodeError::NotApplicable(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    worker.wait()?;
+    Ok(Chunk { source, sections: None, shape: raw })
+}
+
+/// A column of values on the device.
+fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
+    let bytes = bytes_of_values(values);
+    let room = worker.arena.room::<u8>(bytes.len())?;
+    room.upload(&worker.stream, &bytes)?;
+    worker.wait()?;
+    Ok(Source::column(room, values.value_type(), values.len() as u32))
+}
+
+/// A column of fixes on the device, as it stands on the wire.
+fn upload(
+    worker: &mut Worker,
+    columns: &FixColumns,
+    column: Column,
+    base_time_ms: i64,
+) -> Result<Room<u8>, EngineError> {
+    let offsets: Vec<u32>;
+    let present = "the set has columns that are present";
+    let bytes = match column {
+        Column::Object => bytes_of(&columns.object),
+        Column::Time => {
+            let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
+            offsets = columns.time_ms.iter().map(to_offset).collect();
+            bytes_of(&offsets)
+        }
+        Column::X => bytes_of(&columns.x),
+        Column::Y => bytes_of(&columns.y),
+        Column::Speed => bytes_of(columns.speed_mm_s.as_deref().expect(present)),
+        Column::Heading => bytes_of(columns.heading_cdeg.as_deref().expect(present)),
+        Column::Altitude => bytes_of(columns.altitude_mm.as_deref().expect(present)),
+        Column::State => bytes_of(columns.state.as_deref().expect(present)),
+    };
+    let room = worker.arena.room::<u8>(bytes.len())?;
+    room.upload(&worker.stream, bytes)?;
+    // `offsets` go when this returns.
+    worker.wait()?;
+    Ok(room)
+}

@@ -1,0 +1,363 @@
+//! How does one column become nodes and sections on the device?
+//!
+//! Programs run one after another; between them stand nodes that look at all values. Sections stay
+//! where they were made until they are placed, in a block or alone.
+
+use shoal_codec::prepared::ChunkShape;
+use shoal_codec::{DivisorChoice, PlanNode, Tree};
+use shoal_engine::EngineError;
+use shoal_engine::layout::{EncodeStep, EncodeTask};
+
+use super::error::EncodeError;
+use super::program::{Child, Count, DECIMALS_MAX, Draft, Part, Program, Split, power_of_ten};
+use super::source::{Source, width_bits};
+use super::worker::Worker;
+use crate::launch::Room;
+
+/// Levels and nodes of a tree at most.
+const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
+const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
+
+/// Where a section lies before it is placed.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Room(Room<u8>),
+    Directory { run: usize, variable: usize },
+    Words { run: usize, variable: usize },
+}
+
+/// A program that ran.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    task: EncodeTask,
+    offsets: Room<u32>,
+    variables: usize,
+}
+
+/// An encoded column on the device.
+#[derive(Debug)]
+pub(crate) struct Sections {
+    nodes: Vec<PlanNode>,
+    bytes: Vec<u64>,
+    from: Vec<Origin>,
+    runs: Vec<Run>,
+}
+
+/// Encodes a column, which is not empty, with exactly this tree. The source is in grouped order if
+/// the tree is keyed.
+pub(crate) fn encode(
+    worker: &mut Worker,
+    source: &Source,
+    tree: &Tree,
+    key_column: u16,
+) -> Result<(Sections, ChunkShape), EncodeError> {
+    check(tree, false)?;
+    if tree.depth() > DEPTH_MAX || tree.nodes() > NODES_MAX {
+        return EncodeError::because("the tree has too many levels or nodes");
+    }
+    let (nodes, bytes) = (Vec::new(), Vec::new());
+    let sections = Sections { nodes, bytes, from: Vec::new(), runs: Vec::new() };
+    let mut writer = Writer { worker, key_column, sections };
+    writer.subtree(tree, source)?;
+    let sections = writer.sections;
+    let shape = ChunkShape::new(sections.nodes.clone(), sections.bytes.clone())?;
+    Ok((sections, shape))
+}
+
+/// Refuses what no program is made for: raw or keyed nodes without a value for every row, and a
+/// second keyed node.
+fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
+    let is_keyed = tree.encoding().is_keyed();
+    if is_sparse && (is_keyed || *tree == Tree::Raw) {
+        return EncodeError::because("raw and keyed nodes give a value for every row");
+    }
+    let mut keyed = usize::from(is_keyed);
+    for (number, child) in tree.children().into_iter().enumerate() {
+        let splits = match tree {
+            Tree::Rle(..) => true,
+            Tree::Dict(..) | Tree::KeyedDelta(..) | Tree::KeyedDelta2(..) => number == 1,
+            _ => false,
+        };
+        keyed += check(child, is_sparse || splits)?;
+    }
+    if keyed > 1 {
+        return EncodeError::because("a second node makes the tree keyed, one may");
+    }
+    Ok(keyed)
+}
+
+/// Appends nodes and sections in pre-order.
+struct Writer<'a> {
+    worker: &'a mut Worker,
+    key_column: u16,
+    sections: Sections,
+}
+
+impl Writer<'_> {
+    fn subtree(&mut self, tree: &Tree, source: &Source) -> Result<(), EncodeError> {
+        match tree {
+            Tree::Divisor(None, child) => {
+                let dense = self.worker.dense(source)?;
+                let Some(choice) = self.worker.common(&dense)? else {
+                    return EncodeError::because("values share no divisor above 1");
+                };
+                self.program(&Tree::Divisor(Some(choice), child.clone()), source)
+            }
+            Tree::FloatToInt(None, child) => {
+                let dense = self.worker.dense(source)?;
+                let Some(decimals) = self.worker.decimals(&dense)? else {
+                    return EncodeError::because("no number of decimals suits all values");
+                };
+                self.program(&Tree::FloatToInt(Some(decimals), child.clone()), source)
+            }
+            Tree::Dict(limit, codes, exceptions) => {
+                self.dictionary(source, *limit, codes, exceptions.as_deref())
+            }
+            _ => self.program(tree, source),
+        }
+    }
+
+    fn program(&mut self, tree: &Tree, source: &Source) -> Result<(), EncodeError> {
+        let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
+        let draft = program.root(tree)?;
+        let (task, summary, variables) = prepared(&program, source, Room::none());
+        let steps = std::mem::take(&mut program.steps);
+        let is_wide = is_wide(source);
+        self.run((task, steps, summary, variables), is_wide, &draft, source)
+    }
+
+    /// A dictionary over the source.
+    fn dictionary(
+        &mut self,
+        source: &Source,
+        limit: u32,
+        codes_tree: &Tree,
+        exceptions_tree: Option<&Tree>,
+    ) -> Result<(), EncodeError> {
+        let has_exceptions = exceptions_tree.is_some();
+        let dictionary = self.worker.dictionary(source, limit, has_exceptions)?;
+        let Some(exceptions_tree) = exceptions_tree else {
+            let mut node = dictionary.node;
+            (node.children, node.sections, node.values) = (1, 1, source.length());
+            self.sections.nodes.push(node);
+            self.section(dictionary.entries.len() as u64, Origin::Room(dictionary.entries));
+            let codes = Source {
+                values: dictionary.codes.bytes(),
+                bits: 16,
+                value_type: dictionary.codes_type,
+                ..*source
+            };
+            return self.subtree(codes_tree, &codes);
+        };
+        let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
+        let draft = program.split(&Split {
+            node: dictionary.node,
+            entries: dictionary.entries,
+            none: dictionary.none,
+            codes_type: dictionary.codes_type,
+            trees: [codes_tree, exceptions_tree],
+        })?;
+        let (task, summary, variables) = prepared(&program, source, dictionary.codes);
+        let steps = std::mem::take(&mut program.steps);
+        let is_wide = is_wide(source);
+        self.run((task, steps, summary, variables), is_wide, &draft, source)
+    }
+
+    /// Runs a program and writes what it was drafted for.
+    fn run(
+        &mut self,
+        (mut task, steps, mut summary, variables): (EncodeTask, Vec<EncodeStep>, Vec<u64>, usize),
+        is_wide: bool,
+        draft: &Draft<'_>,
+        source: &Source,
+    ) -> Result<(), EncodeError> {
+        let worker = &mut *self.worker;
+        let tiles = task.tiles as usize;
+        let totals_at = summary.len();
+        summary.resize(totals_at + variables, 0);
+        let numbers = worker.there(&summary)?;
+        let steps = worker.there(&steps)?;
+        let [sizes, entries, offsets] = [0; 3].map(|_| worker.arena.room::<u32>(variables * tiles));
+        let (sizes, entries, offsets) = (sizes?, entries?, offsets?);
+        let staged = worker.arena.room::<u32>(task.staged_words as usize * tiles)?;
+        task.steps = steps.address();
+        task.steps_count = steps.len() as u32;
+        (task.sizes, task.entries) = (sizes.address(), entries.address());
+        (task.staged, task.summary) = (staged.address(), numbers.address());
+        worker.kernels.encode_tiles(&worker.stream, &task, steps, is_wide)?;
+        let totals = numbers.part(totals_at, variables);
+        worker.kernels.encode_offsets(&worker.stream, (sizes, offsets), task.tiles, totals)?;
+        let summary = worker.numbers(numbers)?;
+        if summary[0] != 0 {
+            return EncodeError::because("the tree does not hold all values");
+        }
+        self.sections.runs.push(Run { task, offsets, variables });
+        let outcome = Outcome { summary, totals_at, run: self.sections.runs.len() - 1 };
+        self.settle(draft, &outcome, source)
+    }
+
+    /// Appends a node with its sections, then its children.
+    fn settle(
+        &mut self,
+        draft: &Draft<'_>,
+        outcome: &Outcome,
+        source: &Source,
+    ) -> Result<(), EncodeError> {
+        let mut node = draft.node;
+        node.values = outcome.count(draft.count);
+        node.children = draft.children.len() as u8;
+        node.sections = draft.parts.len() as u8;
+        if let Some(at) = draft.bounds_at {
+            let (least, greatest) = (outcome.summary[at], outcome.summary[at + 1]);
+            if least < greatest {
+                return EncodeError::because("const takes equal values");
+            }
+            node.parameter_u64 = greatest;
+        }
+        self.sections.nodes.push(node);
+        let run = outcome.run;
+        for part in &draft.parts {
+            match *part {
+                Part::Bytes(room) => self.section(room.len() as u64, Origin::Room(room)),
+                Part::Directory(variable) => {
+                    let bytes = 8 * u64::from(source.tiles());
+                    self.section(bytes, Origin::Directory { run, variable });
+                }
+                Part::Words(variable) => {
+                    let bytes = 4 * outcome.summary[outcome.totals_at + variable];
+                    self.section(bytes, Origin::Words { run, variable });
+                }
+            }
+        }
+        for child in &draft.children {
+            match child {
+                Child::Here(child) => self.settle(child, outcome, source)?,
+                Child::Kept(kept) => {
+                    let length = outcome.count(kept.count);
+                    let is_sparse =
+                        matches!(kept.count, Count::Summary(_)) || source.counts.is_some();
+                    let values = Source {
+                        values: kept.values,
+                        bits: width_bits(kept.value_type),
+                        value_type: kept.value_type,
+                        counts: is_sparse.then_some((kept.counts, length)),
+                        order: Room::none(),
+                        ..*source
+                    };
+                    self.subtree(kept.tree, &values)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn section(&mut self, bytes: u64, from: Origin) {
+        self.sections.bytes.push(bytes);
+        self.sections.from.push(from);
+    }
+}
+
+/// What a program counted.
+struct Outcome {
+    summary: Vec<u64>,
+    /// Where the words of sections begin in it.
+    totals_at: usize,
+    run: usize,
+}
+
+impl Outcome {
+    fn count(&self, count: Count) -> u32 {
+        match count {
+            Count::Known(count) => count,
+            Count::Summary(at) => self.summary[at] as u32,
+        }
+    }
+}
+
+/// A task without its rooms, what its summary begins with, and its sections of words.
+fn prepared(
+    program: &Program<'_>,
+    source: &Source,
+    codes: Room<u16>,
+) -> (EncodeTask, Vec<u64>, usize) {
+    let codes = codes.address();
+    let task = EncodeTask { codes, staged_words: program.staged_words, ..source.task() };
+    (task, program.summary.clone(), program.variables)
+}
+
+/// True if tiles take the kernel for patterns of 64 bits.
+fn is_wide(source: &Source) -> bool {
+    source.bits == 64
+}
+
+impl Sections {
+    /// Queues the copies that bring every section to its place in `payload`, whose padding is zero
+    /// already.
+    pub(crate) fn place(
+        &self,
+        worker: &mut Worker,
+        places: &[usize],
+        payload: Room<u8>,
+    ) -> Result<(), EngineError> {
+        let mut addresses: Vec<Vec<u64>> =
+            self.runs.iter().map(|run| vec![0; 2 * run.variables]).collect();
+        for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(places) {
+            let to = payload.part(*place, *bytes as usize);
+            match *from {
+                Origin::Room(room) => to.copy_from(&worker.stream, room)?,
+                Origin::Directory { run, variable } => {
+                    addresses[run][2 * variable] = to.address();
+                }
+                Origin::Words { run, variable } => {
+                    addresses[run][2 * variable + 1] = to.address();
+                }
+            }
+        }
+        for (run, addresses) in self.runs.iter().zip(addresses) {
+            if run.variables > 0 {
+                let places = worker.there(&addresses)?;
+                worker.kernels.encode_place(&worker.stream, &run.task, run.offsets, places)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// The divisor that the values of a dense source share.
+    pub(crate) fn common(&mut self, source: &Source) -> Result<Option<DivisorChoice>, EngineError> {
+        if source.rows == 0 || source.value_type.is_float() {
+            return Ok(None);
+        }
+        let is_signed = source.value_type.is_signed();
+        let found = self.there(&[0_u64])?;
+        // Values that were widened keep the width of their type.
+        let width = width_bits(source.value_type);
+        let up = u64::BITS - width;
+        let bytes = source.bits as usize / 8;
+        let mut first = [0_u8; 8];
+        source.values.part(0, bytes).download(&self.stream, &mut first[..bytes])?;
+        let kind = (width, is_signed);
+        self.kernels.statistics_divisor(&self.stream, &source.task(), kind, found)?;
+        let divisor = self.numbers(found)?[0];
+        let pattern = u64::from_le_bytes(first);
+        let value = if is_signed { ((pattern << up) as i64 >> up) as u64 } else { pattern };
+        Ok(DivisorChoice::shared(divisor, value, source.value_type))
+    }
+
+    /// The least number of decimals that suits all values of a dense source of floats.
+    pub(crate) fn decimals(&mut self, source: &Source) -> Result<Option<u8>, EncodeError> {
+        if !source.value_type.is_float() {
+            return EncodeError::because("float_to_int takes floats");
+        }
+        let powers: Vec<u64> =
+            (0..=DECIMALS_MAX).map(|decimals| power_of_ten(decimals).to_bits()).collect();
+        let all = (1_u64 << powers.len()) - 1;
+        let (powers, found) = (self.there(&powers)?, self.there(&[all])?);
+        let width = width_bits(source.value_type);
+        self.kernels.statistics_decimals(&self.stream, &source.task(), width, powers, found)?;
+        let fitting = self.numbers(found)?[0];
+        let decimals = fitting.trailing_zeros() as u8;
+        Ok((fitting != 0).then_some(decimals))
+    }
+}

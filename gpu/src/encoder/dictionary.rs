@@ -1,0 +1,97 @@
+//! Which values enter a dictionary, and which code has each row? FORMAT.md, section 6.10, on the
+//! device: all different values, or the most frequent ones, in ascending order.
+
+use shoal_codec::{Encoding, PlanNode, ValueType};
+use shoal_engine::EngineError;
+
+use super::error::EncodeError;
+use super::program::node;
+use super::source::Source;
+use super::worker::Worker;
+use crate::launch::{Room, Runs, TILE_VALUES};
+
+/// Codes at most.
+const CODES_MAX: u32 = 65_536;
+
+/// A dictionary on the device.
+#[derive(Debug)]
+pub(super) struct Dictionary {
+    /// With its parameters.
+    pub(super) node: PlanNode,
+    /// Packed entries.
+    pub(super) entries: Room<u8>,
+    /// A code for each value, at its place in the source.
+    pub(super) codes: Room<u16>,
+    pub(super) codes_type: ValueType,
+    /// The code of values that did not enter.
+    pub(super) none: u32,
+}
+
+impl Worker {
+    /// The dictionary over a source, of at most `limit` entries.
+    pub(super) fn dictionary(
+        &mut self,
+        source: &Source,
+        limit: u32,
+        has_exceptions: bool,
+    ) -> Result<Dictionary, EncodeError> {
+        let limit = limit.min(CODES_MAX - u32::from(has_exceptions));
+        if source.length() == 0 || limit == 0 {
+            return EncodeError::because("a dictionary has an entry");
+        }
+        let (runs, numbers) = self.distinct(source)?;
+        if numbers > limit && !has_exceptions {
+            return EncodeError::because("more different values than the dictionary may have");
+        }
+        let (entries, code_of) = self.entries(&runs, numbers, limit)?;
+        let slots = source.tiles() as usize * TILE_VALUES;
+        let codes = self.arena.room::<u16>(slots)?;
+        self.kernels.encode_codes(&self.stream, &runs, code_of, codes)?;
+        let length = entries.len();
+        let mut ends = [[0_u64; 1]; 2];
+        entries.part(0, 1).download(&self.stream, &mut ends[0])?;
+        entries.part(length - 1, 1).download(&self.stream, &mut ends[1])?;
+        self.wait()?;
+        let [[base], [greatest]] = ends;
+        let bits = u64::BITS - (greatest - base).leading_zeros();
+        let words = self.arena.room::<u32>((length * bits as usize).div_ceil(32))?;
+        self.kernels.encode_dictionary(&self.stream, entries, bits, words)?;
+        let none = length as u32;
+        let parameters = (none | bits << 24, base);
+        let codes_type = match none + u32::from(has_exceptions) {
+            0..=256 => ValueType::U8,
+            _ => ValueType::U16,
+        };
+        let node = node(Encoding::Dict, source.value_type, parameters);
+        Ok(Dictionary { node, entries: words.bytes(), codes, codes_type, none })
+    }
+
+    /// The entries, and the code of each different value.
+    fn entries(
+        &mut self,
+        runs: &Runs,
+        numbers: u32,
+        limit: u32,
+    ) -> Result<(Room<u64>, Room<u32>), EngineError> {
+        let length = numbers as usize;
+        let entries = self.arena.room(length.min(limit as usize))?;
+        let code_of = self.arena.room(length)?;
+        let mut marks = (Room::none(), Room::none());
+        if numbers > limit {
+            let [keys, listed] = [self.arena.room(length)?, self.arena.room(length)?];
+            let [sorted, most] = [self.arena.room(length)?, self.arena.room(length)?];
+            marks = (self.arena.room(length)?, self.arena.room(length)?);
+            self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
+            // Of equally frequent values the lesser stands first: the sort is stable.
+            let pairs = ((keys, listed), (sorted, most));
+            self.scratch.sort_rooms(&self.stream, pairs.0, pairs.1, numbers, 32)?;
+            marks.0.fill(&self.stream, 0)?;
+            self.kernels.encode_enter(&self.stream, most, limit, marks.0)?;
+            self.scratch.sum_rooms(&self.stream, marks.0, marks.1, numbers)?;
+        }
+        let counts = (numbers, entries.len() as u32);
+        let made = (entries, code_of);
+        self.kernels.encode_entries(&self.stream, runs, marks, counts, made)?;
+        Ok((entries, code_of))
+    }
+}

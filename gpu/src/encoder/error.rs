@@ -1,0 +1,32 @@
+//! Why was nothing encoded?
+
+use shoal_codec::{BlockError, NotApplicable};
+use shoal_engine::EngineError;
+use thiserror::Error;
+
+/// Why the device did not encode.
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    /// The tree does not hold the values, or the format does not allow it.
+    #[error("the tree does not apply: {0}")]
+    NotApplicable(String),
+    /// The columns are no block.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// The device failed, or its memory is full.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl EncodeError {
+    /// A tree that does not apply, as the CPU encoder would say; other errors as they are.
+    pub(super) fn because<T>(reason: &str) -> Result<T, Self> {
+        Err(Self::NotApplicable(reason.to_owned()))
+    }
+}
+
+impl From<NotApplicable> for EncodeError {
+    fn from(refusal: NotApplicable) -> Self {
+        Self::NotApplicable(refusal.reason)
+    }
+}

@@ -1,0 +1,83 @@
+//! What does a node of a tree give, as it lies on the device?
+//!
+//! The column itself, codes of a dictionary, or what was put by for a node that looks at whole
+//! columns: values by tile, of which a sparse node has fewer than 1,024.
+
+use shoal_codec::ValueType;
+use shoal_engine::layout::EncodeTask;
+
+use crate::launch::{Room, TILE_VALUES};
+
+/// Values of one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Bit patterns of `bits` bits, tile after tile.
+    pub(crate) values: Room<u8>,
+    pub(crate) bits: u32,
+    /// Their type in the plan, which may be narrower than they lie.
+    pub(crate) value_type: ValueType,
+    /// Rows of the column.
+    pub(crate) rows: u32,
+    /// Values of each tile of a sparse node, and of all.
+    pub(crate) counts: Option<(Room<u16>, u32)>,
+    /// Grouped order in which values are read; none where they lie in it.
+    pub(crate) order: Room<u16>,
+    /// Heads of the grouped order; none without keys.
+    pub(crate) heads: Room<u32>,
+}
+
+impl Source {
+    /// A column in order of rows.
+    pub(crate) fn column(values: Room<u8>, value_type: ValueType, rows: u32) -> Self {
+        let width = value_type.width_bytes();
+        assert!(values.len() >= rows as usize * width, "a column of {rows} rows");
+        Self {
+            values,
+            bits: width_bits(value_type),
+            value_type,
+            rows,
+            counts: None,
+            order: Room::none(),
+            heads: Room::none(),
+        }
+    }
+
+    /// Tiles of the column.
+    pub(crate) fn tiles(&self) -> u32 {
+        self.rows.div_ceil(TILE_VALUES as u32)
+    }
+
+    /// Values over all tiles.
+    pub(crate) fn length(&self) -> u32 {
+        self.counts.map_or(self.rows, |(_, length)| length)
+    }
+
+    /// A task that reads them; steps and what they write are the caller's.
+    pub(crate) fn task(&self) -> EncodeTask {
+        let patterns = match self.counts {
+            Some(_) => self.tiles() as usize * TILE_VALUES,
+            None => self.rows as usize,
+        };
+        assert!(self.values.len() * 8 >= patterns * self.bits as usize, "a pattern each");
+        let order = self.order;
+        assert!(order.address() == 0 || order.len() >= self.rows as usize, "all rows in order");
+        let heads = self.heads;
+        let words = self.rows.div_ceil(32) as usize;
+        assert!(heads.address() == 0 || heads.len() >= words, "a bit a position");
+        EncodeTask {
+            values: self.values.address(),
+            order: order.address(),
+            counts: self.counts.map_or(0, |(counts, _)| counts.address()),
+            heads: heads.address(),
+            rows: self.rows,
+            tiles: self.tiles(),
+            bits: self.bits,
+            ..EncodeTask::default()
+        }
+    }
+}
+
+/// Bits of a value.
+pub(crate) fn width_bits(value_type: ValueType) -> u32 {
+    8 * value_type.width_bytes() as u32
+}

@@ -1,0 +1,130 @@
+//! Launches that decode columns of blocks: a number that does not depend on how many blocks there
+//! are.
+//!
+//! Blocks, lists and what is decoded lie in one buffer: decoded columns first, then the input. That
+//! places lie inside is asserted where the lists are made.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{CodecColumn, CodecKeys, CodecOpen, CodecStep, Fates};
+
+use super::memory::DeviceBuffer;
+use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
+use super::parameters::Stretch;
+use crate::codec::Class;
+
+/// Threads of a block of `codec_group`.
+pub(super) const GROUP_THREADS: u32 = 1024;
+/// Threads of a block of the kernels with slots.
+pub(super) const SLOT_THREADS: u32 = 32;
+
+/// Where the lists of what is to be decoded lie in the buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CodecStretches {
+    /// Bytes before the input.
+    pub(crate) front: usize,
+    pub(crate) steps: Stretch,
+    pub(crate) opens: Stretch,
+    pub(crate) keys: Stretch,
+    /// Segments of all keys.
+    pub(crate) segments: u32,
+    /// By class, columns in order of rows, then keyed ones; and tiles of each list.
+    pub(crate) columns: [[(Stretch, u32); Class::ALL.len()]; 2],
+}
+
+/// Who is told of failures: words, so many apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    address: u64,
+    stride: u32,
+}
+
+impl Failed {
+    /// A word a request.
+    pub(crate) fn words(words: &DeviceBuffer<u32>) -> Self {
+        Self { address: words.address(), stride: 1 }
+    }
+
+    /// The fates of requests.
+    pub(crate) fn fates(fates: &DeviceBuffer<Fates>) -> Self {
+        let address = fates.address() + std::mem::offset_of!(Fates, failed) as u64;
+        Self { address, stride: (size_of::<Fates>() / size_of::<u32>()) as u32 }
+    }
+}
+
+/// `Codec` of codec_tree.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct CodecArgument {
+    input: u64,
+    output: u64,
+    steps: u64,
+    failed: u64,
+    stride: u32,
+    reserved: u32,
+}
+
+/// `Grouping` of codec_group.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct GroupingArgument {
+    input: u64,
+    output: u64,
+    keys: u64,
+    length: u32,
+    reserved: u32,
+}
+
+impl Kernels {
+    /// Decodes everything that the lists name; marks who fails.
+    pub(crate) fn codec_decode(
+        &self,
+        stream: &CudaStream,
+        buffer: &DeviceBuffer<u8>,
+        lists: &CodecStretches,
+        failed: Failed,
+    ) -> Result<(), EngineError> {
+        assert!(lists.front <= buffer.len(), "what is decoded has room");
+        let (output, input) = (buffer.address(), buffer.address() + lists.front as u64);
+        let steps = lists.steps.address::<CodecStep>(buffer);
+        let Failed { address, stride } = failed;
+        let codec = CodecArgument { input, output, steps, failed: address, stride, reserved: 0 };
+        let tasks = lists.opens.address::<CodecOpen>(buffer);
+        let threads = lists.opens.length as u64 * u64::from(BLOCK_THREADS);
+        launch(&self.codec_open, stream, threads, arguments![codec, tasks])?;
+        let [in_order, keyed] = &lists.columns;
+        self.decode_columns(stream, buffer, &codec, in_order)?;
+        let keys = lists.keys.address::<CodecKeys>(buffer);
+        let length = lists.keys.length as u32;
+        let grouping = GroupingArgument { input, output, keys, length, reserved: 0 };
+        let threads = u64::from(lists.segments) * u64::from(GROUP_THREADS);
+        launch(&self.codec_group, stream, threads, arguments![grouping])?;
+        self.decode_columns(stream, buffer, &codec, keyed)
+    }
+
+    /// One launch a class that has columns.
+    fn decode_columns(
+        &self,
+        stream: &CudaStream,
+        buffer: &DeviceBuffer<u8>,
+        codec: &CodecArgument,
+        lists: &[(Stretch, u32); Class::ALL.len()],
+    ) -> Result<(), EngineError> {
+        let codec = *codec;
+        for (class, (columns, tiles)) in Class::ALL.iter().zip(lists) {
+            let kernel = match (class.is_wide, class.slots) {
+                (false, 0) => &self.codec_plain_32,
+                (false, 1) => &self.codec_slot_32,
+                (false, _) => &self.codec_slots_32,
+                (true, 0) => &self.codec_plain_64,
+                (true, 1) => &self.codec_slot_64,
+                (true, _) => &self.codec_slots_64,
+            };
+            let (length, tiles) = (columns.length as u32, *tiles);
+            let columns = columns.address::<CodecColumn>(buffer);
+            let arguments = arguments![codec, columns, length, tiles];
+            launch(kernel, stream, u64::from(tiles) * WARP, arguments)?;
+        }
+        Ok(())
+    }
+}

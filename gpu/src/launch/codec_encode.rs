@@ -1,0 +1,330 @@
+//! Launches that encode columns: tiles, the different values of a column, the order of keyed trees.
+//!
+//! Addresses inside a task come from rooms, whose lengths are asserted where the task is made.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::nvrtc::Ptx;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{EncodeStep, EncodeTask};
+
+use super::codec_encode_memory::Room;
+use super::module::{BLOCK_THREADS, Kernel, WARP, arguments, launch};
+use crate::tuning::Width;
+
+/// Values of a tile.
+pub(crate) const TILE_VALUES: usize = shoal_codec::tile::TILE_VALUES;
+/// Threads of a tile's block.
+const TILE_THREADS: u64 = BLOCK_THREADS as u64;
+/// Blocks of a launch that looks at every so manieth value.
+const STRIDED_BLOCKS: u64 = 1056;
+
+macro_rules! encode_kernels {
+    ($($file:literal: $($name:ident),+;)+) => {
+        /// Every entry point of encoding and statistics, by name.
+        #[derive(Debug)]
+        pub(crate) struct EncodeKernels { $($($name: Kernel,)+)+ }
+
+        impl EncodeKernels {
+            /// Loads the fatbins that the build embedded.
+            pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+                $(
+                    let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
+                    let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
+                    $(
+                        let function = module.load_function(stringify!($name))?;
+                        let $name = Kernel::new(function, Width::FULL)?;
+                    )+
+                )+
+                Ok(Self { $($($name,)+)+ })
+            }
+        }
+    };
+}
+
+encode_kernels! {
+    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_offsets, encode_place;
+    "codec_encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
+        encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
+        encode_segments, encode_order;
+    "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
+}
+
+/// Runs of equal values in sorted order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runs {
+    /// Sorted values and their rows.
+    pub(crate) keys: Room<u64>,
+    pub(crate) rows: Room<u32>,
+    /// 1 where a run begins, and how many begin before.
+    pub(crate) begins: Room<u32>,
+    pub(crate) before: Room<u32>,
+    /// Each different value, and where its run begins; the end behind the last.
+    pub(crate) distinct: Room<u64>,
+    pub(crate) starts: Room<u32>,
+    pub(crate) length: u32,
+}
+
+impl EncodeKernels {
+    /// Encodes all tiles of a task into staged words and sections.
+    pub(crate) fn encode_tiles(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        steps: Room<EncodeStep>,
+        is_wide: bool,
+    ) -> Result<(), EngineError> {
+        assert_eq!((task.steps, task.steps_count as usize), (steps.address(), steps.len()));
+        let kernel = if is_wide { &self.encode_tiles_wide } else { &self.encode_tiles_narrow };
+        launch(kernel, stream, u64::from(task.tiles) * TILE_THREADS, arguments![*task])
+    }
+
+    /// Where tiles begin in each of `sections` sections of words, and how many words these have.
+    pub(crate) fn encode_offsets(
+        &self,
+        stream: &CudaStream,
+        (sizes, offsets): (Room<u32>, Room<u32>),
+        tiles: u32,
+        totals: Room<u64>,
+    ) -> Result<(), EngineError> {
+        let sections = totals.len();
+        let all = sections * tiles as usize;
+        assert!(sizes.len().min(offsets.len()) >= all, "a size and an offset a tile");
+        let (sizes, offsets, totals) = (sizes.address(), offsets.address(), totals.address());
+        let threads = sections as u64 * TILE_THREADS;
+        launch(&self.encode_offsets, stream, threads, arguments![sizes, offsets, tiles, totals])
+    }
+
+    /// Moves staged words to sections; `places` has a directory and a section of words each.
+    pub(crate) fn encode_place(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        offsets: Room<u32>,
+        places: Room<u64>,
+    ) -> Result<(), EngineError> {
+        let sections = (places.len() / 2) as u32;
+        assert!(offsets.len() >= sections as usize * task.tiles as usize, "an offset a tile");
+        let (offsets, places) = (offsets.address(), places.address());
+        let threads = u64::from(task.tiles) * WARP;
+        launch(&self.encode_place, stream, threads, arguments![*task, offsets, places, sections])
+    }
+
+    /// Values of a task as keys, with their rows; `before` counts the values of earlier tiles of
+    /// a sparse node.
+    pub(crate) fn encode_keys(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        before: Room<u32>,
+        (keys, rows): (Room<u64>, Room<u32>),
+    ) -> Result<(), EngineError> {
+        let is_sparse = task.counts != 0;
+        assert!(!is_sparse || before.len() >= task.tiles as usize, "a sum a tile");
+        assert_eq!(keys.len(), rows.len(), "a row a key");
+        assert!(is_sparse || keys.len() >= task.rows as usize, "a key a row");
+        let (before, keys, rows) = (before.address(), keys.address(), rows.address());
+        let threads = u64::from(task.tiles) * TILE_THREADS;
+        launch(&self.encode_keys, stream, threads, arguments![*task, before, keys, rows])
+    }
+
+    /// The counts of tiles in 32 bits.
+    pub(crate) fn encode_widen(
+        &self,
+        stream: &CudaStream,
+        counts: Room<u16>,
+        wide: Room<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(wide.len() >= counts.len(), "a number a tile");
+        let (tiles, counts, wide) = (counts.len() as u32, counts.address(), wide.address());
+        launch(&self.encode_widen, stream, tiles.into(), arguments![counts, wide, tiles])
+    }
+
+    /// Marks where runs begin.
+    pub(crate) fn encode_begins(
+        &self,
+        stream: &CudaStream,
+        runs: &Runs,
+    ) -> Result<(), EngineError> {
+        let length = runs.length;
+        assert!(runs.keys.len().min(runs.begins.len()) >= length as usize, "a mark a key");
+        let (keys, begins) = (runs.keys.address(), runs.begins.address());
+        launch(&self.encode_begins, stream, length.into(), arguments![keys, begins, length])
+    }
+
+    /// Lists the different values; their number goes to `numbers`.
+    pub(crate) fn encode_distinct(
+        &self,
+        stream: &CudaStream,
+        runs: &Runs,
+        numbers: Room<u64>,
+    ) -> Result<(), EngineError> {
+        let length = runs.length;
+        let shortest = runs.keys.len().min(runs.begins.len()).min(runs.before.len());
+        assert!(shortest.min(runs.distinct.len()) >= length as usize, "all may be different");
+        assert!(runs.starts.len() > length as usize && numbers.len() == 1, "and the end");
+        let (keys, begins, before) =
+            (runs.keys.address(), runs.begins.address(), runs.before.address());
+        let (distinct, starts, numbers) =
+            (runs.distinct.address(), runs.starts.address(), numbers.address());
+        let arguments = arguments![keys, begins, before, length, distinct, starts, numbers];
+        launch(&self.encode_distinct, stream, length.into(), arguments)
+    }
+
+    /// Keys that sort the most frequent of `numbers` different values to the front.
+    pub(crate) fn encode_frequencies(
+        &self,
+        stream: &CudaStream,
+        runs: &Runs,
+        numbers: u32,
+        (keys, values): (Room<u32>, Room<u32>),
+    ) -> Result<(), EngineError> {
+        assert!(runs.starts.len() > numbers as usize, "a run has an end");
+        assert!(keys.len().min(values.len()) >= numbers as usize, "a pair a number");
+        let (starts, keys, values) = (runs.starts.address(), keys.address(), values.address());
+        let arguments = arguments![starts, numbers, keys, values];
+        launch(&self.encode_frequencies, stream, numbers.into(), arguments)
+    }
+
+    /// Marks the first `limit` of `listed`.
+    pub(crate) fn encode_enter(
+        &self,
+        stream: &CudaStream,
+        listed: Room<u32>,
+        limit: u32,
+        entered: Room<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(listed.len().min(entered.len()) >= limit as usize, "a mark an entry");
+        let (listed, entered) = (listed.address(), entered.address());
+        launch(&self.encode_enter, stream, limit.into(), arguments![listed, limit, entered])
+    }
+
+    /// Entries, and the code of each of `numbers` different values. `entered` and `rank` are none
+    /// where all enter.
+    pub(crate) fn encode_entries(
+        &self,
+        stream: &CudaStream,
+        runs: &Runs,
+        (entered, rank): (Room<u32>, Room<u32>),
+        (numbers, limit): (u32, u32),
+        (entries, code_of): (Room<u64>, Room<u32>),
+    ) -> Result<(), EngineError> {
+        let is_all = entered.address() == 0;
+        assert!(is_all || entered.len().min(rank.len()) >= numbers as usize, "a mark each");
+        assert!(entries.len() >= limit as usize, "an entry each");
+        assert!(code_of.len().min(runs.distinct.len()) >= numbers as usize, "a code each");
+        let (distinct, entered, rank) =
+            (runs.distinct.address(), entered.address(), rank.address());
+        let (entries, code_of) = (entries.address(), code_of.address());
+        let arguments = arguments![distinct, entered, rank, numbers, limit, entries, code_of];
+        launch(&self.encode_entries, stream, numbers.into(), arguments)
+    }
+
+    /// The code of every row.
+    pub(crate) fn encode_codes(
+        &self,
+        stream: &CudaStream,
+        runs: &Runs,
+        code_of: Room<u32>,
+        codes: Room<u16>,
+    ) -> Result<(), EngineError> {
+        let length = runs.length;
+        let shortest = runs.rows.len().min(runs.begins.len()).min(runs.before.len());
+        assert!(shortest.min(codes.len()) >= length as usize, "a code a row");
+        let (rows, begins, before) =
+            (runs.rows.address(), runs.begins.address(), runs.before.address());
+        let (code_of, codes) = (code_of.address(), codes.address());
+        let arguments = arguments![rows, begins, before, code_of, length, codes];
+        launch(&self.encode_codes, stream, length.into(), arguments)
+    }
+
+    /// Packs the entries of a dictionary.
+    pub(crate) fn encode_dictionary(
+        &self,
+        stream: &CudaStream,
+        entries: Room<u64>,
+        width: u32,
+        words: Room<u32>,
+    ) -> Result<(), EngineError> {
+        let limit = entries.len() as u32;
+        assert_eq!(words.len(), (entries.len() * width as usize).div_ceil(32), "packed entries");
+        let (threads, entries, words) = (words.len() as u64, entries.address(), words.address());
+        launch(&self.encode_dictionary, stream, threads, arguments![entries, limit, width, words])
+    }
+
+    /// The segment of every row.
+    pub(crate) fn encode_segments(
+        &self,
+        stream: &CudaStream,
+        rows: Room<u32>,
+        segments: Room<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(segments.len() >= rows.len(), "a segment a row");
+        let (length, rows, segments) = (rows.len() as u32, rows.address(), segments.address());
+        launch(&self.encode_segments, stream, length.into(), arguments![rows, segments, length])
+    }
+
+    /// Grouped order and heads from rows sorted by segment, then key.
+    pub(crate) fn encode_order(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        rows: Room<u32>,
+        (order, heads): (Room<u16>, Room<u32>),
+    ) -> Result<(), EngineError> {
+        let length = task.rows;
+        assert!(rows.len().min(order.len()) >= length as usize, "a row a position");
+        assert!(heads.len() >= (length as usize).div_ceil(32), "a bit a position");
+        let (rows, order, heads) = (rows.address(), order.address(), heads.address());
+        let threads = u64::from(length).next_multiple_of(WARP);
+        launch(&self.encode_order, stream, threads, arguments![*task, rows, length, order, heads])
+    }
+
+    /// Least, greatest, equal neighbours, descents; see the kernel.
+    pub(crate) fn statistics_bounds(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        sign: u64,
+        found: Room<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(found.len() >= 4, "four numbers");
+        let found = found.address();
+        launch(&self.statistics_bounds, stream, strided(task), arguments![*task, sign, found])
+    }
+
+    /// The common divisor of values of `width` bits; see the kernel.
+    pub(crate) fn statistics_divisor(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        (width, is_signed): (u32, bool),
+        found: Room<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(found.len() >= 1, "a number");
+        let (is_signed, found) = (u32::from(is_signed), found.address());
+        let arguments = arguments![*task, width, is_signed, found];
+        launch(&self.statistics_divisor, stream, strided(task), arguments)
+    }
+
+    /// Decimals that suit floats of `width` bits; see the kernel.
+    pub(crate) fn statistics_decimals(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        width: u32,
+        powers: Room<u64>,
+        found: Room<u64>,
+    ) -> Result<(), EngineError> {
+        assert!(found.len() >= 1 && powers.len() >= 23, "a number, and powers to ask for");
+        let (powers, found) = (powers.address(), found.address());
+        let arguments = arguments![*task, width, powers, found];
+        launch(&self.statistics_decimals, stream, strided(task), arguments)
+    }
+}
+
+/// Threads of a launch over all rows of a task.
+fn strided(task: &EncodeTask) -> u64 {
+    u64::from(task.rows).next_multiple_of(TILE_THREADS).min(STRIDED_BLOCKS * TILE_THREADS)
+}

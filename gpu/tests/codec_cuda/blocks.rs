@@ -1,0 +1,150 @@
+//! Blocks of fixes and tables: any plan, many at once, and those that lie.
+//!
+//! SHOAL_MUTATIONS sets the number of damaged blocks, a tenth of it.
+
+use bytes::Bytes;
+use shoal_codec::{
+    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, FixRow, SpaceKind,
+    SpaceTag, Table, TableColumn, Tree, Values, encode_table,
+};
+
+use crate::random::Random;
+use crate::sample::{SHAPES, TYPES, column, trees};
+use crate::seal::{HEADER, seal};
+
+const SEED: u64 = 91;
+
+const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+/// Objects on a walk, reported in turn with some chance.
+fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumns {
+    let mut columns = FixColumns::new();
+    let mut places: Vec<(i32, i32)> =
+        (0..objects).map(|_| (chance.edgy() as i32 / 4, chance.edgy() as i32 / 4)).collect();
+    let mut time_ms = 1_700_000_000_000;
+    for _ in 0..rows {
+        let object = chance.next() % objects;
+        let (x, y) = &mut places[object as usize];
+        *x += chance.next() as i32 % 3000;
+        *y += chance.next() as i32 % 3000;
+        time_ms += (chance.next() % 5 * 1000) as i64;
+        columns.push_row(FixRow {
+            speed_mm_s: (chance.next() % 30_000) as u32,
+            heading_cdeg: (chance.next() % 36_000) as u16,
+            state: (chance.next() & 1) as u32,
+            ..FixRow::new(object * 1_000_003, time_ms, *x, *y)
+        });
+    }
+    columns
+}
+
+/// The plan of fixes, or a tree for each column by chance.
+fn any_plan(chance: &mut Random) -> BlockPlan {
+    let (trees, mut plan) = (trees(), BlockPlan::fixes());
+    if chance.below(3) == 0 {
+        return plan;
+    }
+    for column in Column::ALL {
+        let tree = &trees[chance.below(trees.len())];
+        if column != Column::Object || !tree.is_keyed() {
+            plan = plan.with(column, tree.clone());
+        }
+    }
+    plan
+}
+
+fn encode(columns: &FixColumns, plan: &BlockPlan) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    CpuCodec.encode_planned(columns, plan, &SPACE, 1, &mut bytes).unwrap();
+    bytes
+}
+
+fn parse(bytes: Vec<u8>) -> Block {
+    Block::parse(bytes.into(), &Budget::default()).unwrap()
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn blocks_of_any_plan_come_back_together() {
+    let mut chance = Random::new(SEED);
+    let (mut blocks, mut expected) = (Vec::new(), Vec::new());
+    for case in 0..300 {
+        let rows = if case % 100 == 0 { 140_000 } else { chance.below(3000) };
+        let objects = 1 + chance.next() % 500;
+        let columns = walks(&mut chance, rows, objects);
+        blocks.push(parse(encode(&columns, &any_plan(&mut chance))));
+        expected.push(columns);
+    }
+    let decoded = crate::decoder().blocks(&blocks).unwrap();
+    for (case, (found, expected)) in decoded.into_iter().zip(expected).enumerate() {
+        assert_eq!(found.unwrap(), expected, "seed {SEED}, case {case}");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn tables_of_any_columns_come_back() {
+    let mut chance = Random::new(SEED + 1);
+    let trees = trees();
+    let mut decoder = crate::decoder();
+    for case in 0..60 {
+        let rows = if case % 20 == 0 { 66_000 } else { chance.below(2500) };
+        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
+        let keys = (256, Values::U64(keys), Tree::Dict(65_536, Tree::Afl.into(), None));
+        let mut columns = vec![keys];
+        for index in 0..1 + chance.below(8) {
+            let kind = (TYPES[chance.below(10)], SHAPES[chance.below(12)]);
+            let tree = trees[chance.below(trees.len())].clone();
+            let values = column(&mut chance, kind.0, kind.1, rows);
+            columns.push((300 + 7 * index as u16, values, tree));
+        }
+        let wanted: Vec<TableColumn<'_>> = columns
+            .iter()
+            .map(|(id, values, tree)| TableColumn { id: *id, values, tree })
+            .collect();
+        let mut bytes = Vec::new();
+        encode_table(&wanted, Some(256), case, &mut bytes).unwrap();
+        let table = Table::parse(bytes.into(), &Budget::default()).unwrap();
+        let decoded = decoder.table(&table).unwrap();
+        for ((_, values, tree), found) in columns.iter().zip(decoded) {
+            assert!(found.unwrap() == *values, "seed {SEED}, case {case}, {tree}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn damaged_blocks_are_refused_as_the_cpu_refuses_them() {
+    let mut chance = Random::new(SEED + 2);
+    let mutations = crate::count("SHOAL_MUTATIONS", 6000) / 10;
+    let mut decoder = crate::decoder();
+    let mut counts = [0; 2];
+    while counts[0] + counts[1] < mutations {
+        let rows = chance.below(1500);
+        let objects = 1 + chance.next() % 30;
+        let columns = walks(&mut chance, rows, objects);
+        let whole = encode(&columns, &any_plan(&mut chance));
+        let mut blocks = Vec::new();
+        for _ in 0..100 {
+            let mut bytes = whole.clone();
+            for _ in 0..=chance.below(3) {
+                // Limits in the header, the directory, or anything.
+                let places =
+                    [56 + chance.below(24), HEADER + chance.below(600), chance.below(1 << 30)];
+                let place = places[chance.below(3)] % bytes.len();
+                bytes[place] ^= 1 << chance.below(8);
+            }
+            seal(&mut bytes);
+            blocks.extend(Block::parse(Bytes::from(bytes), &Budget::default()));
+        }
+        let decoded = decoder.blocks(&blocks).unwrap();
+        for (block, found) in blocks.iter().zip(decoded) {
+            let expected = block.decode();
+            counts[usize::from(expected.is_err())] += 1;
+            assert_eq!(found, expected, "seed {SEED}");
+        }
+    }
+    println!("{} accepted, {} refused", counts[0], counts[1]);
+    assert!(counts[0].min(counts[1]) > mutations / 20, "the test is lopsided");
+}

@@ -1,0 +1,34 @@
+//! Does the device decode what the CPU's codec decodes, and refuse what it refuses?
+//!
+//! The CPU's codec is the twin of everything here; columns, trees and checksums made right come
+//! from its own tests. On a machine with an NVIDIA GPU run them with `--include-ignored`.
+
+#![cfg(feature = "cuda")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod blocks;
+mod columns;
+#[path = "../../../service/codec/tests/block/random.rs"]
+mod random;
+#[path = "../../../service/codec/tests/tree/sample.rs"]
+mod sample;
+#[path = "../../../service/codec/tests/block/seal.rs"]
+#[allow(dead_code, reason = "only some of its fields are set here")]
+mod seal;
+mod speed;
+
+use shoal_gpu::{Decoder, Gpu};
+
+/// Memory that the tests may take.
+const BUDGET_BYTES: u64 = 8 << 30;
+
+fn decoder() -> Decoder {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    Decoder::new(&gpu, BUDGET_BYTES).unwrap()
+}
+
+/// A count that a variable of the environment may set.
+fn count(variable: &str, usual: usize) -> usize {
+    let set = std::env::var(variable).ok();
+    set.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}

@@ -1,0 +1,87 @@
+//! Whole blocks of fixes: the device's are those of the CPU, whatever the plan.
+
+use shoal_codec::{
+    BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag,
+};
+
+use crate::column::encoder;
+use crate::random::Random;
+use crate::sample::trees;
+
+const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+/// Objects on a walk, reported in turn with some chance.
+fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumns {
+    let mut columns = FixColumns::new();
+    let mut places: Vec<(i32, i32)> =
+        (0..objects).map(|_| (chance.edgy() as i32 / 4, chance.edgy() as i32 / 4)).collect();
+    let mut time_ms = 1_700_000_000_000;
+    for row in 0..rows {
+        let object = chance.next() % objects;
+        let (x, y) = &mut places[object as usize];
+        *x = x.wrapping_add(chance.next() as i32 % 3000);
+        *y = y.wrapping_add(chance.next() as i32 % 3000);
+        time_ms += (chance.next() % 5 * 1000) as i64;
+        columns.push_row(FixRow {
+            speed_mm_s: (chance.next() % 30_000) as u32,
+            heading_cdeg: (chance.next() % 36_000) as u16,
+            altitude_mm: 1000 * (row as i32 / 40),
+            state: (chance.next() & 1) as u32,
+            ..FixRow::new(object * 1_000_003, time_ms, *x, *y)
+        });
+    }
+    columns
+}
+
+/// A tree for each column by chance.
+fn any_plan(chance: &mut Random) -> BlockPlan {
+    let trees = trees();
+    let mut plan = BlockPlan::fixes();
+    for column in Column::ALL {
+        let tree = &trees[chance.below(trees.len())];
+        if column != Column::Object || !tree.is_keyed() {
+            plan = plan.with(column, tree.clone());
+        }
+    }
+    plan
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn blocks_of_any_plan_are_those_of_the_cpu() {
+    let seed = 71;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let mut planned = 0;
+    for case in 0..60 {
+        let rows = if case % 20 == 0 { 70_000 } else { chance.below(3000) };
+        let objects = 1 + chance.next() % 500;
+        let columns = walks(&mut chance, rows, objects);
+        let plan = match case % 3 {
+            0 => BlockPlan::fixes(),
+            1 => any_plan(&mut chance),
+            _ => BlockPlan::raw().with(Column::X, BlockPlan::fixes().tree(Column::X).clone()),
+        };
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        let outcomes = CpuCodec.encode_planned(&columns, &plan, &SPACE, case, &mut expected);
+        let made = encoder.encode_planned(&columns, &plan, &SPACE, case, &mut found);
+        let (outcomes, made) = (outcomes.unwrap(), made.unwrap());
+        assert_eq!(made, outcomes, "seed {seed}, case {case}");
+        assert!(found == expected, "seed {seed}, case {case}: other bytes");
+        planned += made.iter().filter(|column| column.is_planned).count();
+    }
+    assert!(planned > 60, "only {planned} columns took their trees: plans are not tested");
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn what_is_no_block_is_refused_as_on_the_cpu() {
+    let mut encoder = encoder();
+    let mut out = vec![1];
+    let unequal = FixColumns { x: vec![1], ..FixColumns::new() };
+    let plan = BlockPlan::fixes();
+    let error = encoder.encode_planned(&unequal, &plan, &SPACE, 0, &mut out).unwrap_err();
+    let expected = CpuCodec.encode_planned(&unequal, &plan, &SPACE, 0, &mut Vec::new());
+    assert_eq!(error.to_string(), expected.unwrap_err().to_string());
+    assert!(out.is_empty(), "nothing is left of what was there");
+}

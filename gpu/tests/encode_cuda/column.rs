@@ -1,0 +1,153 @@
+//! Single columns: every type, shape, size and tree, and their statistics.
+
+use shoal_codec::{
+    EncodedTree, Grouping, Keys, NotApplicable, Statistics, Tree, Values, encode_column,
+};
+use shoal_gpu::{EncodeError, Encoder, Gpu};
+
+use crate::random::Random;
+use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
+
+/// Random columns that are tried where `SHOAL_TEST_COLUMNS` does not say how many.
+const COLUMNS: usize = 1_000;
+
+pub(crate) fn encoder() -> Encoder {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    Encoder::new(&gpu, 8 << 30).unwrap()
+}
+
+/// How many random columns to try.
+fn columns() -> usize {
+    let given = std::env::var("SHOAL_TEST_COLUMNS");
+    given.map_or(COLUMNS, |given| given.parse().expect("SHOAL_TEST_COLUMNS is a number"))
+}
+
+/// What the device made, or that it would not.
+fn on_device(
+    encoder: &mut Encoder,
+    values: &Values,
+    tree: &Tree,
+    keys: &Values,
+) -> Result<EncodedTree, NotApplicable> {
+    match encoder.encode_column(values, tree, Some((keys, 1))) {
+        Ok(encoded) => Ok(encoded),
+        Err(EncodeError::NotApplicable(reason)) => Err(NotApplicable { reason }),
+        Err(error) => panic!("{tree}: {error}"),
+    }
+}
+
+/// True if the tree applied.
+fn agrees(
+    encoder: &mut Encoder,
+    values: &Values,
+    tree: &Tree,
+    (keys, grouping): (&Values, &Grouping),
+    context: &str,
+) -> bool {
+    let expected = encode_column(values, tree, Some(Keys { grouping, column: 1 }));
+    let found = on_device(encoder, values, tree, keys);
+    match (expected, found) {
+        (Ok(expected), Ok(found)) => {
+            assert_eq!(found.plan, expected.plan, "{context}");
+            for (number, pair) in found.sections.iter().zip(&expected.sections).enumerate() {
+                let (found, expected) = pair;
+                let differs = found.iter().zip(expected).position(|(one, other)| one != other);
+                assert_eq!(differs, None, "{context}: first byte of section {number} that differs");
+                assert_eq!(found.len(), expected.len(), "{context}: section {number}");
+            }
+            true
+        }
+        (Err(_), Err(_)) => false,
+        (Ok(_), Err(refusal)) => panic!("{context}: {}", refusal.reason),
+        (Err(refusal), Ok(_)) => panic!("{context}: made, the CPU says {}", refusal.reason),
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn every_type_shape_and_size_is_encoded_as_on_the_cpu() {
+    let seed = 61;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let trees = trees();
+    let mut applied = vec![0; trees.len()];
+    for rows in ROWS {
+        let objects = [1, 7, 3000][chance.below(3)];
+        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % objects).collect();
+        let grouping = Grouping::new(&keys);
+        let keys = Values::U64(keys);
+        for value_type in TYPES {
+            for shape in SHAPES {
+                let values = column(&mut chance, value_type, shape, rows);
+                // Each column takes a few trees, small ones more.
+                let step = if rows > 3000 { 41 } else { 7 };
+                for index in (chance.below(step)..trees.len()).step_by(step) {
+                    let tree = &trees[index];
+                    let context =
+                        format!("seed {seed}, {rows} rows, {value_type:?}, {shape:?}, {tree}");
+                    let keys = (&keys, &grouping);
+                    let is_made = agrees(&mut encoder, &values, tree, keys, &context);
+                    applied[index] += usize::from(is_made);
+                }
+            }
+        }
+    }
+    for (tree, applied) in trees.iter().zip(applied) {
+        assert!(applied > 2, "{tree} applied {applied} times only: it is not tested");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn random_columns_are_encoded_as_on_the_cpu() {
+    let seed = 62;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let trees = trees();
+    for case in 0..columns() {
+        let rows = chance.below(300) * chance.below(9);
+        let value_type = TYPES[chance.below(TYPES.len())];
+        let shape = SHAPES[chance.below(SHAPES.len())];
+        let tree = &trees[chance.below(trees.len())];
+        let objects = 1 + chance.next() % 400;
+        let keys: Vec<u64> = (0..rows).map(|_| (chance.next() % objects) << 50).collect();
+        let grouping = Grouping::new(&keys);
+        let values = column(&mut chance, value_type, shape, rows);
+        let context =
+            format!("seed {seed}, case {case}, {rows} rows, {value_type:?}, {shape:?}, {tree}");
+        agrees(&mut encoder, &values, tree, (&Values::U64(keys), &grouping), &context);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn several_segments_are_grouped_as_on_the_cpu() {
+    let seed = 63;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    for objects in [3, 5000, 1 << 40] {
+        let rows = 200_000;
+        let keys: Vec<u64> = (0..rows).map(|_| chance.next() % objects).collect();
+        let grouping = Grouping::new(&keys);
+        let keys = Values::U64(keys);
+        for (value_type, tree) in TYPES.into_iter().zip(trees().iter().rev()) {
+            let values = column(&mut chance, value_type, SHAPES[6], rows);
+            let context = format!("seed {seed}, {objects} objects, {value_type:?}, {tree}");
+            agrees(&mut encoder, &values, tree, (&keys, &grouping), &context);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn statistics_are_those_of_the_cpu() {
+    let seed = 64;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    for rows in ROWS.into_iter().chain([65_537, 140_000]) {
+        for value_type in TYPES {
+            for shape in SHAPES {
+                let values = column(&mut chance, value_type, shape, rows);
+                let found = encoder.statistics(&values).unwrap();
+                let context = format!("seed {seed}, {rows} rows, {value_type:?}, {shape:?}");
+                assert_eq!(found, Statistics::of_values(&values), "{context}");
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How fast is a resident column encoded? Prints; asserts that what was timed is what the CPU
+//! makes.
+
+use shoal_codec::prepared::ChunkShape;
+use shoal_codec::{BlockPlan, Column, Grouping, Keys, Mode, Tree, Values, encode_column};
+
+use crate::column::encoder;
+use crate::random::Random;
+
+/// 64 MiB of u32.
+const ROWS: usize = 16 << 20;
+const ROUNDS: usize = 5;
+
+/// Boxed `patch(afl)` and `scale(afl)`.
+fn below() -> (Box<Tree>, Box<Tree>) {
+    (Box::new(Tree::Patch(Box::new(Tree::Afl))), Box::new(Tree::Scale(Box::new(Tree::Afl))))
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU, and measures"]
+fn encoding_a_resident_column() {
+    let rows = std::env::var("SHOAL_TEST_ROWS").map_or(ROWS, |rows| rows.parse().unwrap());
+    let mut chance = Random::new(81);
+    let mut encoder = encoder();
+    let objects: Vec<u64> = (0..rows).map(|_| chance.next() % 5000).collect();
+    let mut at = 1 << 20;
+    let mut walk = |_: usize| {
+        let far = if chance.below(100) == 0 { 1 << 14 } else { 0 };
+        at += (chance.next() % 200) as u32 + far;
+        at
+    };
+    let walk = Values::U32((0..rows).map(&mut walk).collect());
+    let small = Values::U32((0..rows).map(|_| (chance.next() % 1000) as u32).collect());
+    let wide = Values::U64((0..rows / 2).map(|_| chance.next() % 1_000_000).collect());
+    let grouping = Grouping::new(&objects);
+    let (patched, scaled) = below();
+    let keyed = Tree::KeyedDelta2(Mode::Zigzag, patched.clone(), scaled.clone());
+    let ids = BlockPlan::fixes().tree(Column::Object).clone();
+    let cases = [
+        ("afl", &small, Tree::Afl),
+        ("afl, 64 bits", &wide, Tree::Afl),
+        ("scale+afl", &walk, *scaled),
+        ("delta+afl", &walk, Tree::Delta(Mode::Zigzag, Box::new(Tree::Afl))),
+        ("delta+patch+afl", &walk, Tree::Delta(Mode::Zigzag, patched)),
+        ("keyed", &walk, keyed),
+        ("dict+patch+afl", &small, ids),
+    ];
+    let key = encoder.upload(&Values::U64(objects)).unwrap();
+    for (name, values, tree) in cases {
+        let resident = encoder.upload(values).unwrap();
+        let keys = tree.is_keyed().then_some(Keys { grouping: &grouping, column: 1 });
+        let expected = encode_column(values, &tree, keys).unwrap();
+        let lengths = expected.sections.iter().map(|section| section.len() as u64).collect();
+        let shape = ChunkShape::new(expected.plan.nodes().to_vec(), lengths).unwrap();
+        let key = tree.is_keyed().then_some(&key);
+        let mut best_ms = f64::MAX;
+        for _ in 0..ROUNDS {
+            let encoded = encoder.encode_resident(&resident, &tree, key).unwrap();
+            assert_eq!(encoded.encoded_bytes, shape.bytes(), "{name}");
+            best_ms = best_ms.min(encoded.device_ms);
+        }
+        let bytes = values.len() * values.value_type().width_bytes();
+        let rate = bytes as f64 / best_ms / 1e6;
+        println!("{name}: {bytes} bytes to {}, {best_ms:.3} ms, {rate:.1} GB/s", shape.bytes());
+    }
+}
