@@ -54,16 +54,41 @@ fn a_fallen_ratio_is_corrected_at_the_next_batch() {
     let seed = 82;
     let mut chance = Random::new(seed);
     let mut planner = ColumnPlanner::new(1);
-    let (first, _) = run(&mut planner, &steps(20_000));
-    let (kept, _) = run(&mut planner, &steps(20_000));
+    // Too few rows to be looked at before.
+    let (first, _) = run(&mut planner, &steps(5_000));
+    let (kept, _) = run(&mut planner, &steps(5_000));
     assert_eq!(kept, first, "a tree that does well is kept");
-    // Multiples of 1000 as before, so that the tree applies and only does badly.
-    let mut thousands =
-        || Values::U32((0..20_000).map(|_| chance.below(1000) as u32 * 1000).collect());
-    let (_, fallen) = run(&mut planner, &thousands());
-    let (corrected, bytes) = run(&mut planner, &thousands());
+    let (_, fallen) = run(&mut planner, &thousands(&mut chance, 5_000));
+    let (corrected, bytes) = run(&mut planner, &thousands(&mut chance, 5_000));
     assert_ne!(corrected, first);
-    assert!(bytes < fallen && bytes < 20_000 * 11 / 8, "{corrected}: {bytes}, before {fallen}");
+    assert!(bytes * 2 < fallen, "{corrected}: {bytes}, before {fallen}");
+}
+
+/// Multiples of 1000 like steps, so that a tree of theirs applies and only does badly.
+fn thousands(chance: &mut Random, rows: usize) -> Values {
+    Values::U32((0..rows).map(|_| chance.below(1000) as u32 * 1000).collect())
+}
+
+#[test]
+fn a_batch_of_another_character_has_another_tree_at_once() {
+    let seed = 86;
+    let mut chance = Random::new(seed);
+    let mut planner = ColumnPlanner::new(1);
+    let mut trees = Vec::new();
+    for turn in 0..8 {
+        for batch in 0..3 {
+            let (values, bytes_max) = match turn % 2 {
+                0 => (thousands(&mut chance, 40_000), 40_000 * 11 / 8),
+                // Better by the tree of the others too, and much better by its own.
+                _ => (steps(40_000), 40_000 / 8),
+            };
+            let (tree, bytes) = run(&mut planner, &values);
+            assert!(bytes < bytes_max, "turn {turn}, batch {batch}: {tree}: {bytes} bytes");
+            trees.push(tree);
+        }
+    }
+    trees.dedup();
+    assert_eq!(trees.len(), 8, "a tree is kept while its character lasts");
 }
 
 #[test]

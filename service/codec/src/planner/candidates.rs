@@ -49,14 +49,17 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
     let [patch, scale] = [|| boxed(patched()), || boxed(scaled())];
     let scaled_patch = || boxed(Tree::Scale(patch()));
     let runs = || boxed(Tree::Rle(afl(), afl()));
+    let patched_runs = || boxed(Tree::Rle(patch(), patch()));
     let mut trees = Vec::new();
     if has_keys {
         for mode in [Mode::Zigzag, Mode::Plain] {
             trees.push(Tree::KeyedDelta(mode, patch(), scale()));
             trees.push(Tree::KeyedDelta2(mode, patch(), scale()));
         }
-        trees.push(Tree::KeyedDelta(Mode::Zigzag, runs(), scale()));
-        trees.push(Tree::Group(runs()));
+        for runs in [runs(), patched_runs()] {
+            trees.push(Tree::KeyedDelta(Mode::Zigzag, runs.clone(), scale()));
+            trees.push(Tree::Group(runs));
+        }
         trees.push(Tree::Group(scaled_patch()));
     }
     trees.extend([*scale(), *scaled_patch(), *patch(), Tree::Afl]);
@@ -66,14 +69,19 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
     trees.push(Tree::Delta(Mode::Plain, scale()));
     trees.push(Tree::Delta2(Mode::Zigzag, patch()));
     trees.push(Tree::Delta(Mode::Zigzag, runs()));
+    trees.push(Tree::Delta(Mode::Zigzag, patched_runs()));
+    let frequent = Tree::Dict(FREQUENT_ENTRIES, afl(), Some(patch()));
+    trees.push(Tree::Delta(Mode::Zigzag, boxed(frequent)));
     trees.push(Tree::Delta(Mode::Plain, boxed(Tree::Rle(scale(), afl()))));
     if statistics.has_runs() {
         trees.push(Tree::Rle(scale(), afl()));
         trees.push(Tree::Rle(boxed(Tree::Delta(Mode::Zigzag, patch())), afl()));
         trees.push(Tree::Rle(boxed(Tree::Delta(Mode::Zigzag, patch())), patch()));
     }
-    let codes =
-        || [afl(), patch(), scaled_patch(), runs(), boxed(Tree::Delta(Mode::Zigzag, afl()))];
+    let codes = || {
+        let differences = boxed(Tree::Delta(Mode::Zigzag, afl()));
+        [afl(), patch(), scaled_patch(), runs(), patched_runs(), differences]
+    };
     match statistics.distinct {
         Some(distinct) if distinct * 2 <= statistics.values => {
             trees.extend(codes().map(|codes| Tree::Dict(u32::MAX, codes, None)));

@@ -1,37 +1,42 @@
 //! Which tree does the next batch of one column take?
 //!
 //! Explored at the first batch, repeated every `EXPLORATION_BATCHES`, the outcome taking effect
-//! eight batches later; corrected at the next batch when the ratio falls, by a few trees that
-//! batches have shown to be good. A function of the batches and the seed alone.
+//! eight batches later. Corrected before a batch of another character, which a small part of it
+//! shows, or after one whose ratio fell, by a few trees that batches or the part have shown to be
+//! good. A function of the batches and the seed alone.
 
 use std::cmp::Reverse;
 
-use crate::assemble::ChunkBytes;
 use crate::column::ValueType;
 use crate::divisor::encode::common;
-use crate::grouping::Grouping;
-use crate::planner::candidates::{CANDIDATES_MAX, candidates};
+use crate::planner::candidates::CANDIDATES_MAX;
 use crate::planner::edges::Edges;
-use crate::planner::statistics::{ONE_Q16, Statistics};
-use crate::tile::SEGMENT_ROWS;
+use crate::planner::sample::{SAMPLE_ROWS, Sample, Trial};
+use crate::planner::statistics::{ONE_Q16, ratio_q16};
 use crate::tree::Tree;
-use crate::tree_encode::{Keys, encode_tree};
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
 
-/// Rows of a sample at most: one segment, so that keyed trees show what they can.
-pub(super) const SAMPLE_ROWS: usize = SEGMENT_ROWS;
 /// Batches from one exploration to the next.
 pub(super) const EXPLORATION_BATCHES: u64 = 64;
 /// Batches until an exploration takes effect, so that it may run beside them.
 pub(super) const EFFECT_BATCHES: u64 = 8;
-/// Trees tried at most when a tree is corrected.
+/// Trees tried on a whole sample at most when a tree is corrected.
 pub(super) const CORRECTION_TREES_MAX: usize = 16;
 /// A ratio below this share of the one at selection asks for a correction: 7/8.
 const FALL_Q16: u64 = ONE_Q16 * 7 / 8;
+/// A part whose ratio is this share of the one at selection, or less, or its inverse, or more, is
+/// of another character: 4/5.
+const CHANGE: [u64; 2] = [4, 5];
+/// Rows from one look at a part to the next at least: small batches are not looked at one by one.
+const LOOK_ROWS: usize = SAMPLE_ROWS / 2;
+/// Looks that are left out at most after corrections that changed nothing.
+const PATIENCE_MAX: u64 = 16;
 
 const _: () = assert!(EFFECT_BATCHES < EXPLORATION_BATCHES);
 const _: () = assert!(CORRECTION_TREES_MAX <= CANDIDATES_MAX);
+// Beside raw, const and the winners there is room for others.
+const _: () = assert!(2 + CORRECTION_TREES_MAX / 2 < CORRECTION_TREES_MAX);
 
 /// The optimizer of one column.
 #[derive(Clone, Debug)]
@@ -46,6 +51,12 @@ pub struct ColumnPlanner {
     pending: Option<(u64, Tree, u64)>,
     /// True if the last batch fell short.
     is_fallen: bool,
+    /// Ratio of the tree on a part of the batch that chose it, or of the first looked at.
+    part_q16: Option<u64>,
+    /// Batch of the next look at a part.
+    look: u64,
+    /// Looks to leave out after the next correction that changes nothing.
+    patience: u64,
     /// Trees that explorations and corrections have chosen, the latest first.
     winners: Vec<Tree>,
     edges: Edges,
@@ -61,6 +72,9 @@ impl ColumnPlanner {
             selected_q16: ONE_Q16,
             pending: None,
             is_fallen: false,
+            part_q16: None,
+            look: 0,
+            patience: 1,
             winners: Vec::new(),
             edges: Edges::default(),
         }
@@ -87,12 +101,8 @@ impl ColumnPlanner {
         keys: Option<&[u64]>,
     ) -> Tree {
         let sample = self.sample(value_type, values, keys);
-        if let Some((batch, tree, ratio_q16)) = self.pending.take() {
-            if batch <= self.batch {
-                self.select(tree, ratio_q16);
-            } else {
-                self.pending = Some((batch, tree, ratio_q16));
-            }
+        if let Some((_, tree, ratio_q16)) = self.pending.take_if(|(at, ..)| *at <= self.batch) {
+            self.select(tree, ratio_q16);
         }
         if self.batch == 0 {
             let (tree, ratio_q16) = self.explore(&sample);
@@ -100,13 +110,37 @@ impl ColumnPlanner {
         } else if self.batch.is_multiple_of(EXPLORATION_BATCHES) {
             let (tree, ratio_q16) = self.explore(&sample);
             self.pending = Some((self.batch + EFFECT_BATCHES, tree, ratio_q16));
-        } else if self.is_fallen || !still_applies(&self.tree, value_type, values) {
+        } else if self.is_fallen
+            || !still_applies(&self.tree, value_type, values)
+            || self.has_changed(&sample, values.len())
+        {
             let (tree, ratio_q16) = self.correct(&sample);
+            self.patience = if tree == self.tree { self.patience * 2 } else { 1 };
+            self.patience = self.patience.min(PATIENCE_MAX);
+            self.look = self.batch + self.patience;
             self.select(tree, ratio_q16);
+            self.part_q16 = sample.part().map(|part| part.ratio_q16(&self.tree));
         }
         self.is_fallen = false;
         self.batch += 1;
         self.tree.clone()
+    }
+
+    /// True if a part of the batch shows that its character is no longer the one of the batch that
+    /// chose the tree: that the tree does clearly worse, or clearly better, than there.
+    fn has_changed<T: Word>(&mut self, sample: &Sample<'_, T>, rows: usize) -> bool {
+        if self.batch < self.look {
+            return false;
+        }
+        self.look = self.batch + (LOOK_ROWS / rows.max(1)).max(1) as u64;
+        let Some(part) = sample.part() else {
+            return false;
+        };
+        let now_q16 = part.ratio_q16(&self.tree);
+        let then_q16 = *self.part_q16.get_or_insert(now_q16);
+        let [less, more] = CHANGE;
+        let (least, most) = (now_q16.min(then_q16), now_q16.max(then_q16));
+        least.saturating_mul(more) <= most.saturating_mul(less)
     }
 
     /// Tells what the batch that was planned last came to: bytes of its values, and encoded.
@@ -123,7 +157,7 @@ impl ColumnPlanner {
         self.winners.retain(|winner| *winner != tree);
         self.winners.insert(0, tree.clone());
         self.winners.truncate(CORRECTION_TREES_MAX / 2);
-        (self.tree, self.selected_q16) = (tree, ratio_q16);
+        (self.tree, self.selected_q16, self.part_q16) = (tree, ratio_q16, None);
     }
 
     /// One segment of the batch, chosen by seed and batch number.
@@ -136,8 +170,8 @@ impl ColumnPlanner {
         let segments = values.len().div_ceil(SAMPLE_ROWS).max(1) as u64;
         let mixed = (self.seed ^ self.batch).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let start = ((mixed >> 32) % segments) as usize * SAMPLE_ROWS;
-        let end = values.len().min(start + SAMPLE_ROWS);
-        Sample { value_type, values: &values[start..end], keys: keys.map(|keys| &keys[start..end]) }
+        let rows = start..values.len().min(start + SAMPLE_ROWS);
+        Sample::new(value_type, &values[rows.clone()], keys.map(|keys| &keys[rows]))
     }
 
     /// The best of all candidates, and its ratio.
@@ -146,32 +180,35 @@ impl ColumnPlanner {
         self.best(sample, trees)
     }
 
-    /// The best of earlier winners and of the candidates whose edges rank highest.
+    /// The best of earlier winners, of the candidates that do best on a part, and of those whose
+    /// edges rank highest.
     fn correct<T: Word>(&mut self, sample: &Sample<'_, T>) -> (Tree, u64) {
-        let mut others = sample.candidates();
-        others.retain(|tree| !self.winners.contains(tree));
-        // The sort is stable: of equal ranks the candidate that stands earlier is tried.
-        others.sort_by_key(|tree| Reverse(self.edges.rank(tree)));
         let mut trees = vec![Tree::Raw, Tree::Const];
         let is_new = |tree: &Tree| ![Tree::Raw, Tree::Const].contains(tree);
         trees.extend(self.winners.iter().filter(|tree| is_new(tree)).cloned());
-        trees.extend(others.into_iter().filter(is_new));
+        let mut others = sample.candidates();
+        others.retain(|tree| !trees.contains(tree));
+        // Sorts are stable: of equal ranks the candidate that stands earlier is tried.
+        if let Some(part) = sample.part() {
+            others.sort_by_cached_key(|tree| Reverse(part.ratio_q16(tree)));
+            let room = CORRECTION_TREES_MAX - trees.len();
+            trees.extend(others.drain(..others.len().min(room / 2)));
+        }
+        others.sort_by_cached_key(|tree| Reverse(self.edges.rank(tree)));
+        trees.extend(others);
         trees.truncate(CORRECTION_TREES_MAX);
         self.best(sample, trees)
     }
 
     /// Tries trees; the fewest bytes win, a little less for each level, the first of equals.
     fn best<T: Word>(&mut self, sample: &Sample<'_, T>, trees: Vec<Tree>) -> (Tree, u64) {
-        let raw_bytes = sample.values.len() * T::BYTES;
-        let grouping = sample.keys.map(Grouping::new);
-        let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: 1 });
+        let trial = Trial::of(sample);
         let mut best: Option<(usize, Tree, u64)> = None;
         for tree in trees {
-            let Ok(encoded) = encode_tree(sample.value_type, sample.values, &tree, keys) else {
+            let Some(bytes) = trial.bytes(&tree) else {
                 continue;
             };
-            let bytes = ChunkBytes { id: 1, encoded }.bytes();
-            let ratio_q16 = ratio_q16(raw_bytes, bytes);
+            let ratio_q16 = ratio_q16(trial.raw_bytes(), bytes);
             self.edges.learn(&tree, ratio_q16);
             let cost = bytes + bytes / 512 * tree.depth();
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
@@ -190,23 +227,4 @@ fn still_applies<T: Word>(tree: &Tree, value_type: ValueType, values: &[T]) -> b
         Tree::Divisor(None, _) => common(value_type, values).is_some(),
         _ => true,
     }
-}
-
-/// What trees are tried on.
-struct Sample<'a, T> {
-    value_type: ValueType,
-    values: &'a [T],
-    keys: Option<&'a [u64]>,
-}
-
-impl<T: Word> Sample<'_, T> {
-    fn candidates(&self) -> Vec<Tree> {
-        let statistics = Statistics::of(self.value_type, self.values);
-        candidates(&statistics, self.value_type.is_float(), self.keys.is_some())
-    }
-}
-
-/// Raw to encoded bytes in Q16.
-fn ratio_q16(raw_bytes: usize, encoded_bytes: usize) -> u64 {
-    (raw_bytes as u64) * ONE_Q16 / (encoded_bytes.max(1) as u64)
 }

@@ -7,6 +7,7 @@ mod candidates;
 mod column_planner;
 mod edges;
 mod fixes;
+mod sample;
 mod statistics;
 
 pub use column_planner::ColumnPlanner;

@@ -81,6 +81,11 @@ impl Statistics {
     }
 }
 
+/// Raw to encoded bytes in Q16.
+pub(super) fn ratio_q16(raw_bytes: usize, encoded_bytes: usize) -> u64 {
+    (raw_bytes as u64) * ONE_Q16 / (encoded_bytes.max(1) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,6 @@ mod inspect;
 mod lines;
 mod output;
 mod plan;
-mod planning;
 mod report;
 mod run;
 mod statistics;

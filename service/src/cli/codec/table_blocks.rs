@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use shoal_codec::{
-    BlockError, Budget, Table, TableColumn, TableOutcome, ValueType, Values, encode_table,
+    BlockError, Budget, ColumnPlanner, Table, TableColumn, TableOutcome, ValueType, Values,
+    encode_table,
 };
 
 use super::frame::{FrameReader, Trailer};
 use super::group::Group;
 use super::header::Header;
-use super::planning::ColumnPlanner;
 use super::report::ColumnTotals;
 use crate::cli::error::CliError;
 
@@ -81,8 +81,9 @@ impl TableEncoder {
     /// For a table with this header.
     pub(crate) fn new(header: &Header) -> Self {
         let order = block_order(header);
-        let planners = order.iter().map(|_| ColumnPlanner::default()).collect();
-        let text_planners = header.texts().map(|_| ColumnPlanner::default()).collect();
+        let planner = |place: usize| ColumnPlanner::new(place as u64);
+        let planners = (0..order.len()).map(planner).collect();
+        let text_planners = (0..header.texts().count()).map(planner).collect();
         Self { header: header.clone(), order, planners, text_planners, spent: Duration::ZERO }
     }
 
@@ -112,7 +113,7 @@ impl TableEncoder {
         let begin = Instant::now();
         let mut blocks = vec![self.table(&typed, sequence)?];
         for (planner, values) in self.text_planners.iter_mut().zip(&texts) {
-            let tree = planner.tree(values, None);
+            let tree = planner.plan(values, None);
             let column = TableColumn { id: KEY_COLUMN, values, tree: &tree };
             let (block, outcomes) = block(&[column], None, sequence + blocks.len() as u64)?;
             planner.observe(values.len(), outcomes[0].encoded_bytes);
@@ -125,10 +126,12 @@ impl TableEncoder {
     /// The table block of a group.
     fn table(&mut self, typed: &[Values], sequence: u64) -> Result<Vec<u8>, CliError> {
         let has_key = self.header.key_column().is_some();
+        let keys = has_key.then(|| typed[0].keys());
         let mut trees = Vec::with_capacity(typed.len());
         for (place, (planner, values)) in self.planners.iter_mut().zip(typed).enumerate() {
-            let keys = (has_key && place > 0).then(|| (&typed[0], KEY_COLUMN));
-            trees.push(planner.tree(values, keys));
+            // The key itself stands in order of rows.
+            let keys = keys.as_deref().filter(|_| place > 0);
+            trees.push(planner.plan(values, keys));
         }
         let columns: Vec<TableColumn<'_>> = self
             .order
