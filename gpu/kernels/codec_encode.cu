@@ -71,6 +71,9 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(Enc
     encode_tile(memory, task);
 }
 
+// Tiles that one thread sums up at a time.
+static const u32 OFFSETS_EACH = 16;
+
 // Where each tile begins in each section of words: sums of `sizes` before it in `offsets`, their
 // sum in the summary. One block a section.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
@@ -78,9 +81,13 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     __shared__ u32 warps[TILE_WARPS];
     u64 base = (u64)blockIdx.x * tiles;
     u32 before = 0;
-    for (u32 first = 0; first < tiles; first += TILE_THREADS) {
-        u32 tile = first + threadIdx.x;
-        u32 size = tile < tiles ? sizes[base + tile] : 0;
+    for (u32 first = 0; first < tiles; first += TILE_THREADS * OFFSETS_EACH) {
+        u32 tile = first + threadIdx.x * OFFSETS_EACH, mine[OFFSETS_EACH], size = 0;
+#pragma unroll
+        for (u32 item = 0; item < OFFSETS_EACH; item++) {
+            mine[item] = tile + item < tiles ? sizes[base + tile + item] : 0;
+            size += mine[item];
+        }
         u32 sum = warp_sum_before(size);
         if (lane() == 31) warps[warp_number()] = sum + size;
         __syncthreads();
@@ -89,7 +96,12 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
             if (warp < warp_number()) sum += warps[warp];
             all += warps[warp];
         }
-        if (tile < tiles) offsets[base + tile] = before + sum;
+        sum += before;
+#pragma unroll
+        for (u32 item = 0; item < OFFSETS_EACH; item++) {
+            if (tile + item < tiles) offsets[base + tile + item] = sum;
+            sum += mine[item];
+        }
         before += all;
         __syncthreads();
     }

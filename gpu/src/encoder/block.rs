@@ -4,18 +4,19 @@
 //! Columns are encoded beside each other, each on a stream with memory of its own; a column that
 //! its tree does not suit, or does not make smaller, stays raw.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_codec::prepared::{ChunkShape, Frame};
 use shoal_codec::{
-    BlockCodec, BlockPlan, Column, ColumnOutcome, CpuCodec, EncodedTree, FixColumns, SpaceTag,
-    Statistics, Tree, Values, encode_column,
+    BlockCodec, BlockPlan, Column, ColumnOutcome, CpuCodec, EncodedTree, FixColumns, Planner,
+    SpaceTag, Statistics, Tree, Values, encode_column,
 };
 use shoal_engine::EngineError;
 
 use super::column::{self, Sections};
 use super::error::EncodeError;
 use super::order::Order;
+use super::planning::DeviceTrials;
 use super::resident::{DeviceColumn, Encoded, bytes_of_values};
 use super::source::Source;
 use super::worker::Worker;
@@ -72,41 +73,47 @@ impl Encoder {
         if columns.is_empty() {
             return Ok(CpuCodec.encode_planned(columns, plan, space, sequence, out)?);
         }
-        self.clear()?;
+        let (sources, order) = self.load(columns, &frame, plan_is_keyed(plan, &frame))?;
+        self.block(&frame, &sources, order, plan, (space, sequence), out)
+    }
+
+    /// Plans a batch of a stream on the device, encodes it and tells the planner what it came to:
+    /// byte for byte what [`Planner::encode`] does on the CPU.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode_planned`].
+    pub fn encode_next(
+        &mut self,
+        planner: &mut Planner,
+        columns: &FixColumns,
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        out.clear();
+        let frame = Frame::new(columns, space)?;
+        if columns.is_empty() {
+            return Ok(planner.encode(&CpuCodec, columns, space, sequence, out)?);
+        }
+        let (sources, order) = self.load(columns, &frame, true)?;
         let set: Vec<Column> = frame.set().iter().collect();
-        let rows = columns.len() as u32;
-        let first = &mut self.workers[0];
-        let objects = upload(first, columns, Column::Object, 0)?;
-        let is_keyed = set.iter().any(|column| plan.tree(*column).is_keyed());
-        let keys = Source::column(objects, Column::Object.value_type(), rows);
-        let order = if is_keyed { Some(Order::new(first, &keys)?) } else { None };
-        first.wait()?;
-        let base_time_ms = frame.base_time_ms();
-        let chunk = |worker: &mut Worker, column: Column| {
-            let values = match column {
-                Column::Object => objects,
-                _ => upload(worker, columns, column, base_time_ms)?,
-            };
-            let source = Source::column(values, column.value_type(), rows);
-            smallest(worker, source, plan.tree(column), order)
-        };
-        let chunks: Vec<Result<Chunk, EncodeError>> = std::thread::scope(|scope| {
-            let mut threads = Vec::new();
-            for (worker, column) in self.workers.iter_mut().zip(&set) {
-                let (chunk, column) = (&chunk, *column);
-                // Threads wait for the device most of the time.
-                threads.push(std::thread::Builder::new().spawn_scoped(scope, move || {
-                    worker.memory.bind()?;
-                    chunk(worker, column)
-                }));
-            }
-            threads.into_iter().map(joined).collect()
-        });
-        let chunks = chunks.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let shapes: Vec<ChunkShape> = chunks.iter().map(|chunk| chunk.shape.clone()).collect();
-        let payload = frame.open(&shapes, out);
-        self.deliver(&chunks, &mut out[payload..])?;
-        Ok(frame.seal(&shapes, space, sequence, out))
+        let planners: Vec<_> = planner
+            .columns_mut()
+            .filter(|(column, _)| set.contains(column))
+            .map(|(_, planner)| Mutex::new(planner))
+            .collect();
+        let trees = on_threads(&mut self.workers[..set.len()], |index, worker| {
+            let keys = (set[index] != Column::Object).then_some(sources[0]);
+            let mut planner = planners[index].lock().unwrap_or_else(PoisonError::into_inner);
+            planner.plan_by(&mut DeviceTrials::new(worker, sources[index], keys))
+        })?;
+        let mut plan = BlockPlan::raw();
+        for (column, tree) in set.iter().zip(trees) {
+            plan = plan.with(*column, tree);
+        }
+        let outcomes = self.block(&frame, &sources, order, &plan, (space, sequence), out)?;
+        planner.observe(&outcomes);
+        Ok(())
     }
 
     /// Encodes a column with exactly this tree, as [`encode_column`] does; `keys` are a column of
@@ -177,15 +184,14 @@ impl Encoder {
         Ok(column)
     }
 
-    /// Encodes a column, which is not empty, from the device's memory into it, and tells how long
-    /// that took. Grouping by `key` is part of it.
+    /// Encodes columns, which are not empty, from the device's memory into it, one after another,
+    /// and tells how long that took. Grouping by `key` is part of it.
     ///
     /// # Errors
     /// As [`Encoder::encode_column`].
     pub fn encode_resident(
         &mut self,
-        values: &DeviceColumn,
-        tree: &Tree,
+        columns: &[(&DeviceColumn, &Tree)],
         key: Option<&DeviceColumn>,
     ) -> Result<Encoded, EncodeError> {
         self.clear()?;
@@ -194,20 +200,64 @@ impl Encoder {
         let event = || self.gpu.context.new_event(flags).map_err(fault);
         let (start, end) = (event()?, event()?);
         start.record(&worker.stream).map_err(fault)?;
-        let column = values.source();
-        let order = match key {
-            Some(key) if tree.is_keyed() => Some(Order::new(worker, &key.source())?),
-            _ => None,
-        };
-        let source = order.map_or(column, |order| order.of(&column));
-        let (sections, shape) = column::encode(worker, &source, tree, 1)?;
-        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
-        payload.fill(&worker.stream, 0)?;
-        sections.place(worker, &shape.section_places(), payload)?;
+        let order = key.map(|key| Order::new(worker, &key.source())).transpose()?;
+        let mut encoded_bytes = Vec::with_capacity(columns.len());
+        for (column, tree) in columns {
+            let source = match order {
+                Some(order) if tree.is_keyed() => order.of(&column.source()),
+                _ => column.source(),
+            };
+            let (sections, shape) = column::encode(worker, &source, tree, Column::Object.id())?;
+            let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
+            payload.fill(&worker.stream, 0)?;
+            sections.place(worker, &shape.section_places(), payload)?;
+            encoded_bytes.push(shape.bytes());
+        }
         end.record(&worker.stream).map_err(fault)?;
         worker.wait()?;
         let device_ms = start.elapsed_ms(&end).map_err(fault)?.into();
-        Ok(Encoded { tree: tree.clone(), encoded_bytes: shape.bytes(), device_ms })
+        Ok(Encoded { encoded_bytes, device_ms })
+    }
+
+    /// Brings the columns of a batch to the device, and the order of its objects if it is asked
+    /// for.
+    fn load(
+        &mut self,
+        columns: &FixColumns,
+        frame: &Frame<'_>,
+        is_keyed: bool,
+    ) -> Result<(Vec<Source>, Option<Order>), EncodeError> {
+        self.clear()?;
+        let set: Vec<Column> = frame.set().iter().collect();
+        let (rows, base_time_ms) = (columns.len() as u32, frame.base_time_ms());
+        let sources = on_threads(&mut self.workers[..set.len()], |index, worker| {
+            let values = upload(worker, columns, set[index], base_time_ms)?;
+            Ok(Source::column(values, set[index].value_type(), rows))
+        })?;
+        let first = &mut self.workers[0];
+        let order = is_keyed.then(|| Order::new(first, &sources[0])).transpose()?;
+        first.wait()?;
+        Ok((sources, order))
+    }
+
+    /// The block of columns that are on the device.
+    fn block(
+        &mut self,
+        frame: &Frame<'_>,
+        sources: &[Source],
+        order: Option<Order>,
+        plan: &BlockPlan,
+        (space, sequence): (&SpaceTag, u64),
+        out: &mut Vec<u8>,
+    ) -> Result<Vec<ColumnOutcome>, EncodeError> {
+        let set: Vec<Column> = frame.set().iter().collect();
+        let chunks = on_threads(&mut self.workers[..set.len()], |index, worker| {
+            smallest(worker, sources[index], plan.tree(set[index]), order)
+        })?;
+        let shapes: Vec<ChunkShape> = chunks.iter().map(|chunk| chunk.shape.clone()).collect();
+        let payload = frame.open(&shapes, out);
+        self.deliver(&chunks, &mut out[payload..])?;
+        Ok(frame.seal(&shapes, space, sequence, out))
     }
 
     /// Takes all memory back.
@@ -244,15 +294,33 @@ impl Encoder {
     }
 }
 
-/// What a thread gave.
-fn joined(
-    thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<Chunk, EncodeError>>>,
-) -> Result<Chunk, EncodeError> {
-    let failed = |error: std::io::Error| EngineError::Device(error.to_string());
-    match thread.map_err(failed)?.join() {
-        Ok(chunk) => chunk,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+/// True if a plan takes keys.
+fn plan_is_keyed(plan: &BlockPlan, frame: &Frame<'_>) -> bool {
+    frame.set().iter().any(|column| plan.tree(column).is_keyed())
+}
+
+/// Does the work of every worker on a thread of its own, which waits for the device most of the
+/// time; gives what they gave in their order.
+fn on_threads<T: Send>(
+    workers: &mut [Worker],
+    work: impl Fn(usize, &mut Worker) -> Result<T, EncodeError> + Sync,
+) -> Result<Vec<T>, EncodeError> {
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, worker) in workers.iter_mut().enumerate() {
+            let work = &work;
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+                worker.memory.bind()?;
+                work(index, worker)
+            });
+            threads.push(thread.map_err(|error| EngineError::Device(error.to_string()))?);
+        }
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
 }
 
 /// The column with its tree if that makes it smaller, else raw.

@@ -8,6 +8,7 @@ mod column;
 mod dictionary;
 mod error;
 mod order;
+mod planning;
 mod program;
 mod resident;
 mod source;

@@ -1,7 +1,7 @@
 //! Columns that stay on the device, and what became of them there: for whoever has more to do with
 //! them than to send them.
 
-use shoal_codec::{Tree, ValueType, Values};
+use shoal_codec::{ValueType, Values};
 use shoal_engine::EngineError;
 
 use super::source::Source;
@@ -47,13 +47,11 @@ impl DeviceColumn {
     }
 }
 
-/// What became of a column that was encoded on the device and left there.
+/// What became of columns that were encoded on the device and left there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// The tree it took.
-    pub tree: Tree,
-    /// Bytes of its directory entry and its padded sections.
-    pub encoded_bytes: usize,
+    /// Of each column the bytes of its directory entry and its padded sections.
+    pub encoded_bytes: Vec<usize>,
     /// Time on the device from the first launch to the last copy, by events.
     pub device_ms: f64,
 }

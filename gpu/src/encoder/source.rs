@@ -3,6 +3,8 @@
 //! The column itself, codes of a dictionary, or what was put by for a node that looks at whole
 //! columns: values by tile, of which a sparse node has fewer than 1,024.
 
+use std::ops::Range;
+
 use shoal_codec::ValueType;
 use shoal_engine::layout::EncodeTask;
 
@@ -40,6 +42,14 @@ impl Source {
             order: Room::none(),
             heads: Room::none(),
         }
+    }
+
+    /// Some rows of a column that lies in order of rows.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Self {
+        assert!(self.counts.is_none() && self.order.address() == 0, "rows lie in their order");
+        let width = self.bits as usize / 8;
+        let values = self.values.part(rows.start * width, rows.len() * width);
+        Self { values, rows: rows.len() as u32, ..*self }
     }
 
     /// Tiles of the column.

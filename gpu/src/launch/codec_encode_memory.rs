@@ -109,6 +109,13 @@ impl<T: Plain> Room<T> {
     }
 }
 
+/// A state of an arena to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pieces: usize,
+    used_bytes: usize,
+}
+
 /// See the file's head.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -139,6 +146,20 @@ impl Arena {
         let address = piece.address() + self.used_bytes as u64;
         self.used_bytes += bytes;
         Ok(Room { address, length, values: PhantomData })
+    }
+
+    /// How much is handed out.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { pieces: self.pieces.len(), used_bytes: self.used_bytes }
+    }
+
+    /// Takes back what was handed out since; nothing that runs uses it any more.
+    pub(crate) fn release(&mut self, mark: Mark) {
+        while self.pieces.len() > mark.pieces.max(1) {
+            self.pieces.pop();
+            self.before_bytes -= self.pieces.last().map_or(0, DeviceBuffer::len);
+        }
+        self.used_bytes = if mark.pieces == 0 { 0 } else { mark.used_bytes };
     }
 
     /// Takes everything back. What was in several pieces will be in one.

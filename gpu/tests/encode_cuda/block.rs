@@ -1,7 +1,7 @@
 //! Whole blocks of fixes: the device's are those of the CPU, whatever the plan.
 
 use shoal_codec::{
-    BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, FixRow, SpaceKind, SpaceTag,
+    BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, FixRow, Planner, SpaceKind, SpaceTag,
 };
 
 use crate::column::encoder;
@@ -71,6 +71,29 @@ fn blocks_of_any_plan_are_those_of_the_cpu() {
         planned += made.iter().filter(|column| column.is_planned).count();
     }
     assert!(planned > 60, "only {planned} columns took their trees: plans are not tested");
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_planned_stream_is_that_of_the_cpu() {
+    let seed = 72;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let (mut on_cpu, mut on_device) = (Planner::new(seed), Planner::new(seed));
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    // Past an exploration that is repeated, with columns that come and go.
+    for batch in 0..70_u64 {
+        let rows = if batch % 30 == 0 { 70_000 } else { chance.below(400) };
+        let mut columns = walks(&mut chance, rows, 1 + batch * 3);
+        if batch % 7 == 3 {
+            columns.speed_mm_s = None;
+        }
+        if batch % 11 == 5 {
+            columns.state = columns.state.map(|state| vec![7; state.len()]);
+        }
+        on_cpu.encode(&CpuCodec, &columns, &SPACE, batch, &mut expected).unwrap();
+        encoder.encode_next(&mut on_device, &columns, &SPACE, batch, &mut found).unwrap();
+        assert!(found == expected, "seed {seed}, batch {batch}, {rows} rows: other bytes");
+    }
 }
 
 #[test]

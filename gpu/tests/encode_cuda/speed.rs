@@ -16,17 +16,25 @@ fn below() -> (Box<Tree>, Box<Tree>) {
     (Box::new(Tree::Patch(Box::new(Tree::Afl))), Box::new(Tree::Scale(Box::new(Tree::Afl))))
 }
 
+/// Bytes of the chunk that the CPU makes of a column.
+fn bytes_on_the_cpu(values: &Values, tree: &Tree, grouping: &Grouping) -> usize {
+    let keys = tree.is_keyed().then_some(Keys { grouping, column: 1 });
+    let expected = encode_column(values, tree, keys).unwrap();
+    let lengths = expected.sections.iter().map(|section| section.len() as u64).collect();
+    ChunkShape::new(expected.plan.nodes().to_vec(), lengths).unwrap().bytes()
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU, and measures"]
-fn encoding_a_resident_column() {
+fn encoding_resident_columns() {
     let rows = std::env::var("SHOAL_TEST_ROWS").map_or(ROWS, |rows| rows.parse().unwrap());
     let mut chance = Random::new(81);
     let mut encoder = encoder();
     let objects: Vec<u64> = (0..rows).map(|_| chance.next() % 5000).collect();
-    let mut at = 1 << 20;
+    let mut at = 1_u32 << 20;
     let mut walk = |_: usize| {
         let far = if chance.below(100) == 0 { 1 << 14 } else { 0 };
-        at += (chance.next() % 200) as u32 + far;
+        at = at.wrapping_add((chance.next() % 200) as u32 + far);
         at
     };
     let walk = Values::U32((0..rows).map(&mut walk).collect());
@@ -37,30 +45,30 @@ fn encoding_a_resident_column() {
     let keyed = Tree::KeyedDelta2(Mode::Zigzag, patched.clone(), scaled.clone());
     let ids = BlockPlan::fixes().tree(Column::Object).clone();
     let cases = [
-        ("afl", &small, Tree::Afl),
-        ("afl, 64 bits", &wide, Tree::Afl),
-        ("scale+afl", &walk, *scaled),
-        ("delta+afl", &walk, Tree::Delta(Mode::Zigzag, Box::new(Tree::Afl))),
-        ("delta+patch+afl", &walk, Tree::Delta(Mode::Zigzag, patched)),
-        ("keyed", &walk, keyed),
-        ("dict+patch+afl", &small, ids),
+        ("raw", &small, Tree::Raw, 1),
+        ("afl", &small, Tree::Afl, 1),
+        ("afl, 64 bits", &wide, Tree::Afl, 1),
+        ("scale+afl", &walk, *scaled, 1),
+        ("delta+afl", &walk, Tree::Delta(Mode::Zigzag, Box::new(Tree::Afl)), 1),
+        ("delta+patch+afl", &walk, Tree::Delta(Mode::Zigzag, patched), 1),
+        ("keyed, grouping included", &walk, keyed.clone(), 1),
+        ("five keyed, grouping included", &walk, keyed, 5),
+        ("dict+patch+afl", &small, ids, 1),
     ];
     let key = encoder.upload(&Values::U64(objects)).unwrap();
-    for (name, values, tree) in cases {
+    for (name, values, tree, times) in cases {
         let resident = encoder.upload(values).unwrap();
-        let keys = tree.is_keyed().then_some(Keys { grouping: &grouping, column: 1 });
-        let expected = encode_column(values, &tree, keys).unwrap();
-        let lengths = expected.sections.iter().map(|section| section.len() as u64).collect();
-        let shape = ChunkShape::new(expected.plan.nodes().to_vec(), lengths).unwrap();
+        let expected = bytes_on_the_cpu(values, &tree, &grouping);
         let key = tree.is_keyed().then_some(&key);
+        let columns = vec![(&resident, &tree); times];
         let mut best_ms = f64::MAX;
         for _ in 0..ROUNDS {
-            let encoded = encoder.encode_resident(&resident, &tree, key).unwrap();
-            assert_eq!(encoded.encoded_bytes, shape.bytes(), "{name}");
+            let encoded = encoder.encode_resident(&columns, key).unwrap();
+            assert_eq!(encoded.encoded_bytes, vec![expected; times], "{name}");
             best_ms = best_ms.min(encoded.device_ms);
         }
-        let bytes = values.len() * values.value_type().width_bytes();
+        let bytes = times * values.len() * values.value_type().width_bytes();
         let rate = bytes as f64 / best_ms / 1e6;
-        println!("{name}: {bytes} bytes to {}, {best_ms:.3} ms, {rate:.1} GB/s", shape.bytes());
+        println!("{name}: {bytes} bytes to {expected} each, {best_ms:.3} ms, {rate:.1} GB/s");
     }
 }

@@ -6,13 +6,15 @@
 //! good. A function of the batches and the seed alone.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use crate::column::ValueType;
-use crate::divisor::encode::common;
 use crate::planner::candidates::CANDIDATES_MAX;
 use crate::planner::edges::Edges;
-use crate::planner::sample::{SAMPLE_ROWS, Sample, Trial};
 use crate::planner::statistics::{ONE_Q16, ratio_q16};
+use crate::planner::trials::{
+    PatternTrials, SAMPLE_ROWS, Trials, candidates_for, part_of, ratio_on,
+};
 use crate::tree::Tree;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
@@ -100,47 +102,67 @@ impl ColumnPlanner {
         values: &[T],
         keys: Option<&[u64]>,
     ) -> Tree {
-        let sample = self.sample(value_type, values, keys);
+        match self.plan_by(&mut PatternTrials::new(value_type, values, keys)) {
+            Ok(tree) => tree,
+            Err(never) => match never {},
+        }
+    }
+
+    /// [`ColumnPlanner::plan`] on a batch wherever it lies.
+    ///
+    /// # Errors
+    /// That of the trials; the planner is of no use then.
+    pub fn plan_by<B: Trials>(&mut self, batch: &mut B) -> Result<Tree, B::Error> {
+        let sample = self.sample(batch.extent().1);
         if let Some((_, tree, ratio_q16)) = self.pending.take_if(|(at, ..)| *at <= self.batch) {
             self.select(tree, ratio_q16);
         }
         if self.batch == 0 {
-            let (tree, ratio_q16) = self.explore(&sample);
+            let (tree, ratio_q16) = self.explore(batch, sample)?;
             self.select(tree, ratio_q16);
         } else if self.batch.is_multiple_of(EXPLORATION_BATCHES) {
-            let (tree, ratio_q16) = self.explore(&sample);
+            let (tree, ratio_q16) = self.explore(batch, sample)?;
             self.pending = Some((self.batch + EFFECT_BATCHES, tree, ratio_q16));
+        // What the root does not hold is cheap to see, and dear to find out by a batch that stays
+        // raw.
         } else if self.is_fallen
-            || !still_applies(&self.tree, value_type, values)
-            || self.has_changed(&sample, values.len())
+            || !batch.holds(&self.tree)?
+            || self.has_changed(batch, sample.clone())?
         {
-            let (tree, ratio_q16) = self.correct(&sample);
+            let (tree, ratio_q16) = self.correct(batch, sample.clone())?;
             self.patience = if tree == self.tree { self.patience * 2 } else { 1 };
             self.patience = self.patience.min(PATIENCE_MAX);
             self.look = self.batch + self.patience;
             self.select(tree, ratio_q16);
-            self.part_q16 = sample.part().map(|part| part.ratio_q16(&self.tree));
+            self.part_q16 = match part_of(sample) {
+                Some(part) => Some(ratio_on(batch, part, &self.tree)?),
+                None => None,
+            };
         }
         self.is_fallen = false;
         self.batch += 1;
-        self.tree.clone()
+        Ok(self.tree.clone())
     }
 
     /// True if a part of the batch shows that its character is no longer the one of the batch that
     /// chose the tree: that the tree does clearly worse, or clearly better, than there.
-    fn has_changed<T: Word>(&mut self, sample: &Sample<'_, T>, rows: usize) -> bool {
+    fn has_changed<B: Trials>(
+        &mut self,
+        batch: &mut B,
+        sample: Range<usize>,
+    ) -> Result<bool, B::Error> {
         if self.batch < self.look {
-            return false;
+            return Ok(false);
         }
-        self.look = self.batch + (LOOK_ROWS / rows.max(1)).max(1) as u64;
-        let Some(part) = sample.part() else {
-            return false;
+        self.look = self.batch + (LOOK_ROWS / batch.extent().1.max(1)).max(1) as u64;
+        let Some(part) = part_of(sample) else {
+            return Ok(false);
         };
-        let now_q16 = part.ratio_q16(&self.tree);
+        let now_q16 = ratio_on(batch, part, &self.tree)?;
         let then_q16 = *self.part_q16.get_or_insert(now_q16);
         let [less, more] = CHANGE;
         let (least, most) = (now_q16.min(then_q16), now_q16.max(then_q16));
-        least.saturating_mul(more) <= most.saturating_mul(less)
+        Ok(least.saturating_mul(more) <= most.saturating_mul(less))
     }
 
     /// Tells what the batch that was planned last came to: bytes of its values, and encoded.
@@ -161,70 +183,72 @@ impl ColumnPlanner {
     }
 
     /// One segment of the batch, chosen by seed and batch number.
-    fn sample<'a, T: Word>(
-        &self,
-        value_type: ValueType,
-        values: &'a [T],
-        keys: Option<&'a [u64]>,
-    ) -> Sample<'a, T> {
-        let segments = values.len().div_ceil(SAMPLE_ROWS).max(1) as u64;
+    fn sample(&self, rows: usize) -> Range<usize> {
+        let segments = rows.div_ceil(SAMPLE_ROWS).max(1) as u64;
         let mixed = (self.seed ^ self.batch).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let start = ((mixed >> 32) % segments) as usize * SAMPLE_ROWS;
-        let rows = start..values.len().min(start + SAMPLE_ROWS);
-        Sample::new(value_type, &values[rows.clone()], keys.map(|keys| &keys[rows]))
+        start..rows.min(start + SAMPLE_ROWS)
     }
 
     /// The best of all candidates, and its ratio.
-    fn explore<T: Word>(&mut self, sample: &Sample<'_, T>) -> (Tree, u64) {
-        let trees = sample.candidates();
-        self.best(sample, trees)
+    fn explore<B: Trials>(
+        &mut self,
+        batch: &mut B,
+        sample: Range<usize>,
+    ) -> Result<(Tree, u64), B::Error> {
+        let trees = candidates_for(batch, sample.clone())?;
+        self.best(batch, sample, trees)
     }
 
     /// The best of earlier winners, of the candidates that do best on a part, and of those whose
     /// edges rank highest.
-    fn correct<T: Word>(&mut self, sample: &Sample<'_, T>) -> (Tree, u64) {
+    fn correct<B: Trials>(
+        &mut self,
+        batch: &mut B,
+        sample: Range<usize>,
+    ) -> Result<(Tree, u64), B::Error> {
         let mut trees = vec![Tree::Raw, Tree::Const];
         let is_new = |tree: &Tree| ![Tree::Raw, Tree::Const].contains(tree);
         trees.extend(self.winners.iter().filter(|tree| is_new(tree)).cloned());
-        let mut others = sample.candidates();
+        let mut others = candidates_for(batch, sample.clone())?;
         others.retain(|tree| !trees.contains(tree));
         // Sorts are stable: of equal ranks the candidate that stands earlier is tried.
-        if let Some(part) = sample.part() {
-            others.sort_by_cached_key(|tree| Reverse(part.ratio_q16(tree)));
+        if let Some(part) = part_of(sample.clone()) {
+            let mut ranked = Vec::with_capacity(others.len());
+            for tree in others {
+                ranked.push((ratio_on(batch, part.clone(), &tree)?, tree));
+            }
+            ranked.sort_by_key(|(ratio_q16, _)| Reverse(*ratio_q16));
+            others = ranked.into_iter().map(|(_, tree)| tree).collect();
             let room = CORRECTION_TREES_MAX - trees.len();
             trees.extend(others.drain(..others.len().min(room / 2)));
         }
         others.sort_by_cached_key(|tree| Reverse(self.edges.rank(tree)));
         trees.extend(others);
         trees.truncate(CORRECTION_TREES_MAX);
-        self.best(sample, trees)
+        self.best(batch, sample, trees)
     }
 
     /// Tries trees; the fewest bytes win, a little less for each level, the first of equals.
-    fn best<T: Word>(&mut self, sample: &Sample<'_, T>, trees: Vec<Tree>) -> (Tree, u64) {
-        let trial = Trial::of(sample);
+    fn best<B: Trials>(
+        &mut self,
+        batch: &mut B,
+        sample: Range<usize>,
+        trees: Vec<Tree>,
+    ) -> Result<(Tree, u64), B::Error> {
+        let raw_bytes = sample.len() * batch.extent().0.width_bytes();
         let mut best: Option<(usize, Tree, u64)> = None;
         for tree in trees {
-            let Some(bytes) = trial.bytes(&tree) else {
+            let Some(bytes) = batch.bytes(sample.clone(), &tree)? else {
                 continue;
             };
-            let ratio_q16 = ratio_q16(trial.raw_bytes(), bytes);
+            let ratio_q16 = ratio_q16(raw_bytes, bytes);
             self.edges.learn(&tree, ratio_q16);
             let cost = bytes + bytes / 512 * tree.depth();
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, tree, ratio_q16));
             }
         }
-        best.map_or((Tree::Raw, ONE_Q16), |(_, tree, ratio_q16)| (tree, ratio_q16))
-    }
-}
-
-/// False if the root can hold some but not all of the values: cheap to see, and dear to find out
-/// by a batch that stays raw.
-fn still_applies<T: Word>(tree: &Tree, value_type: ValueType, values: &[T]) -> bool {
-    match tree {
-        Tree::Const => values.windows(2).all(|pair| pair[0] == pair[1]),
-        Tree::Divisor(None, _) => common(value_type, values).is_some(),
-        _ => true,
+        Ok(best.map_or((Tree::Raw, ONE_Q16), |(_, tree, ratio_q16)| (tree, ratio_q16)))
     }
 }

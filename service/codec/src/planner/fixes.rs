@@ -47,6 +47,12 @@ impl Planner {
         Ok(plan)
     }
 
+    /// The optimizers with their columns, for planning where a batch lies elsewhere than in
+    /// [`FixColumns`]: each column of a batch by [`ColumnPlanner::plan_by`].
+    pub fn columns_mut(&mut self) -> impl Iterator<Item = (Column, &mut ColumnPlanner)> {
+        Column::ALL.into_iter().zip(&mut self.columns)
+    }
+
     /// Tells what became of the columns of the block that was planned last.
     pub fn observe(&mut self, outcomes: &[ColumnOutcome]) {
         for outcome in outcomes {

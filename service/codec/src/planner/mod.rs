@@ -7,9 +7,10 @@ mod candidates;
 mod column_planner;
 mod edges;
 mod fixes;
-mod sample;
 mod statistics;
+mod trials;
 
 pub use column_planner::ColumnPlanner;
 pub use fixes::Planner;
 pub use statistics::{DISTINCT_MAX, ONE_Q16, Statistics};
+pub use trials::Trials;

@@ -1,0 +1,93 @@
+//! How does a planner try trees on a column that lies on the device?
+//!
+//! Statistics and sizes are made there, nothing is placed or copied; what a trial took is taken
+//! back before the next one.
+
+use std::ops::Range;
+
+use shoal_codec::planner::Trials;
+use shoal_codec::{Statistics, Tree, ValueType};
+
+use super::column;
+use super::error::EncodeError;
+use super::order::Order;
+use super::source::Source;
+use super::worker::Worker;
+
+/// A column of a batch on the device.
+pub(super) struct DeviceTrials<'a> {
+    worker: &'a mut Worker,
+    column: Source,
+    keys: Option<Source>,
+    /// Order of the rows that were asked for last.
+    order: Option<(Range<usize>, Order)>,
+}
+
+impl<'a> DeviceTrials<'a> {
+    pub(super) fn new(worker: &'a mut Worker, column: Source, keys: Option<Source>) -> Self {
+        Self { worker, column, keys, order: None }
+    }
+
+    /// Does something and takes back the memory that it took.
+    fn briefly<T>(
+        &mut self,
+        work: impl FnOnce(&mut Worker) -> Result<T, EncodeError>,
+    ) -> Result<T, EncodeError> {
+        let mark = self.worker.arena.mark();
+        let outcome = work(self.worker);
+        self.worker.wait()?;
+        self.worker.arena.release(mark);
+        outcome
+    }
+}
+
+impl Trials for DeviceTrials<'_> {
+    type Error = EncodeError;
+
+    fn extent(&self) -> (ValueType, usize) {
+        (self.column.value_type, self.column.rows as usize)
+    }
+
+    fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, EncodeError> {
+        let sample = self.column.part(rows);
+        self.briefly(|worker| worker.statistics(&sample))
+    }
+
+    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, EncodeError> {
+        let is_known = self.order.as_ref().is_some_and(|(known, _)| *known == rows);
+        if let (true, false, Some(keys)) = (tree.is_keyed(), is_known, self.keys) {
+            let order = Order::new(self.worker, &keys.part(rows.clone()))?;
+            self.order = Some((rows.clone(), order));
+        }
+        let sample = self.column.part(rows);
+        let sample = match &self.order {
+            Some((_, order)) if tree.is_keyed() => order.of(&sample),
+            _ => sample,
+        };
+        let key_column = shoal_codec::Column::Object.id();
+        let made = self.briefly(|worker| column::encode(worker, &sample, tree, key_column));
+        match made {
+            Ok((_, shape)) => Ok(Some(shape.bytes())),
+            Err(EncodeError::NotApplicable(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn holds(&mut self, tree: &Tree) -> Result<bool, EncodeError> {
+        let column = self.column;
+        match tree {
+            Tree::Const => {
+                let [min, max, ..] = self.briefly(|worker| Ok(worker.bounds(&column)?))?;
+                Ok(min == max)
+            }
+            Tree::Divisor(None, _) => {
+                Ok(self.briefly(|worker| Ok(worker.common(&column)?))?.is_some())
+            }
+            _ => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Where does a planner try trees: on the CPU, or where a batch lies already?
+//!
+//! What it asks of a batch, as a trait: of one segment of it, and of a small part of that which is
+//! cheap enough to look at for every batch. Answers are whole numbers that do not depend on who
+//! gives them, so that plans do not either.
+
+use std::convert::Infallible;
+use std::ops::Range;
+
+use crate::assemble::ChunkBytes;
+use crate::column::ValueType;
+use crate::divisor::encode::common;
+use crate::grouping::Grouping;
+use crate::planner::candidates::candidates;
+use crate::planner::statistics::{Statistics, ratio_q16};
+use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
+use crate::tree::Tree;
+use crate::tree_encode::{Keys, encode_tree};
+use crate::word::Word;
+
+/// Rows of a sample at most: one segment, so that keyed trees show what they can.
+pub(super) const SAMPLE_ROWS: usize = SEGMENT_ROWS;
+/// Rows of a part at most.
+const PART_ROWS_MAX: usize = 4 * TILE_VALUES;
+/// A part has at most this share of its sample.
+const PART_SHARE: usize = 8;
+
+/// One column of a batch that is to be planned.
+pub trait Trials {
+    /// Why there is no answer.
+    type Error;
+
+    /// Type and number of the values.
+    fn extent(&self) -> (ValueType, usize);
+
+    /// True if keyed trees may be chosen.
+    fn has_keys(&self) -> bool;
+
+    /// Statistics of some rows.
+    ///
+    /// # Errors
+    /// No answer.
+    fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error>;
+
+    /// Bytes of a chunk of some rows with exactly this tree, directory entry and padding included;
+    /// `None` if it does not apply. Rows begin at a segment and are at most one.
+    ///
+    /// # Errors
+    /// No answer.
+    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Self::Error>;
+
+    /// False if the root, `const` or a divisor to be found, does not apply to the whole batch.
+    ///
+    /// # Errors
+    /// No answer.
+    fn holds(&mut self, tree: &Tree) -> Result<bool, Self::Error>;
+}
+
+/// Whole tiles from the start of a sample, a small share of it; `None` if it has too few.
+pub(super) fn part_of(sample: Range<usize>) -> Option<Range<usize>> {
+    let tiles = (sample.len() / PART_SHARE).min(PART_ROWS_MAX) / TILE_VALUES;
+    (tiles > 0).then(|| sample.start..sample.start + tiles * TILE_VALUES)
+}
+
+/// Trees worth a trial on a sample.
+pub(super) fn candidates_for<B: Trials>(
+    batch: &mut B,
+    sample: Range<usize>,
+) -> Result<Vec<Tree>, B::Error> {
+    let statistics = batch.statistics(sample)?;
+    Ok(candidates(&statistics, batch.extent().0.is_float(), batch.has_keys()))
+}
+
+/// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.
+pub(super) fn ratio_on<B: Trials>(
+    batch: &mut B,
+    rows: Range<usize>,
+    tree: &Tree,
+) -> Result<u64, B::Error> {
+    let raw_bytes = rows.len() * batch.extent().0.width_bytes();
+    Ok(batch.bytes(rows, tree)?.map_or(0, |bytes| ratio_q16(raw_bytes, bytes)))
+}
+
+/// Trials on bit patterns in the memory of the host.
+pub(super) struct PatternTrials<'a, T> {
+    value_type: ValueType,
+    values: &'a [T],
+    keys: Option<&'a [u64]>,
+    /// Order of the rows that were asked for last.
+    grouping: Option<(Range<usize>, Grouping)>,
+}
+
+impl<'a, T> PatternTrials<'a, T> {
+    pub(super) fn new(value_type: ValueType, values: &'a [T], keys: Option<&'a [u64]>) -> Self {
+        Self { value_type, values, keys, grouping: None }
+    }
+}
+
+impl<T: Word> Trials for PatternTrials<'_, T> {
+    type Error = Infallible;
+
+    fn extent(&self) -> (ValueType, usize) {
+        (self.value_type, self.values.len())
+    }
+
+    fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Infallible> {
+        Ok(Statistics::of(self.value_type, &self.values[rows]))
+    }
+
+    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Infallible> {
+        let is_known = self.grouping.as_ref().is_some_and(|(known, _)| *known == rows);
+        if !is_known && tree.is_keyed() {
+            let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
+            self.grouping = self.keys.map(group);
+        }
+        let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
+        let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
+        let encoded = encode_tree(self.value_type, &self.values[rows], tree, keys);
+        Ok(encoded.ok().map(|encoded| ChunkBytes { id: 1, encoded }.bytes()))
+    }
+
+    fn holds(&mut self, tree: &Tree) -> Result<bool, Infallible> {
+        Ok(match tree {
+            Tree::Const => self.values.windows(2).all(|pair| pair[0] == pair[1]),
+            Tree::Divisor(None, _) => common(self.value_type, self.values).is_some(),
+            _ => true,
+        })
+    }
+}
