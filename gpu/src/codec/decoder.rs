@@ -399,7 +399,8 @@ fn values(value_type: ValueType, bytes: &[u8]) -> Values {
             match value_type {
                 $(ValueType::$variant => {
                     let (values, _) = bytes.as_chunks();
-                    Values::$variant(values.iter().map(|it| <$native>::from_le_bytes(*it)).collect())
+                    let values = values.iter().map(|it| <$native>::from_le_bytes(*it));
+                    Values::$variant(values.collect())
                 })+
             }
         };

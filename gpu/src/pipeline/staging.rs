@@ -1,8 +1,8 @@
 //! How does a cycle's input get to the device? Packed into pinned memory by the caller's thread on
 //! all cores, copied on a stream of its own while earlier cycles run.
 //!
-//! Columns travel as they came: blocks as their own bytes, rows as theirs. On the device's side what
-//! dispatch decodes comes first, then what was packed.
+//! Columns travel as they came: blocks as their own bytes, rows as theirs. On the device's side
+//! what dispatch decodes comes first, then what was packed.
 
 use std::sync::Arc;
 
@@ -109,17 +109,11 @@ pub(crate) fn stage(
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;
     }
-    let mut packing = Packing::default();
-    let mut decoding = Decoding::default();
+    let (mut packing, mut decoding) = (Packing::default(), Decoding::default());
     let (requests, rows) = place_requests(&mut packing, &mut decoding, &input.requests);
     let first_arrivals: Vec<u32> = requests.iter().map(|request| request.first_arrival).collect();
     let (at_requests, at_arrivals) = (packing.push(&requests), packing.push(&first_arrivals));
-    let codec = decoding.place(&mut |list| match list {
-        List::Steps(list) => packing.push(list),
-        List::Opens(list) => packing.push(list),
-        List::Keys(list) => packing.push(list),
-        List::Columns(list) => packing.push(list),
-    });
+    let codec = place_decoding(&mut packing, &decoding);
     let copying = timeline.begin(stream)?;
     let Arena { pinned, parts, device, idle } = &mut arena;
     if packing.device_bytes() + input.queries.len() * QUERY_BYTES <= device.len() {
@@ -166,6 +160,16 @@ pub(crate) fn stage(
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
         kinds,
+    })
+}
+
+/// Adds the lists of what is decoded to the packing.
+fn place_decoding<'a>(packing: &mut Packing<'a>, decoding: &'a Decoding) -> CodecStretches {
+    decoding.place(&mut |list| match list {
+        List::Steps(list) => packing.push(list),
+        List::Opens(list) => packing.push(list),
+        List::Keys(list) => packing.push(list),
+        List::Columns(list) => packing.push(list),
     })
 }
 

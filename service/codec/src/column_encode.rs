@@ -75,8 +75,8 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
-/// Confirms of a column from anywhere what [`crate::Block::parse`] confirms of chunks: that its plan
-/// fits its sections and the number of its keys, so that only single tiles can be wrong.
+/// Confirms of a column from anywhere what [`crate::Block::parse`] confirms of chunks: that its
+/// plan fits its sections and the number of its keys, so that only single tiles can be wrong.
 ///
 /// # Errors
 /// As [`decode_column`], before any tile.
