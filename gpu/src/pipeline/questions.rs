@@ -9,7 +9,9 @@ use shoal_engine::layout::{
     Edge, FILTER_AGE, FILTER_ALTITUDE, FILTER_HEADING, FILTER_SPEED, FILTER_STATE, PART_COUNT,
     Part, SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON, SHAPE_RECTANGLE, Shape,
 };
-use shoal_engine::{Circle, EngineError, Filter, Polygon, Projection, Query, QueryKind, Region};
+use shoal_engine::{
+    Circle, EngineError, Filter, Polygon, Projection, QuantaRect, Query, QueryKind, Region,
+};
 
 use crate::launch::{Memory, PinnedBuffer};
 
@@ -170,6 +172,18 @@ impl Shapes {
             listed.are_limited |= query.limit.is_some();
             if let QueryKind::Range(region) = &query.kind {
                 listed.are_plain &= query.projection == Projection::Ids;
+                // What most queries ask: a window, in one piece.
+                if let Region::Rectangle(rectangle) = region
+                    && let [rect] = rectangle.as_slice()
+                    && query.filter.is_none()
+                    && query.projection != Projection::Count
+                {
+                    if let Some(place) = parts.get_mut(listed.parts) {
+                        *place = part(rect, number, 0);
+                    }
+                    listed.parts += 1;
+                    continue;
+                }
                 let count = query.projection == Projection::Count;
                 for part in self.parts_of(number, region, query.filter.as_deref(), count) {
                     if let Some(place) = parts.get_mut(listed.parts) {
@@ -215,17 +229,7 @@ impl Shapes {
         };
         let shape = if count { shape | PART_COUNT } else { shape };
         let cover = region.cover();
-        (0..cover.as_slice().len()).map(move |at| {
-            let rect = &cover.as_slice()[at];
-            Part {
-                x_min: rect.x_min,
-                y_min: rect.y_min,
-                x_max: rect.x_max,
-                y_max: rect.y_max,
-                query: number,
-                shape,
-            }
-        })
+        (0..cover.as_slice().len()).map(move |at| part(&cover.as_slice()[at], number, shape))
     }
 
     fn shape(&mut self, region: &Region, filter: Option<&Filter>) -> Shape {
@@ -258,6 +262,11 @@ impl Shapes {
         }));
         shape
     }
+}
+
+fn part(rect: &QuantaRect, query: u32, shape: u32) -> Part {
+    let QuantaRect { x_min, y_min, x_max, y_max } = *rect;
+    Part { x_min, y_min, x_max, y_max, query, shape }
 }
 
 fn of_circle(circle: &Circle, shape: Shape) -> Shape {

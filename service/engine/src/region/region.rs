@@ -78,6 +78,7 @@ impl Region {
     }
 
     /// Disjoint rectangles inside the space that together hold every point of the region.
+    #[inline]
     #[must_use]
     pub fn cover(&self) -> Cover {
         match self {
