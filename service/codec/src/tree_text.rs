@@ -129,9 +129,7 @@ fn node(encoding: Encoding, parameters: &[&str], children: Vec<Tree>) -> Option<
     let tree = match (encoding, first, second) {
         (Encoding::Delta, Some(child), None) => Tree::Delta(mode?, child),
         (Encoding::Delta2, Some(child), None) => Tree::Delta2(mode?, child),
-        (Encoding::KeyedDelta, Some(first), Some(second)) => {
-            Tree::KeyedDelta(mode?, first, second)
-        }
+        (Encoding::KeyedDelta, Some(first), Some(second)) => Tree::KeyedDelta(mode?, first, second),
         (Encoding::KeyedDelta2, Some(first), Some(second)) => {
             Tree::KeyedDelta2(mode?, first, second)
         }
@@ -155,7 +153,11 @@ fn node(encoding: Encoding, parameters: &[&str], children: Vec<Tree>) -> Option<
 }
 
 /// A node of an encoding without parameters.
-fn without(encoding: Encoding, first: Option<Box<Tree>>, second: Option<Box<Tree>>) -> Option<Tree> {
+fn without(
+    encoding: Encoding,
+    first: Option<Box<Tree>>,
+    second: Option<Box<Tree>>,
+) -> Option<Tree> {
     Some(match (encoding, first, second) {
         (Encoding::Raw, None, None) => Tree::Raw,
         (Encoding::Afl, None, None) => Tree::Afl,

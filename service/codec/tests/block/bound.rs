@@ -1,8 +1,9 @@
 //! How long does a fuzz target run? A small count unless somebody asks for more.
 //!
 //! SHOAL_FUZZ_SECONDS runs each target for so long, SHOAL_FUZZ_EXECUTIONS so often; SHOAL_FUZZ_SEED
-//! is another beginning. Nothing is asserted on time. CI gives every target 5 s. The full counts by
-//! hand: `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test --release -p shoal-codec -p shoal-service fuzz_`.
+//! is another beginning. Nothing is asserted on time. CI gives every target 5 s. The full counts
+//! are run by hand:
+//! `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service fuzz_`.
 
 use std::fmt::Display;
 use std::str::FromStr;

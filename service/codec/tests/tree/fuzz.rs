@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use shoal_codec::{
-    Block, BlockCodec, Budget, CpuCodec, Encoding, Grouping, Keys, Table, TableColumn, Tree, Values,
-    decode_column, encode_column, encode_table,
+    Block, BlockCodec, Budget, CpuCodec, Encoding, Grouping, Keys, Table, TableColumn, Tree,
+    Values, decode_column, encode_column, encode_table,
 };
 
 use crate::bound::{Bound, seed};
