@@ -21,37 +21,41 @@ __device__ inline void load(Tile<T>& tile) {
     __syncthreads();
 }
 
-// One node. True for leaves: what waits a level below is next.
-template <class T>
+// One node. True for leaves: what waits a level below is next. Without the less common nodes a
+// kernel has so few registers that more tiles are under way.
+template <bool IS_COMMON, class T>
 __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
         case CODEC_RAW: encode_raw(tile, step); return true;
+        case CODEC_AFL: encode_afl(tile, step); return true;
+        case CODEC_DELTA: encode_delta(tile, step); return false;
+        case CODEC_SCALE: encode_scale(tile, step); return false;
+        case CODEC_PATCH: encode_patch(tile, step); return false;
+        case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
+        case CODEC_KEYED_DELTA2: encode_keyed(tile, step, true); return false;
+    }
+    if (IS_COMMON) return true;
+    switch (step.kind) {
         case CODEC_KEEP: encode_keep(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
-        case CODEC_AFL: encode_afl(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
-        case CODEC_DELTA: encode_delta(tile, step); return false;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
-        case CODEC_SCALE: encode_scale(tile, step); return false;
         case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;
         case CODEC_FLOAT: encode_quotients(tile, step, true); return false;
-        case CODEC_PATCH: encode_patch(tile, step); return false;
         case CODEC_PATCH_DIVISOR: encode_misfits(tile, step, false); return false;
         case CODEC_PATCH_FLOAT: encode_misfits(tile, step, true); return false;
         case CODEC_RLE: encode_rle(tile, step); return false;
-        case CODEC_DICT_OR: encode_dict(tile, step); return false;
-        case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
-        default: encode_keyed(tile, step, true); return false;
+        default: encode_dict(tile, step); return false;
     }
 }
 
-template <class T>
+template <bool IS_COMMON, class T>
 __device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task) {
     Tile<T> tile = {memory, task, blockIdx.x, 0, 0};
     load(tile);
     for (u32 number = 0; number < task.steps_count; number++) {
         const EncodeStep& step = ((const EncodeStep*)task.steps)[number];
-        if (encode_step(tile, step)) {
+        if (encode_step<IS_COMMON>(tile, step)) {
             __syncthreads();
             tile.level--;
         }
@@ -62,13 +66,26 @@ __device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_tiles_narrow(EncodeTask task) {
     __shared__ TileMemory<u32> memory;
-    encode_tile(memory, task);
+    encode_tile<false>(memory, task);
 }
 
 // Columns of 64 bits.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(EncodeTask task) {
     __shared__ TileMemory<u64> memory;
-    encode_tile(memory, task);
+    encode_tile<false>(memory, task);
+}
+
+// The same for trees of common nodes alone.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6)
+    encode_common_narrow(EncodeTask task) {
+    __shared__ TileMemory<u32> memory;
+    encode_tile<true>(memory, task);
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, 5)
+    encode_common_wide(EncodeTask task) {
+    __shared__ TileMemory<u64> memory;
+    encode_tile<true>(memory, task);
 }
 
 // Tiles that one thread sums up at a time.

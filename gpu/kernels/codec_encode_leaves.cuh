@@ -23,17 +23,18 @@ __device__ inline void encode_keep(Tile<T>& tile, const EncodeStep& step) {
 template <class T>
 __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
-    u64 best[2] = {0, 0};
+    T least = 0, greatest = 0;
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS) {
-        u64 value = tile.values()[at];
-        best[0] = ~value > best[0] ? ~value : best[0];
-        best[1] = value > best[1] ? value : best[1];
+        T value = tile.values()[at], turned = ~value;
+        least = turned > least ? turned : least;
+        greatest = value > greatest ? value : greatest;
     }
-    block_max(tile.memory, best);
+    least = ~block_max(tile.memory, least);
+    greatest = block_max(tile.memory, greatest);
     if (threadIdx.x == 0 && count > 0) {
         u64* bounds = (u64*)tile.task.summary + step.summary;
-        atomicMin(bounds, ~best[0]);
-        atomicMax(bounds + 1, best[1]);
+        atomicMin(bounds, (u64)least);
+        atomicMax(bounds + 1, (u64)greatest);
     }
 }
 
@@ -48,8 +49,8 @@ __device__ inline void choose_widths(TileMemory<T>& memory, u32 count) {
     u32 wide = warp_max_u32(is_there ? width : 0);
     u32 low = warp_min_u32(is_there ? width : 64);
     u32 bits = bits_of(wide - low);
-    u32 varied = words_of(groups, bits) + (u32)warp_sum(words_of(values, width));
-    u32 uniform = (u32)warp_sum(words_of(values, wide));
+    u32 varied = words_of(groups, bits) + warp_sum_u32(words_of(values, width));
+    u32 uniform = warp_sum_u32(words_of(values, wide));
     bool is_varied = varied < uniform;
     if (!is_varied) {
         width = wide;

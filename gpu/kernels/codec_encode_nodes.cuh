@@ -67,13 +67,13 @@ __device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), made[TILE_EACH];
     u32 count = tile.count(), bits = step.bits;
     T mask = mask_of<T>(bits), sign = step.mode != 0 ? (T)1 << (bits - 1) : 0;
-    u64 best[2] = {0, 0};
+    T best = 0;
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS) {
-        u64 turned = ~(u64)((values[at] + sign) & mask);
-        best[0] = turned > best[0] ? turned : best[0];
+        T turned = ~((values[at] + sign) & mask);
+        best = turned > best ? turned : best;
     }
-    block_max(tile.memory, best);
-    T base = count > 0 ? ((T)~best[0] - sign) & mask : 0;
+    best = block_max(tile.memory, best);
+    T base = count > 0 ? (~best - sign) & mask : 0;
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
         u32 at = place_of(item);

@@ -26,10 +26,11 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
 }
 
 // How many lanes of the warp have more bits than this one.
+template <class T>
 __device__ inline u32 lanes_above(u32 bits) {
     u32 equal = WHOLE_WARP, greater = 0;
 #pragma unroll
-    for (int bit = 6; bit >= 0; bit--) {
+    for (int bit = sizeof(T) == 8 ? 6 : 5; bit >= 0; bit--) {
         bool mine = (bits >> bit & 1u) != 0;
         u32 votes = __ballot_sync(WHOLE_WARP, mine);
         if (!mine) greater |= equal & votes;
@@ -64,19 +65,19 @@ __device__ inline void encode_patch(Tile<T>& tile, const EncodeStep& step) {
     T* values = tile.values();
     u32 count = tile.count(), bits[TILE_EACH], above[TILE_EACH];
     u32 widths[TILE_EACH], exceeding[TILE_EACH];
-    u64 best[2] = {0, 0};
+    u32 greatest = 0;
 #pragma unroll
     for (u32 item = 0; item < TILE_EACH; item++) {
         u32 at = place_of(item);
         bits[item] = at < count ? bits_of(values[at]) : 0;
-        above[item] = lanes_above(bits[item]);
-        best[0] = bits[item] > best[0] ? bits[item] : best[0];
+        above[item] = lanes_above<T>(bits[item]);
+        greatest = bits[item] > greatest ? bits[item] : greatest;
     }
-    block_max(memory, best);
+    greatest = block_max(memory, greatest);
     u32 exceptions = 0;
     for (u32 round = 0; round < 5; round++) {
         u32 penalty = round == 0 ? 0 : 4u << round;
-        choose_cuts(bits, above, count, (u32)best[0], penalty, widths, exceeding);
+        choose_cuts(bits, above, count, greatest, penalty, widths, exceeding);
 #pragma unroll
         for (u32 item = 0; item < TILE_EACH; item++)
             if (lane() == 0) {

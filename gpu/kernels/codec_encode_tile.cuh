@@ -23,7 +23,7 @@ struct TileMemory {
     u32 groups[TILE_GROUPS];
     u32 offsets[TILE_GROUPS + 1];
     u32 widths[TILE_GROUPS];
-    u64 warps[2 * TILE_WARPS];
+    u64 warps[TILE_WARPS];
     T additions[EXCEPTIONS_MAX];
     u32 positions[EXCEPTIONS_MAX];
     u32 chosen[4];
@@ -89,32 +89,28 @@ __device__ inline T stored(T difference, u32 mode, u32 bits) {
     return ((difference << 1) ^ sign) & mask;
 }
 
-__device__ inline u32 warp_max_u32(u32 value) {
-    for (int step = 16; step > 0; step /= 2) {
-        u32 other = __shfl_xor_sync(WHOLE_WARP, value, step);
-        value = other > value ? other : value;
-    }
-    return value;
-}
+__device__ inline u32 warp_max_u32(u32 value) { return __reduce_max_sync(WHOLE_WARP, value); }
+__device__ inline u32 warp_min_u32(u32 value) { return __reduce_min_sync(WHOLE_WARP, value); }
+__device__ inline u32 warp_sum_u32(u32 value) { return __reduce_add_sync(WHOLE_WARP, value); }
 
-__device__ inline u32 warp_min_u32(u32 value) { return ~warp_max_u32(~value); }
+// The greatest pattern of a warp.
+__device__ inline u32 warp_best(u32 value) { return warp_max_u32(value); }
+__device__ inline u64 warp_best(u64 value) { return warp_max(value); }
 
-// The greatest of two numbers over all threads, each in its own place of `best`.
-template <class T>
-__device__ inline void block_max(TileMemory<T>& memory, u64 (&best)[2]) {
-    for (u32 which = 0; which < 2; which++) {
-        u64 mine = warp_max(best[which]);
-        if (lane() == 0) memory.warps[which * TILE_WARPS + warp_number()] = mine;
+// The greatest pattern over all threads.
+template <class T, class V>
+__device__ inline V block_max(TileMemory<T>& memory, V value) {
+    V best = warp_best(value);
+    if (lane() == 0) memory.warps[warp_number()] = best;
+    __syncthreads();
+    best = (V)memory.warps[0];
+#pragma unroll
+    for (u32 warp = 1; warp < TILE_WARPS; warp++) {
+        V other = (V)memory.warps[warp];
+        best = other > best ? other : best;
     }
     __syncthreads();
-    for (u32 which = 0; which < 2; which++) {
-        best[which] = 0;
-        for (u32 warp = 0; warp < TILE_WARPS; warp++) {
-            u64 other = memory.warps[which * TILE_WARPS + warp];
-            best[which] = other > best[which] ? other : best[which];
-        }
-    }
-    __syncthreads();
+    return best;
 }
 
 // Sums of `groups` before each, and the sum of all, in `offsets`; all threads have written theirs.

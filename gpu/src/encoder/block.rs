@@ -148,7 +148,6 @@ impl Encoder {
         let key_column = keys.map_or(0, |(_, column)| column);
         let (sections, shape) = column::encode(worker, &source, tree, key_column)?;
         let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
-        payload.fill(&worker.stream, 0)?;
         let places = shape.section_places();
         sections.place(worker, &places, payload)?;
         let mut bytes = vec![0; shape.payload_bytes()];
@@ -209,7 +208,6 @@ impl Encoder {
             };
             let (sections, shape) = column::encode(worker, &source, tree, Column::Object.id())?;
             let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
-            payload.fill(&worker.stream, 0)?;
             sections.place(worker, &shape.section_places(), payload)?;
             encoded_bytes.push(shape.bytes());
         }
@@ -277,12 +275,15 @@ impl Encoder {
         for (worker, chunk) in self.workers.iter_mut().zip(chunks) {
             let length = chunk.shape.payload_bytes();
             let part = payload.part(start, length);
-            part.fill(&worker.stream, 0)?;
             match &chunk.sections {
                 Some(sections) => {
                     sections.place(worker, &chunk.shape.section_places(), part)?;
                 }
-                None => part.copy_from(&worker.stream, chunk.source.values)?,
+                None => {
+                    let raw = chunk.source.values;
+                    part.part(raw.len(), length - raw.len()).fill(&worker.stream, 0)?;
+                    part.copy_from(&worker.stream, raw)?;
+                }
             }
             part.download(&worker.stream, &mut out[start..start + length])?;
             start += length;

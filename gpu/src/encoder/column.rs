@@ -18,6 +18,9 @@ use crate::launch::Room;
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
 const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
 
+/// Sections are padded to multiples of so many bytes.
+const SECTION_ALIGN_BYTES: usize = shoal_codec::limits::SECTION_ALIGN_BYTES;
+
 /// Where a section lies before it is placed.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
@@ -120,10 +123,8 @@ impl Writer<'_> {
     fn program(&mut self, tree: &Tree, source: &Source) -> Result<(), EncodeError> {
         let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
         let draft = program.root(tree)?;
-        let (task, summary, variables) = prepared(&program, source, Room::none());
-        let steps = std::mem::take(&mut program.steps);
-        let is_wide = is_wide(source);
-        self.run((task, steps, summary, variables), is_wide, &draft, source)
+        let ready = Ready::of(program, source, Room::none());
+        self.run(ready, &draft, source)
     }
 
     /// A dictionary over the source.
@@ -157,26 +158,19 @@ impl Writer<'_> {
             codes_type: dictionary.codes_type,
             trees: [codes_tree, exceptions_tree],
         })?;
-        let (task, summary, variables) = prepared(&program, source, dictionary.codes);
-        let steps = std::mem::take(&mut program.steps);
-        let is_wide = is_wide(source);
-        self.run((task, steps, summary, variables), is_wide, &draft, source)
+        let ready = Ready::of(program, source, dictionary.codes);
+        self.run(ready, &draft, source)
     }
 
     /// Runs a program and writes what it was drafted for.
-    fn run(
-        &mut self,
-        (mut task, steps, mut summary, variables): (EncodeTask, Vec<EncodeStep>, Vec<u64>, usize),
-        is_wide: bool,
-        draft: &Draft<'_>,
-        source: &Source,
-    ) -> Result<(), EncodeError> {
+    fn run(&mut self, ready: Ready, draft: &Draft<'_>, source: &Source) -> Result<(), EncodeError> {
+        let Ready { mut task, steps: listed, mut summary, variables } = ready;
         let worker = &mut *self.worker;
         let tiles = task.tiles as usize;
         let totals_at = summary.len();
         summary.resize(totals_at + variables, 0);
         let numbers = worker.there(&summary)?;
-        let steps = worker.there(&steps)?;
+        let steps = worker.there(&listed)?;
         let [sizes, entries, offsets] = [0; 3].map(|_| worker.arena.room::<u32>(variables * tiles));
         let (sizes, entries, offsets) = (sizes?, entries?, offsets?);
         let staged = worker.arena.room::<u32>(task.staged_words as usize * tiles)?;
@@ -184,7 +178,7 @@ impl Writer<'_> {
         task.steps_count = steps.len() as u32;
         (task.sizes, task.entries) = (sizes.address(), entries.address());
         (task.staged, task.summary) = (staged.address(), numbers.address());
-        worker.kernels.encode_tiles(&worker.stream, &task, steps, is_wide)?;
+        worker.kernels.encode_tiles(&worker.stream, &task, (&listed, steps))?;
         let totals = numbers.part(totals_at, variables);
         worker.kernels.encode_offsets(&worker.stream, (sizes, offsets), task.tiles, totals)?;
         let summary = worker.numbers(numbers)?;
@@ -274,25 +268,28 @@ impl Outcome {
     }
 }
 
-/// A task without its rooms, what its summary begins with, and its sections of words.
-fn prepared(
-    program: &Program<'_>,
-    source: &Source,
-    codes: Room<u16>,
-) -> (EncodeTask, Vec<u64>, usize) {
-    let codes = codes.address();
-    let task = EncodeTask { codes, staged_words: program.staged_words, ..source.task() };
-    (task, program.summary.clone(), program.variables)
+/// A program that may run.
+struct Ready {
+    /// Without the rooms that it writes to.
+    task: EncodeTask,
+    steps: Vec<EncodeStep>,
+    /// What its summary begins with.
+    summary: Vec<u64>,
+    /// Sections of words.
+    variables: usize,
 }
 
-/// True if tiles take the kernel for patterns of 64 bits.
-fn is_wide(source: &Source) -> bool {
-    source.bits == 64
+impl Ready {
+    fn of(program: Program<'_>, source: &Source, codes: Room<u16>) -> Self {
+        let Program { steps, summary, variables, staged_words, .. } = program;
+        let task = EncodeTask { codes: codes.address(), staged_words, ..source.task() };
+        Self { task, steps, summary, variables }
+    }
 }
 
 impl Sections {
-    /// Queues the copies that bring every section to its place in `payload`, whose padding is zero
-    /// already.
+    /// Queues the copies that bring every section to its place in `payload`, and the zeros behind
+    /// each.
     pub(crate) fn place(
         &self,
         worker: &mut Worker,
@@ -302,7 +299,10 @@ impl Sections {
         let mut addresses: Vec<Vec<u64>> =
             self.runs.iter().map(|run| vec![0; 2 * run.variables]).collect();
         for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(places) {
-            let to = payload.part(*place, *bytes as usize);
+            let bytes = *bytes as usize;
+            let to = payload.part(*place, bytes);
+            let padding = bytes.next_multiple_of(SECTION_ALIGN_BYTES) - bytes;
+            payload.part(*place + bytes, padding).fill(&worker.stream, 0)?;
             match *from {
                 Origin::Room(room) => to.copy_from(&worker.stream, room)?,
                 Origin::Directory { run, variable } => {

@@ -11,7 +11,9 @@ use shoal_engine::EngineError;
 
 use super::source::{Source, width_bits};
 use crate::device::Gpu;
-use crate::launch::{Arena, EncodeKernels, Memory, Plain, Room, Runs, Scratch, fault};
+use crate::launch::{
+    Arena, EncodeKernels, Memory, PinnedBuffer, Plain, Room, Runs, Scratch, fault,
+};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct Worker {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) arena: Arena,
     pub(crate) scratch: Scratch,
+    /// For numbers that are waited for.
+    pinned: PinnedBuffer<u64>,
 }
 
 impl Worker {
@@ -35,6 +39,7 @@ impl Worker {
             stream: gpu.context.new_stream().map_err(fault)?,
             arena: Arena::new(memory),
             scratch: Scratch::new(memory)?,
+            pinned: PinnedBuffer::new(memory, 64)?,
         })
     }
 
@@ -44,11 +49,11 @@ impl Worker {
     }
 
     /// A few numbers from the device, once the stream has come so far.
-    pub(crate) fn numbers(&self, from: Room<u64>) -> Result<Vec<u64>, EngineError> {
-        let mut numbers = vec![0; from.len()];
-        from.download(&self.stream, &mut numbers)?;
+    pub(crate) fn numbers(&mut self, from: Room<u64>) -> Result<Vec<u64>, EngineError> {
+        self.pinned.fit(&self.memory, from.len())?;
+        from.download(&self.stream, &mut self.pinned.as_mut_slice()[..from.len()])?;
         self.wait()?;
-        Ok(numbers)
+        Ok(self.pinned.as_slice()[..from.len()].to_vec())
     }
 
     /// A room with these values.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{EncodeStep, EncodeTask};
+use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
 use super::codec_encode_memory::Room;
 use super::module::{BLOCK_THREADS, Kernel, WARP, arguments, launch};
@@ -19,6 +19,17 @@ pub(crate) const TILE_VALUES: usize = shoal_codec::tile::TILE_VALUES;
 const TILE_THREADS: u64 = BLOCK_THREADS as u64;
 /// Blocks of a launch that looks at every so manieth value.
 const STRIDED_BLOCKS: u64 = 1056;
+
+/// Kinds of steps that `encode_common_narrow` and `encode_common_wide` know.
+const COMMON: [u32; 7] = [
+    layout::CODEC_RAW,
+    layout::CODEC_AFL,
+    layout::CODEC_DELTA,
+    layout::CODEC_SCALE,
+    layout::CODEC_PATCH,
+    layout::CODEC_KEYED_DELTA,
+    layout::CODEC_KEYED_DELTA2,
+];
 
 macro_rules! encode_kernels {
     ($($file:literal: $($name:ident),+;)+) => {
@@ -44,7 +55,8 @@ macro_rules! encode_kernels {
 }
 
 encode_kernels! {
-    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_offsets, encode_place;
+    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_common_narrow,
+        encode_common_wide, encode_offsets, encode_place;
     "codec_encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
         encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
         encode_segments, encode_order;
@@ -67,16 +79,22 @@ pub(crate) struct Runs {
 }
 
 impl EncodeKernels {
-    /// Encodes all tiles of a task into staged words and sections.
+    /// Encodes all tiles of a task into staged words and sections; `steps` are those that lie at
+    /// `room`.
     pub(crate) fn encode_tiles(
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        steps: Room<EncodeStep>,
-        is_wide: bool,
+        (steps, room): (&[EncodeStep], Room<EncodeStep>),
     ) -> Result<(), EngineError> {
-        assert_eq!((task.steps, task.steps_count as usize), (steps.address(), steps.len()));
-        let kernel = if is_wide { &self.encode_tiles_wide } else { &self.encode_tiles_narrow };
+        assert_eq!((task.steps, task.steps_count as usize), (room.address(), room.len()));
+        let is_common = steps.iter().all(|step| COMMON.contains(&step.kind));
+        let kernel = match (is_common, task.bits) {
+            (true, 64) => &self.encode_common_wide,
+            (true, _) => &self.encode_common_narrow,
+            (false, 64) => &self.encode_tiles_wide,
+            (false, _) => &self.encode_tiles_narrow,
+        };
         launch(kernel, stream, u64::from(task.tiles) * TILE_THREADS, arguments![*task])
     }
 

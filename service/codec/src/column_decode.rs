@@ -99,6 +99,15 @@ impl ColumnReader<'_> {
             let values = &mut buffer[..count];
             let context = TileContext { tile, heads: Some(grouping.heads()) };
             tree.tile(context, values)?;
+            if segments == rows {
+                let (segment, order) = grouping.tile_order(tile, count);
+                judge(values, &|index| segment + usize::from(order[index]))?;
+                let out = &mut out[segment - rows.start..];
+                for (value, row) in values.iter().zip(order) {
+                    out[usize::from(*row)] = convert(*value);
+                }
+                continue;
+            }
             let mut kept = 0;
             for (index, row) in grouping.tile_rows(tile, count).enumerate() {
                 values[kept] = values[index];

@@ -28,8 +28,8 @@ pub(crate) fn decode_rows(
     let header = block.header();
     let base_time_ms = header.base_time_ms;
     let times = [header.time_min_offset_ms.into(), header.time_max_offset_ms.into()];
-    let reader = RowReader { block, grouping: grouping(block, &rows)?, rows };
-    reader.plain(Column::Object, |pattern: u64| pattern, &mut out.object)?;
+    let grouping = objects(block, &rows, &mut out.object)?;
+    let reader = RowReader { block, grouping, rows };
     // Offsets are checked before they are added, so the sum stays in the range of i64.
     let to_time = |offset_ms: u32| base_time_ms + i64::from(offset_ms);
     reader.within(Column::Time, times, false, to_time, &mut out.time_ms)?;
@@ -44,16 +44,22 @@ pub(crate) fn decode_rows(
     reader.optional(Column::State, |pattern: u32| pattern, &mut out.state)
 }
 
-/// Order of the objects in the segments that `rows` touch, if a column is keyed.
-fn grouping(block: &Block, rows: &Range<usize>) -> Result<Option<Grouping>, BlockError> {
-    if block.chunks().iter().all(|chunk| chunk.plan.key_column().is_none()) {
-        return Ok(None);
-    }
-    let segments = segments_of(rows, block.rows());
-    let reader = RowReader { block, grouping: None, rows: segments.clone() };
-    let mut keys = Vec::new();
-    reader.plain(Column::Object, |pattern: u64| pattern, &mut keys)?;
-    Ok(Some(Grouping::of_segments(segments.start, &keys)))
+/// Decodes the objects of `rows`; gives their order in the segments that `rows` touch, if a column
+/// is keyed.
+fn objects(
+    block: &Block,
+    rows: &Range<usize>,
+    out: &mut Vec<u64>,
+) -> Result<Option<Grouping>, BlockError> {
+    let is_keyed =
+        !rows.is_empty() && block.chunks().iter().any(|chunk| chunk.plan.key_column().is_some());
+    let whole = if is_keyed { segments_of(rows, block.rows()) } else { rows.clone() };
+    let reader = RowReader { block, grouping: None, rows: whole.clone() };
+    reader.plain(Column::Object, |pattern: u64| pattern, out)?;
+    let grouping = is_keyed.then(|| Grouping::of_segments(whole.start, out));
+    out.truncate(rows.end - whole.start);
+    out.drain(..rows.start - whole.start);
+    Ok(grouping)
 }
 
 /// The sections of a chunk, ready to be read.

@@ -8,6 +8,10 @@ use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
 const ROW_BITS: u32 = 16;
+/// Keys that lie within less are counted, if this is not more than a share of the rows.
+const COUNTED_MAX: u64 = 1 << 16;
+/// See [`COUNTED_MAX`].
+const COUNTED_SHARE: u64 = 4;
 /// Bits that one pass of the radix sort settles.
 const DIGIT_BITS: u32 = 11;
 
@@ -47,19 +51,20 @@ impl Grouping {
     /// Groups the rows from `first_row`, the start of a segment, on.
     pub(crate) fn of_segments(first_row: usize, keys: &[u64]) -> Self {
         assert!(first_row.is_multiple_of(SEGMENT_ROWS), "segments are grouped whole");
-        let mut order = Vec::with_capacity(keys.len());
+        let mut order = vec![0; keys.len()];
         let mut bits = vec![0; keys.len().div_ceil(64)];
-        let mut work = Vec::new();
-        for segment in keys.chunks(SEGMENT_ROWS) {
-            let start = order.len();
-            sort(segment, &mut work, &mut order);
-            let mut before = None;
-            for (position, row) in order[start..].iter().enumerate() {
-                let key = segment[usize::from(*row)];
-                let is_head = position.is_multiple_of(TILE_VALUES) || before != Some(key);
-                let at = start + position;
-                bits[at / 64] |= u64::from(is_head) << (at % 64);
-                before = Some(key);
+        let segments = keys.chunks(SEGMENT_ROWS).zip(order.chunks_mut(SEGMENT_ROWS));
+        for ((keys, order), bits) in segments.zip(bits.chunks_mut(SEGMENT_ROWS / 64)) {
+            let min = keys.iter().copied().min().unwrap_or(0);
+            let span = keys.iter().copied().max().unwrap_or(0) - min;
+            if span < COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64) {
+                count(keys, min, span as usize, order, bits);
+            } else {
+                sort(keys, min, span, order);
+                mark(keys, order, bits);
+            }
+            for tile in (0..keys.len()).step_by(TILE_VALUES) {
+                bits[tile / 64] |= 1;
             }
         }
         Self { first_row, order, heads: Heads { first_tile: first_row / TILE_VALUES, bits } }
@@ -75,11 +80,16 @@ impl Grouping {
         &self.heads
     }
 
+    /// Where the segment of tile `tile` begins, and which of its rows stand at the positions of
+    /// the tile, of `count` values.
+    pub(crate) fn tile_order(&self, tile: usize, count: usize) -> (usize, &[u16]) {
+        let start = tile * TILE_VALUES;
+        (start / SEGMENT_ROWS * SEGMENT_ROWS, &self.order[start - self.first_row..][..count])
+    }
+
     /// Rows of the block that stand at the positions of tile `tile`, of `count` values.
     pub(crate) fn tile_rows(&self, tile: usize, count: usize) -> impl Iterator<Item = usize> + '_ {
-        let start = tile * TILE_VALUES;
-        let segment = start / SEGMENT_ROWS * SEGMENT_ROWS;
-        let positions = &self.order[start - self.first_row..][..count];
+        let (segment, positions) = self.tile_order(tile, count);
         positions.iter().map(move |row| segment + usize::from(*row))
     }
 
@@ -127,27 +137,63 @@ impl Starts {
     }
 }
 
-/// Appends the stable order of one segment's rows by key.
-fn sort(keys: &[u64], work: &mut Vec<u64>, order: &mut Vec<u16>) {
-    let min = keys.iter().copied().min().unwrap_or(0);
-    let max = keys.iter().copied().max().unwrap_or(0);
-    let bits = u64::BITS - (max - min).leading_zeros();
+/// The stable order of one segment's rows by key, and where keys begin, by counting: for keys
+/// that lie close together.
+fn count(keys: &[u64], min: u64, span: usize, order: &mut [u16], heads: &mut [u64]) {
+    let mut places = vec![0_u32; span + 1];
+    for key in keys {
+        places[(key - min) as usize] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut places {
+        let count = *place;
+        *place = sum;
+        if count > 0 {
+            heads[sum as usize / 64] |= 1 << (sum % 64);
+        }
+        sum += count;
+    }
+    for (row, key) in (0..=u16::MAX).zip(keys) {
+        let place = &mut places[(key - min) as usize];
+        order[*place as usize] = row;
+        *place += 1;
+    }
+}
+
+/// The stable order of one segment's rows by key.
+fn sort(keys: &[u64], min: u64, span: u64, order: &mut [u16]) {
+    let bits = u64::BITS - span.leading_zeros();
     if bits + ROW_BITS > u64::BITS {
         let mut pairs: Vec<(u64, u16)> = keys.iter().copied().zip(0..=u16::MAX).collect();
         pairs.sort_unstable();
-        order.extend(pairs.iter().map(|(_, row)| *row));
+        for (place, (_, row)) in order.iter_mut().zip(pairs) {
+            *place = row;
+        }
         return;
     }
     // Key and row in one word: sorting moves rows along and reads nothing out of turn.
     let mut items: Vec<u64> =
         keys.iter().zip(0_u64..).map(|(key, row)| (key - min) << ROW_BITS | row).collect();
+    let mut work = Vec::new();
     let mut shift = ROW_BITS;
     while shift < ROW_BITS + bits {
-        radix_pass(&items, shift, work);
-        std::mem::swap(&mut items, work);
+        radix_pass(&items, shift, &mut work);
+        std::mem::swap(&mut items, &mut work);
         shift += DIGIT_BITS;
     }
-    order.extend(items.iter().map(|item| *item as u16));
+    for (place, item) in order.iter_mut().zip(items) {
+        *place = item as u16;
+    }
+}
+
+/// Where keys begin in an order.
+fn mark(keys: &[u64], order: &[u16], heads: &mut [u64]) {
+    let mut before = None;
+    for (position, row) in order.iter().enumerate() {
+        let key = keys[usize::from(*row)];
+        heads[position / 64] |= u64::from(before != Some(key)) << (position % 64);
+        before = Some(key);
+    }
 }
 
 /// Replaces `out` with `items` stably sorted by the digit at bit `shift`.

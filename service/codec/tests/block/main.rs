@@ -2,10 +2,11 @@
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
 
+mod bound;
 mod corruption;
+mod fuzz;
 mod golden;
 mod hostile;
-mod mutation;
 mod random;
 mod rewrite;
 mod round_trip;

@@ -61,7 +61,8 @@ fn seal_payloads(bytes: &mut [u8]) -> Option<()> {
             }
         }
         let crc = crc32c::crc32c(bytes.get(start..section)?);
-        set(bytes, entry + 20, crc.to_le_bytes());
+        // A block may end within the entry.
+        bytes.get_mut(entry + 20..entry + 24)?.copy_from_slice(&crc.to_le_bytes());
         entry = lengths + sections * 8;
     }
     Some(())

@@ -4,10 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 
+#[path = "../block/bound.rs"]
+mod bound;
 mod every_tree;
+mod fuzz;
 mod golden;
 mod hostile;
-mod mutation;
 #[path = "../block/random.rs"]
 mod random;
 mod round_trip;

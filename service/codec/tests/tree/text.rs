@@ -8,6 +8,7 @@ fn every_tree_has_its_own_text_and_size() {
     for (tree, text) in trees().iter().zip(&texts) {
         assert_eq!(text.matches('(').count(), text.matches(')').count(), "{text}");
         assert!(tree.depth() <= tree.nodes(), "{text}");
+        assert_eq!(text.parse().as_ref(), Ok(tree));
     }
     texts.sort();
     texts.dedup();

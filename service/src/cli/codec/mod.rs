@@ -11,6 +11,8 @@ mod decimal;
 mod decompress;
 mod field;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod group;
 mod header;
 mod infer;

@@ -1,0 +1,55 @@
+//! How long does a fuzz target run? A small count unless somebody asks for more.
+//!
+//! SHOAL_FUZZ_SECONDS runs each target for so long, SHOAL_FUZZ_EXECUTIONS so often; SHOAL_FUZZ_SEED
+//! is another beginning. Nothing is asserted on time. CI gives every target 5 s. The full counts
+//! are run by hand:
+//! `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service fuzz_`.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// What is left of a target's run.
+pub(crate) struct Bound {
+    end: Option<Instant>,
+    left: u64,
+    done: u64,
+}
+
+/// A variable of the environment as a number.
+fn set<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{name} is {text}: {error}")))
+}
+
+impl Bound {
+    /// As the environment says, or `small` executions.
+    pub(crate) fn new(small: u64) -> Self {
+        let seconds = set("SHOAL_FUZZ_SECONDS").map(Duration::from_secs_f64);
+        let left = set("SHOAL_FUZZ_EXECUTIONS").unwrap_or(small);
+        Self { end: seconds.map(|seconds| Instant::now() + seconds), left, done: 0 }
+    }
+
+    /// True if there is one more execution, which it counts.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let goes_on = match self.end {
+            // At least one, however late it is.
+            Some(end) => self.done == 0 || Instant::now() < end,
+            None => self.done < self.left,
+        };
+        self.done += u64::from(goes_on);
+        goes_on
+    }
+
+    /// Executions so far.
+    pub(crate) fn done(&self) -> u64 {
+        self.done
+    }
+}
+
+/// The seed of a target, told so that a failure can be met again.
+pub(crate) fn seed(usual: u64) -> u64 {
+    let seed = set("SHOAL_FUZZ_SEED").unwrap_or(usual);
+    println!("SHOAL_FUZZ_SEED={seed}");
+    seed
+}
