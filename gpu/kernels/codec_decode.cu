@@ -1,6 +1,11 @@
 // Entry points that decode columns of blocks: one warp a tile, for trees without slots.
 #include "codec_tree.cuh"
 
+#ifndef PLAIN_WARPS
+#define PLAIN_WARPS 8
+#define MIN_32 1
+#define MIN_64 1
+#endif
 static const u32 WARPS_MAX = 8;
 
 // Checks what concerns a whole column before its tiles: that the counts of a sparse child add up,
@@ -49,12 +54,12 @@ __device__ __forceinline__ void decode_plain(const Codec& codec, const CodecColu
     if (tile < tiles) decode_one(codec, columns, length, tile, memory[threadIdx.x / 32]);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
+extern "C" __global__ void __launch_bounds__(32 * PLAIN_WARPS, MIN_32)
     codec_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
+extern "C" __global__ void __launch_bounds__(32 * PLAIN_WARPS, MIN_64)
     codec_plain_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u64>(codec, columns, length, tiles);
 }

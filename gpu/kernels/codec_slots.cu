@@ -1,5 +1,9 @@
 // Entry points that decode columns whose trees take slots: blocks of one warp, one block a tile.
 #include "codec_tree.cuh"
+#ifndef MINS_32
+#define MINS_32 1
+#define MINS_64 1
+#endif
 
 template <class T, int SLOTS>
 __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColumn* columns,
@@ -9,12 +13,12 @@ __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColu
 }
 
 // One slot: keyed differences, runs, exceptions of a dictionary.
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, MINS_32)
     codec_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, MINS_64)
     codec_slot_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u64, 1>(codec, columns, length, tiles);
 }
