@@ -43,16 +43,21 @@ struct Segment {
     }
 };
 
-__device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 number) {
-    u32 low = 0, high = grouping.length;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (grouping.keys[middle].first_segment <= number) low = middle;
-        else high = middle;
+// The segment that has part `part` of all; gives which of its parts it is.
+__device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
+    u32 low = 0, length = grouping.length;
+    while (length > 1) {
+        u32 step = (length + 31) / 32, probe = lane() * step;
+        bool is_at_or_before = probe < length && grouping.keys[low + probe].first_part <= part;
+        u32 found = 31 - __clz(__ballot_sync(WHOLE_WARP, is_at_or_before));
+        low += found * step;
+        length = length - found * step < step ? length - found * step : step;
     }
     Segment segment;
     segment.column = grouping.keys[low];
-    segment.number = number - segment.column.first_segment;
+    part -= segment.column.first_part;
+    *number = part % CODEC_PARTS;
+    segment.number = part / CODEC_PARTS;
     segment.first = (u64)segment.number * SEGMENT_ROWS;
     u64 left = segment.column.rows - segment.first;
     segment.rows = left < SEGMENT_ROWS ? (u32)left : SEGMENT_ROWS;
@@ -146,20 +151,25 @@ __device__ __forceinline__ u32 peers_of(u32 digit, u32 bits) {
     return peers & (digit < CODEC_DIGITS ? votes : ~votes);
 }
 
+// The sum over the threads before this one. All threads of the block call it.
+__device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[GROUP_WARPS]) {
+    u32 to = warp_sum_to(value);
+    if (lane() == 31) sums[threadIdx.x / 32] = to;
+    __syncthreads();
+    u32 before = to - value;
+    for (u32 warp = 0; warp < threadIdx.x / 32; warp++) before += sums[warp];
+    return before;
+}
+
 // Where the rows of each digit of this part begin: behind all lesser digits of the segment and
 // the same digit of earlier parts. Every thread has one digit.
-__device__ __forceinline__ u32 start_of_digit(const Pass& pass, u32 part) {
-    __shared__ u32 sums[GROUP_WARPS];
-    u32 digit = threadIdx.x, total = 0, before = 0;
-    for (u32 other = 0; other < CODEC_PARTS; other++) {
-        u32 count = pass.counts[other * CODEC_DIGITS + digit];
+__device__ __forceinline__ u32 start_of_digit(const Segment& segment, const Pass& pass, u32 part,
+                                              u32 (&sums)[GROUP_WARPS]) {
+    u32 parts = (segment.rows + PART_ROWS - 1) / PART_ROWS, total = 0, before = 0;
+    for (u32 other = 0; other < parts; other++) {
+        u32 count = pass.counts[other * CODEC_DIGITS + threadIdx.x];
         total += count;
         if (other < part) before += count;
     }
-    u32 to = warp_sum_to(total);
-    if (lane() == 31) sums[threadIdx.x / 32] = to;
-    __syncthreads();
-    u32 lesser = to - total;
-    for (u32 warp = 0; warp < threadIdx.x / 32; warp++) lesser += sums[warp];
-    return lesser + before;
+    return sum_before(total, sums) + before;
 }

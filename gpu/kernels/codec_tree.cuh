@@ -229,25 +229,6 @@ __device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Moves values in grouped order to their rows.
-template <class T>
-__device__ __forceinline__ void scatter_tile(const Codec& codec, const CodecColumn& column, u32 number,
-                                    u32 count, const Tile<T>& tile) {
-    u64 first = (u64)number * TILE_VALUES, segment = first / SEGMENT_ROWS * SEGMENT_ROWS;
-    const u32* order = (const u32*)(codec.output + column.order) + first;
-    u8* to = codec.output + column.output + segment * (column.bits / 8);
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 place = place_of(k);
-        if (place >= count) continue;
-        uint4 rows = ((const uint4*)order)[place / 4];
-        u32 row[4] = {rows.x & 0xffff, rows.y & 0xffff, rows.z & 0xffff, rows.w & 0xffff};
-#pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            if (place + j < count) store_one(to, row[j], column.bits, tile.v[k][j]);
-    }
-}
-
 // Stores the entries that codes stand for; false if there is none for one of them.
 __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
@@ -302,10 +283,6 @@ __device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn
         return;
     }
     if (has_table || column.output == NO_COLUMN) return;
-    if (column.order != NO_COLUMN) {
-        scatter_tile(codec, column, number, count, values);
-    } else {
-        u64 bytes = (u64)number * TILE_VALUES * (column.bits / 8);
-        store_tile(codec.output + column.output + bytes, count, column.bits, values);
-    }
+    u64 bytes = (u64)number * TILE_VALUES * (column.bits / 8);
+    store_tile(codec.output + column.output + bytes, count, column.bits, values);
 }

@@ -8,8 +8,8 @@ use std::ops::Range;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecRange,
-    CodecStep, NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CODEC_SPREAD_BYTES, CodecColumn, CodecKeys, CodecOpen,
+    CodecRange, CodecSpread, CodecStep, NO_COLUMN,
 };
 
 use super::steps::{Compiler, ENTRIES_MASK, take};
@@ -85,7 +85,10 @@ pub(crate) struct Decoding {
     pub(crate) steps: Vec<CodecStep>,
     pub(crate) opens: Vec<CodecOpen>,
     pub(crate) keys: Vec<CodecKeys>,
-    pub(crate) segments: u32,
+    pub(crate) spreads: Vec<CodecSpread>,
+    /// Parts of all keys, and pieces of all keyed columns.
+    pub parts: u32,
+    pub pieces: u32,
     /// Digits of the longest keys, and whether any are not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
@@ -101,6 +104,7 @@ pub(crate) enum List<'a> {
     Steps(&'a [CodecStep]),
     Opens(&'a [CodecOpen]),
     Keys(&'a [CodecKeys]),
+    Spreads(&'a [CodecSpread]),
     Columns(&'a [CodecColumn]),
 }
 
@@ -180,9 +184,15 @@ impl Decoding {
             false => NO_COLUMN,
         };
         let (least, span) = wish.limits.unwrap_or_default();
+        let column_at = match group {
+            Some(group) if output != NO_COLUMN => {
+                self.spread((output, group.order), rows, width_bytes)
+            }
+            _ => output,
+        };
         let columns = &mut self.columns[usize::from(group.is_some())][class];
         let column = CodecColumn {
-            output,
+            output: column_at,
             order: group.map_or(NO_COLUMN, |group| group.order),
             codes,
             table,
@@ -204,6 +214,22 @@ impl Decoding {
             columns.columns.push(column);
         }
         (if stays { staying() } else { Place::Output(output) }, codes)
+    }
+
+    /// Has a keyed column brought to `output`; gives where it is in grouped order.
+    fn spread(&mut self, (output, order): (u64, u64), rows: u32, bytes: u64) -> u64 {
+        // Read in whole tiles.
+        let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
+        let grouped = take(&mut self.bytes, whole * bytes);
+        let (first_piece, bytes) = (self.pieces, bytes as u32);
+        if rows > 0 {
+            let piece_rows = (CODEC_SPREAD_BYTES / bytes).min(SEGMENT_ROWS as u32);
+            self.pieces += rows.div_ceil(piece_rows);
+            let list =
+                CodecSpread { grouped, order, output, first_piece, rows, bytes, reserved: 0 };
+            self.spreads.push(list);
+        }
+        grouped
     }
 
     /// Has the rows of a block ordered by a column, by its codes if they are kept.
@@ -233,14 +259,14 @@ impl Decoding {
                 other,
                 counts,
                 ranges,
-                first_segment: self.segments,
+                first_part: self.parts,
                 rows,
                 key_bytes: key_bytes as u32,
                 is_decoded: is_decoded.into(),
                 bits,
                 reserved: 0,
             });
-            self.segments += segments;
+            self.parts += rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
             let digits = if has_tags { bits } else { 8 * key_bytes as u32 };
             self.passes = self.passes.max(digits.div_ceil(8));
             self.has_wide_keys |= !has_tags;
@@ -262,7 +288,9 @@ impl Decoding {
             steps: push(List::Steps(&self.steps)),
             opens: push(List::Opens(&self.opens)),
             keys: push(List::Keys(&self.keys)),
-            segments: self.segments,
+            parts: self.parts,
+            spreads: push(List::Spreads(&self.spreads)),
+            pieces: self.pieces,
             passes: self.passes,
             has_wide_keys: self.has_wide_keys,
             columns,

@@ -10,9 +10,9 @@ use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
     CODEC_AFL, CODEC_CONST, CODEC_COUNT, CODEC_DELTA, CODEC_DELTA2, CODEC_DICT, CODEC_DICT_OR,
-    CODEC_DIVISOR, CODEC_EXCEPTIONS, CODEC_FLOAT, CODEC_GFC, CODEC_HEADS, CODEC_KEEP,
-    CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RAW, CODEC_RLE, CODEC_RUNS,
-    CODEC_SCALE, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_DIVISOR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_FLOAT, CODEC_GFC, CODEC_HEADS,
+    CODEC_KEEP, CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RAW, CODEC_RLE,
+    CODEC_RUNS, CODEC_SCALE, CodecOpen, CodecStep, NO_COLUMN,
 };
 
 /// Number of entries in a dictionary's first parameter; the bits of one are above.
@@ -203,17 +203,20 @@ impl<'a> Compiler<'a> {
         let is_wide = self.is_wide;
         let table = take(self.bytes, u64::from(count) * if is_wide { 8 } else { 4 });
         let step = self.step(node, CODEC_DICT, section);
-        self.opens.push(CodecOpen {
+        let task = |first| CodecOpen {
             source: step.first,
             table,
             base: node.parameter_u64,
             count,
             expected: 0,
+            first,
             bits: step.bits,
             entry_bits: node.parameter_u32 >> 24,
             is_wide: is_wide.into(),
             request: self.request,
-        });
+            reserved: 0,
+        };
+        self.opens.extend((0..count).step_by(CODEC_ENTRIES as usize).map(task));
         CodecStep { first: table, second: 0, words: 0, extra: count, ..step }
     }
 
