@@ -39,6 +39,8 @@ pub(super) enum CodecName {
     ShoalFixed,
     /// The same with a list of trees tried on every block, the smallest taken.
     ShoalTried,
+    /// Shoal's codec on an NVIDIA GPU, planned as the blocks come, columns resident.
+    ShoalCuda,
     /// Pcodec, level 8, automatic.
     #[value(name = "pco-8")]
     #[serde(rename = "pco-8")]
@@ -80,7 +82,7 @@ pub(super) enum CodecName {
 impl CodecName {
     /// Whether it is one of ours.
     pub(super) fn is_shoal(self) -> bool {
-        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried)
+        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried | Self::ShoalCuda)
     }
 
     /// As it is written.
