@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 
+use crate::experiments::Files;
+
 /// Rows of a block at most.
 const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
 
@@ -144,10 +146,6 @@ pub(crate) struct Options {
     /// Seed of everything generated.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Writes the rows to this file as a JSON list.
-    #[arg(long)]
-    pub(super) json: Option<PathBuf>,
-    /// Draws SVG plots into this folder.
-    #[arg(long)]
-    pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
 }
