@@ -8,6 +8,7 @@ mod codec;
 mod cycle_times;
 mod engine;
 mod error;
+mod experiments;
 mod glfpp;
 mod machine;
 mod pgrid;

@@ -1,31 +1,36 @@
 // Entry points that decode columns of blocks: one warp a tile, for trees without slots.
 #include "codec_tree.cuh"
 
-static const u32 WARPS_MAX = 8;
+// Warps of a block, and blocks that must fit a multiprocessor: measured on an H200. More registers
+// for fewer warps are slower.
+static const u32 WARPS = 4;
+static const u32 BLOCKS_32 = 8;
+static const u32 BLOCKS_64 = 3;
 
 // Checks what concerns a whole column before its tiles: that the counts of a sparse child add up,
 // that a dictionary ascends, which is unpacked here. One block of threads a task.
-extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
     const CodecOpen task = tasks[blockIdx.x];
     bool is_wrong = false;
     if (task.table == NO_COLUMN) {
-        __shared__ u32 sums[WARPS_MAX];
+        __shared__ u32 sums[WARPS];
         const u16* counts = (const u16*)(codec.input + task.source);
         u32 sum = 0;
-        for (u32 at = threadIdx.x; at < task.count; at += blockDim.x) sum += counts[at];
+        for (u32 at = threadIdx.x; at < task.count; at += 32 * WARPS) sum += counts[at];
         sum = (u32)warp_sum(sum);
         if (lane() == 0) sums[threadIdx.x / 32] = sum;
         __syncthreads();
         if (threadIdx.x == 0) {
             u64 all = 0;
-            for (u32 warp = 0; warp < blockDim.x / 32; warp++) all += sums[warp];
+            for (u32 warp = 0; warp < WARPS; warp++) all += sums[warp];
             is_wrong = all != task.expected;
         }
     } else {
         const u32* words = (const u32*)(codec.input + task.source);
         u64 mask = low_mask<u64>(task.bits);
-        for (u32 at = threadIdx.x; at < task.count; at += blockDim.x) {
+        u32 end = task.first + CODEC_ENTRIES < task.count ? task.first + CODEC_ENTRIES : task.count;
+        for (u32 at = task.first + threadIdx.x; at < end; at += 32 * WARPS) {
             u64 entry = task.base, before = task.base;
             if (task.entry_bits > 0) {
                 entry += unpack64(words, (u64)at * task.entry_bits, task.entry_bits);
@@ -44,17 +49,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
 template <class T>
 __device__ __forceinline__ void decode_plain(const Codec& codec, const CodecColumn* columns,
                                              u32 length, u32 tiles) {
-    __shared__ TileMemory<T, 0> memory[WARPS_MAX];
-    u32 tile = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    __shared__ TileMemory<T, 0> memory[WARPS];
+    u32 tile = blockIdx.x * WARPS + threadIdx.x / 32;
     if (tile < tiles) decode_one(codec, columns, length, tile, memory[threadIdx.x / 32]);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS_32)
     codec_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS_MAX)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS_64)
     codec_plain_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u64>(codec, columns, length, tiles);
 }

@@ -1,6 +1,10 @@
 // Entry points that decode columns whose trees take slots: blocks of one warp, one block a tile.
 #include "codec_tree.cuh"
 
+// Blocks that must fit a multiprocessor: measured on an H200.
+static const u32 SLOT_BLOCKS_32 = 20;
+static const u32 SLOT_BLOCKS_64 = 12;
+
 template <class T, int SLOTS>
 __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColumn* columns,
                                              u32 length, u32 tiles) {
@@ -9,12 +13,12 @@ __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColu
 }
 
 // One slot: keyed differences, runs, exceptions of a dictionary.
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
     codec_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_64)
     codec_slot_64(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u64, 1>(codec, columns, length, tiles);
 }

@@ -65,15 +65,41 @@ struct Counts {
     __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
 };
 
+// Finds the heads of a keyed tile: its first position and those of another key than the one before.
+// Gives how many there are.
+__device__ __forceinline__ u32 find_heads(const u32* order, u32 count, u32 has_tags,
+                                          Places& heads) {
+    heads.clear();
+    u32 before = 0;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 place = place_of(k);
+        // Orders are as long as whole tiles.
+        uint4 items = place < count ? ((const uint4*)order)[place / 4] : make_uint4(0, 0, 0, 0);
+        u32 tags[4] = {items.x >> 16, items.y >> 16, items.z >> 16, items.w >> 16}, four = 0;
+        u32 below = __shfl_up_sync(WHOLE_WARP, tags[3], 1);
+        if (lane() == 0) below = before;
+        before = __shfl_sync(WHOLE_WARP, tags[3], 31);
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            bool is_head = has_tags != 0 ? tags[j] != below || place + j == 0 : tags[j] != 0;
+            if (is_head && place + j < count) four |= 1u << j;
+            below = tags[j];
+        }
+        if (four != 0) atomicOr(&heads.words[place / 32], four << place % 32);
+    }
+    return heads.count();
+}
+
 // Takes the number of values of a sparse child.
 template <class Memory>
-__device__ __forceinline__ bool enter_sparse(const u8* input, const CodecStep& step, u32 tile,
-                                    Memory& memory, const u32* heads, Counts& counts) {
-    u32 count = ((const u16*)(input + step.first))[tile];
+__device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColumn& column,
+                                             const CodecStep& step, u32 tile, Memory& memory,
+                                             Counts& counts) {
+    u32 count = ((const u16*)(codec.input + step.first))[tile];
     if (step.extra == CODEC_HEADS) {
-        __syncwarp();
-        memory.heads.words[lane()] = heads[(u64)tile * TILE_WORDS + lane()];
-        if (memory.heads.count() != count) return false;
+        const u32* order = (const u32*)(codec.output + column.order) + (u64)tile * TILE_VALUES;
+        if (find_heads(order, counts.now, column.has_tags, memory.heads) != count) return false;
     } else if (count > counts.now || (step.extra == CODEC_RUNS && count == 0 && counts.now > 0)) {
         return false;
     }
@@ -124,8 +150,7 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
     const u8* input = codec.input;
     switch (step.code) {
         case CODEC_COUNT:
-            return enter_sparse(input, step, number, memory,
-                                (const u32*)(codec.output + column.heads), counts);
+            return enter_sparse(codec, column, step, number, memory, counts);
         case CODEC_KEEP:
             keep(memory.slots[step.slot], counts.now, tile);
             counts.keep(step.slot);
@@ -204,24 +229,42 @@ __device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Moves values in grouped order to their rows.
-template <class T>
-__device__ __forceinline__ void scatter_tile(const Codec& codec, const CodecColumn& column, u32 number,
-                                    u32 count, const Tile<T>& tile) {
-    u64 first = (u64)number * TILE_VALUES, segment = first / SEGMENT_ROWS * SEGMENT_ROWS;
-    const u16* order = (const u16*)(codec.output + column.order) + first;
-    u8* to = codec.output + column.output + segment * (column.bits / 8);
+// Stores the entries that codes stand for; false if there is none for one of them.
+__device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
+                                              u32 number, u32 count, const Tile<u32>& tile) {
+    u32 most = 0;
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place_of(k) + j < count) most = tile.v[k][j] > most ? tile.v[k][j] : most;
+    if (__any_sync(WHOLE_WARP, most >= column.entries)) return false;
+    u64 first = (u64)number * TILE_VALUES;
+    if (column.codes != NO_COLUMN)
+        store_tile(codec.output + column.codes + first * 2, count, 16, tile);
+    const u64* table = (const u64*)(codec.output + column.table);
+    u8* to = codec.output + column.output + first * 8;
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
         u32 place = place_of(k);
-        if (place >= count) continue;
-        // Orders are as long as whole tiles.
-        uint2 rows = ((const uint2*)order)[place / 4];
-        u32 row[4] = {rows.x & 0xffff, rows.x >> 16, rows.y & 0xffff, rows.y >> 16};
+        u64 four[4];
 #pragma unroll
         for (u32 j = 0; j < 4; j++)
-            if (place + j < count) store_one(to, row[j], column.bits, tile.v[k][j]);
+            four[j] = table[place + j < count ? tile.v[k][j] : 0];
+        if (place + 4 <= count) {
+            store_four(to, place, 64, four);
+        } else {
+#pragma unroll
+            for (u32 j = 0; j < 4; j++)
+                if (place + j < count) store_one(to, place + j, 64, four[j]);
+        }
     }
+    return true;
+}
+
+__device__ __forceinline__ bool store_entries(const Codec&, const CodecColumn&, u32, u32,
+                                              const Tile<u64>&) {
+    return false;
 }
 
 // Decodes tile `tile` of a launch to where its column wants it.
@@ -233,15 +276,13 @@ __device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn
     Tile<T> values;
     bool is_right = decode_tile(codec, column, number, memory, count, values);
     if (is_right && column.checks != 0) is_right = !is_outside(column, count, values);
+    bool has_table = column.table != NO_COLUMN;
+    if (is_right && has_table) is_right = store_entries(codec, column, number, count, values);
     if (!is_right) {
         if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
         return;
     }
-    if (column.output == NO_COLUMN) return;
-    if (column.order != NO_COLUMN) {
-        scatter_tile(codec, column, number, count, values);
-    } else {
-        u64 bytes = (u64)number * TILE_VALUES * (column.bits / 8);
-        store_tile(codec.output + column.output + bytes, count, column.bits, values);
-    }
+    if (has_table || column.output == NO_COLUMN) return;
+    u64 bytes = (u64)number * TILE_VALUES * (column.bits / 8);
+    store_tile(codec.output + column.output + bytes, count, column.bits, values);
 }

@@ -80,6 +80,11 @@ impl Width {
         Self { block_threads, block_shared_bytes: 0 }
     }
 
+    /// As many blocks of so many threads as fit, each with shared memory given at its launch.
+    pub(crate) const fn with_shared(block_threads: u32, block_shared_bytes: u32) -> Self {
+        Self { block_threads, block_shared_bytes }
+    }
+
     /// About `threads` threads at a time, on a device with `room`.
     pub(crate) fn narrow(threads: u32, room: &Room) -> Self {
         let each = (threads / room.multiprocessors).max(WARP_THREADS);

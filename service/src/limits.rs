@@ -46,8 +46,9 @@ pub const FLEETS_MAX: usize = 63;
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
 /// Unread bytes that one stream may have in flight: HTTP/2 flow control.
 pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Unread bytes that one connection may have in flight. Four streams that the server does not read
-/// for now leave room for none other, so clients keep reports and queries on few streams each.
+/// Unread bytes that one connection may have in flight. Four streams whose messages wait for room
+/// fill it, and no other stream of the connection moves until one of them is read on; so clients
+/// keep reports and queries on few streams each.
 pub const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 /// Bytes of the headers of one call.
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;

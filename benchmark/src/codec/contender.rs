@@ -106,8 +106,19 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream, seed))),
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
+        CodecName::ShoalCuda => on_the_device(seed),
         other => foreign(other),
     }
+}
+
+#[cfg(feature = "cuda")]
+fn on_the_device(seed: u64) -> Result<Box<dyn Contender>, String> {
+    Ok(Box::new(super::cuda_contender::CudaContender::new(seed)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn on_the_device(_seed: u64) -> Result<Box<dyn Contender>, String> {
+    Err("this program was built without the feature `cuda`".into())
 }
 
 #[cfg(feature = "codecs")]
@@ -117,7 +128,7 @@ fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
     use super::pco_contender::PcoContender;
 
     Ok(match name {
-        CodecName::Shoal | CodecName::ShoalFixed | CodecName::ShoalTried => {
+        CodecName::Shoal | CodecName::ShoalFixed | CodecName::ShoalTried | CodecName::ShoalCuda => {
             return Err("it is no foreign codec".into());
         }
         CodecName::Pco8 => Box::new(PcoContender::new(8, false)),

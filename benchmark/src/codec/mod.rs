@@ -6,6 +6,8 @@ mod byte_codecs;
 #[cfg(feature = "codecs")]
 mod byte_contender;
 mod contender;
+#[cfg(feature = "cuda")]
+mod cuda_contender;
 mod data_set;
 mod experiment;
 mod generated;

@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 
+use crate::experiments::Files;
+
 /// Rows of a block at most.
 const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
 
@@ -39,6 +41,8 @@ pub(super) enum CodecName {
     ShoalFixed,
     /// The same with a list of trees tried on every block, the smallest taken.
     ShoalTried,
+    /// Shoal's codec on an NVIDIA GPU, planned as the blocks come, columns resident.
+    ShoalCuda,
     /// Pcodec, level 8, automatic.
     #[value(name = "pco-8")]
     #[serde(rename = "pco-8")]
@@ -80,7 +84,7 @@ pub(super) enum CodecName {
 impl CodecName {
     /// Whether it is one of ours.
     pub(super) fn is_shoal(self) -> bool {
-        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried)
+        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried | Self::ShoalCuda)
     }
 
     /// As it is written.
@@ -142,10 +146,6 @@ pub(crate) struct Options {
     /// Seed of everything generated.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Writes the rows to this file as a JSON list.
-    #[arg(long)]
-    pub(super) json: Option<PathBuf>,
-    /// Draws SVG plots into this folder.
-    #[arg(long)]
-    pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
 }

@@ -9,8 +9,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::row::{ALL, Row};
-use super::table::{failed, totals};
+use super::table::totals;
 use crate::error::BenchmarkError;
+use crate::experiments::failed;
 
 const SIZE: (u32, u32) = (960, 540);
 const COLOURS: [RGBColor; 11] = [

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
-
 use super::contender::{Contender, contender};
 use super::experiment::{Prepared, codecs, each};
 use super::measure::{Effort, measure, measure_whole};
@@ -13,37 +11,27 @@ use super::options::{CodecName, Experiment, Options};
 use super::row::{ALL, Row, Setting};
 use super::{plot, table};
 use crate::error::BenchmarkError;
-use crate::machine;
 
-/// Runs what the flags ask for; writes what was measured even if a later experiment fails.
+/// Runs what the flags ask for.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let machine = machine::describe();
-    println!("# codec, one core, seed {}", options.seed);
-    println!("# {machine}");
-    println!(
-        "# GB/s of raw bytes: median and best of the runs; every run is compared with the values"
+    let head = format!(
+        "codec, one core, seed {}\n# GB/s of raw bytes: median and best of the runs; every run is \
+         compared with the values",
+        options.seed
     );
-    let mut rows = Vec::new();
-    let mut done = Ok(());
-    for experiment in &options.experiment {
-        done = run_experiment(*experiment, options, &machine, &mut rows);
-        if done.is_err() {
-            break;
-        }
-    }
-    if let Some(path) = &options.json {
-        table::write_json(path, &rows)?;
-    }
-    done
+    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+        run_experiment(experiment, name, options, machine, rows)
+    };
+    options.files.run(&head, &options.experiment, one, plot::draw).1
 }
 
 fn run_experiment(
     experiment: Experiment,
+    name: &str,
     options: &Options,
     machine: &str,
     rows: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
-    let name = experiment.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
     println!("\n## {name}");
     let first = rows.len();
     each(experiment, options, |prepared| {
@@ -53,15 +41,11 @@ fn run_experiment(
         rows.extend(of_set);
         Ok(())
     })?;
-    let rows = &rows[first..];
-    table::print_totals(rows);
+    table::print_totals(&rows[first..]);
     if experiment == Experiment::Changing {
-        print_gains(rows);
+        print_gains(&rows[first..]);
     }
-    match &options.svg {
-        Some(folder) if !rows.is_empty() => plot::draw(folder, &name, rows),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Lets every codec have one data set.

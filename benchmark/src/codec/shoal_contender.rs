@@ -52,6 +52,12 @@ impl ShoalContender {
         }
     }
 
+    /// The tree of a column's block, once the column was prepared.
+    #[cfg(feature = "cuda")]
+    pub(super) fn tree(&self, part: Part<'_>) -> &Tree {
+        &self.trees[part.column][part.index]
+    }
+
     /// Encodes a column with its tree, or raw where that does not apply or is not smaller.
     fn encode_with(part: Part<'_>, tree: &Tree) -> Result<(EncodedTree, Duration), BenchmarkError> {
         let begin = Instant::now();
@@ -83,7 +89,7 @@ fn grouping(part: Part<'_>) -> Option<Grouping> {
 }
 
 /// Bytes that a column takes in a block: its directory entry and its padded sections.
-fn chunk_bytes(encoded: &EncodedTree) -> usize {
+pub(super) fn chunk_bytes(encoded: &EncodedTree) -> usize {
     use shoal_codec::limits::{
         CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
     };

@@ -1,14 +1,10 @@
-//! Results as tables for people and as JSON for programs.
+//! Results as tables for people.
 //!
 //! A ratio is raw bytes over encoded bytes; sums over data sets are of bytes and of times.
-
-use std::fs::File;
-use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::row::{ALL, Row};
-use crate::error::BenchmarkError;
 
 /// Prints the rows of one data set: a line per codec, its ratio on each column, its speed on all.
 pub(super) fn print_data_set(rows: &[Row]) {
@@ -129,15 +125,4 @@ fn plain<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
 fn trimmed(table: &Table) -> String {
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
-}
-
-/// Writes the rows as a JSON list.
-pub(super) fn write_json(path: &Path, rows: &[Row]) -> Result<(), BenchmarkError> {
-    let file = File::create(path).map_err(|source| failed(path, source))?;
-    serde_json::to_writer_pretty(file, rows).map_err(|error| failed(path, error.into()))
-}
-
-/// A file that could not be written.
-pub(super) fn failed(path: &Path, source: std::io::Error) -> BenchmarkError {
-    BenchmarkError::Write { path: path.display().to_string(), source }
 }

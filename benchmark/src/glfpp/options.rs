@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::experiments::Files;
+
 /// The experiments, by the names of the paper's figures and ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -140,15 +142,11 @@ pub(crate) struct Options {
     /// copies come to what the bus allows.
     #[arg(long)]
     pub(super) timeline: bool,
-    /// Writes the rows to this file as a JSON list.
-    #[arg(long)]
-    pub(super) json: Option<PathBuf>,
     /// Writes the rows to this file as CSV.
     #[arg(long)]
     pub(super) csv: Option<PathBuf>,
-    /// Draws one SVG plot per experiment into this folder.
-    #[arg(long)]
-    pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
 }
 
 impl Options {

@@ -9,8 +9,8 @@ use plotters::prelude::*;
 
 use super::options::Experiment;
 use super::row::Row;
-use super::table::failed;
 use crate::error::BenchmarkError;
+use crate::experiments::failed;
 
 const SIZE: (u32, u32) = (800, 480);
 const COLOURS: [RGBColor; 4] =

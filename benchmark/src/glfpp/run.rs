@@ -4,8 +4,6 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use super::breakdown::Breakdown;
 use super::case::{Case, cases};
 use super::contender::contender;
@@ -14,43 +12,26 @@ use super::prepared::Prepared;
 use super::row::Row;
 use super::{plot, summary, table, timeline};
 use crate::error::BenchmarkError;
-use crate::machine;
 
-/// Runs what the flags ask for; writes what was measured even if a later case fails.
+/// Runs what the flags ask for.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let machine = machine::describe();
-    println!("# glfpp, {} threads, seed {}", options.threads(), options.seed);
-    println!("# {machine}");
-    let mut rows = Vec::new();
-    let mut done = Ok(());
-    for experiment in &options.experiment {
-        done = run_experiment(*experiment, options, &machine, &mut rows);
-        if done.is_err() {
-            break;
-        }
-    }
-    write(options, &rows)?;
-    done
-}
-
-fn write(options: &Options, rows: &[Row]) -> Result<(), BenchmarkError> {
-    if let Some(path) = &options.json {
-        table::write_json(path, rows)?;
-    }
-    if let Some(path) = &options.csv {
-        table::write_csv(path, rows)?;
-    }
-    Ok(())
+    let head = format!("glfpp, {} threads, seed {}", options.threads(), options.seed);
+    let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
+        run_experiment(experiment, name, options, machine, rows)
+    };
+    let (rows, done) = options.files.run(&head, &options.experiment, one, plot::draw);
+    let csv = options.csv.as_ref().map_or(Ok(()), |path| table::write_csv(path, &rows));
+    done.and(csv)
 }
 
 fn run_experiment(
     experiment: Experiment,
+    name: &str,
     options: &Options,
     machine: &str,
     rows: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
-    let name = experiment.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
-    table::print_head(&name);
+    table::print_head(name);
     let first = rows.len();
     let mut ready: Option<Prepared> = None;
     let mut first_of_workload = first;
@@ -69,10 +50,7 @@ fn run_experiment(
         ready = Some(prepared);
     }
     summary::print(experiment, &rows[first..]);
-    match &options.svg {
-        Some(folder) if rows.len() > first => plot::draw(folder, &name, &rows[first..]),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// Lets every backend run one case; appends their rows.
@@ -118,7 +96,7 @@ fn run_prepared(
             let label = format!("{} {}", row.series(), case.label());
             breakdown.print(&label);
             let draw = |folder: &PathBuf| timeline::draw(folder, &label, &recording.spans);
-            options.svg.as_ref().map_or(Ok(()), draw)?;
+            options.files.svg.as_ref().map_or(Ok(()), draw)?;
         }
         rows.push(row);
     }

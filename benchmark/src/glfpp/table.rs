@@ -1,10 +1,10 @@
-//! Results as lines for people, and as JSON and CSV for programs.
+//! Results as lines for people, and as CSV for programs.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::row::Row;
 use crate::error::BenchmarkError;
+use crate::experiments::failed;
 
 /// Prints what stands above the rows of one experiment.
 pub(super) fn print_head(experiment: &str) {
@@ -46,12 +46,6 @@ pub(super) fn print(row: &Row) {
     );
 }
 
-/// Writes the rows as a JSON list.
-pub(super) fn write_json(path: &Path, rows: &[Row]) -> Result<(), BenchmarkError> {
-    let file = File::create(path).map_err(|source| failed(path, source))?;
-    serde_json::to_writer_pretty(file, rows).map_err(|error| failed(path, error.into()))
-}
-
 /// Writes the rows as CSV, the keys of the JSON as its head.
 pub(super) fn write_csv(path: &Path, rows: &[Row]) -> Result<(), BenchmarkError> {
     let csv_failed = |error| failed(path, csv::Error::into(error));
@@ -60,9 +54,4 @@ pub(super) fn write_csv(path: &Path, rows: &[Row]) -> Result<(), BenchmarkError>
         writer.serialize(row).map_err(csv_failed)?;
     }
     writer.flush().map_err(|source| failed(path, source))
-}
-
-/// A file that could not be written.
-pub(super) fn failed(path: &Path, source: std::io::Error) -> BenchmarkError {
-    BenchmarkError::Write { path: path.display().to_string(), source }
 }

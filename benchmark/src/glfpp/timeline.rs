@@ -8,8 +8,8 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::table::failed;
 use crate::error::BenchmarkError;
+use crate::experiments::failed;
 
 const SIZE: (u32, u32) = (1_000, 360);
 /// Cycles that are drawn.

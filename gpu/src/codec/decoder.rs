@@ -279,6 +279,7 @@ impl Decoder {
                 List::Steps(list) => input.push(list),
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
+                List::Spreads(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
             Stretch { at: front + stretch.at, ..stretch }

@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
-use shoal_codec::{Encoding, Plan};
+use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DICT, CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CODEC_SPREAD_BYTES, CodecColumn, CodecKeys, CodecOpen,
+    CodecRange, CodecSpread, CodecStep, NO_COLUMN,
 };
 
-use super::steps::{Compiler, take};
+use super::steps::{Compiler, ENTRIES_MASK, take};
 use crate::launch::{CodecStretches, Stretch};
 
 /// Every list of the output begins at a multiple of this.
@@ -84,7 +85,13 @@ pub(crate) struct Decoding {
     pub(crate) steps: Vec<CodecStep>,
     pub(crate) opens: Vec<CodecOpen>,
     pub(crate) keys: Vec<CodecKeys>,
-    pub(crate) segments: u32,
+    pub(crate) spreads: Vec<CodecSpread>,
+    /// Parts of all keys, and pieces of all keyed columns.
+    pub parts: u32,
+    pub pieces: u32,
+    /// Digits of the longest keys, and whether any are not codes.
+    pub passes: u32,
+    pub has_wide_keys: bool,
     /// By class, columns in order of rows, then keyed ones.
     pub(crate) columns: [[Columns; Class::ALL.len()]; 2],
     /// Bytes of the output.
@@ -97,6 +104,7 @@ pub(crate) enum List<'a> {
     Steps(&'a [CodecStep]),
     Opens(&'a [CodecOpen]),
     Keys(&'a [CodecKeys]),
+    Spreads(&'a [CodecSpread]),
     Columns(&'a [CodecColumn]),
 }
 
@@ -105,7 +113,7 @@ pub(crate) enum List<'a> {
 struct Grouped {
     id: u16,
     order: u64,
-    heads: u64,
+    has_tags: bool,
 }
 
 impl Decoding {
@@ -159,10 +167,16 @@ impl Decoding {
         let (lists, bytes) = ((&mut self.steps, &mut self.opens), &mut self.bytes);
         let of = (chunk.plan, chunk.sections);
         let mut compiler = Compiler::new(of, (start, wish.request), lists, bytes);
-        compiler.subtree(0);
+        let is_dictionary = root.encoding == Encoding::Dict && root.children == 1;
+        let (mut table, mut entries) = (NO_COLUMN, 0);
+        if is_dictionary && compiler.is_wide && group.is_none() {
+            (table, entries) = compiler.codes();
+        } else {
+            compiler.subtree(0);
+        }
         let needs_slots = compiler.slots.max(compiler.has_gfc.into());
-        let class = Class::number(compiler.is_wide(), needs_slots);
-        let keeps_codes = is_key && self.steps.last().is_some_and(|it| it.code == CODEC_DICT);
+        let class = Class::number(compiler.is_wide, needs_slots);
+        let keeps_codes = is_key && is_dictionary;
         let output =
             if stays { NO_COLUMN } else { take(&mut self.bytes, u64::from(rows) * width_bytes) };
         let codes = match keeps_codes {
@@ -170,12 +184,18 @@ impl Decoding {
             false => NO_COLUMN,
         };
         let (least, span) = wish.limits.unwrap_or_default();
+        let column_at = match group {
+            Some(group) if output != NO_COLUMN => {
+                self.spread((output, group.order), rows, width_bytes)
+            }
+            _ => output,
+        };
         let columns = &mut self.columns[usize::from(group.is_some())][class];
         let column = CodecColumn {
-            output,
+            output: column_at,
             order: group.map_or(NO_COLUMN, |group| group.order),
-            heads: group.map_or(NO_COLUMN, |group| group.heads),
             codes,
+            table,
             first_tile: columns.tiles,
             tiles: tiles(rows as usize) as u32,
             rows,
@@ -186,7 +206,8 @@ impl Decoding {
             checks: wish.limits.is_some().into(),
             least,
             span,
-            reserved: 0,
+            has_tags: group.is_some_and(|group| group.has_tags).into(),
+            entries,
         };
         if rows > 0 {
             columns.tiles += column.tiles;
@@ -195,32 +216,62 @@ impl Decoding {
         (if stays { staying() } else { Place::Output(output) }, codes)
     }
 
-    /// Has the rows of a block ordered by a column.
-    fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
-        let rows = chunk.plan.root().values;
+    /// Has a keyed column brought to `output`; gives where it is in grouped order.
+    fn spread(&mut self, (output, order): (u64, u64), rows: u32, bytes: u64) -> u64 {
+        // Read in whole tiles.
         let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
-        let order = take(&mut self.bytes, 2 * whole);
-        let work = take(&mut self.bytes, 2 * whole);
-        let heads = take(&mut self.bytes, whole / 8);
+        let grouped = take(&mut self.bytes, whole * bytes);
+        let (first_piece, bytes) = (self.pieces, bytes as u32);
+        if rows > 0 {
+            let piece_rows = (CODEC_SPREAD_BYTES / bytes).min(SEGMENT_ROWS as u32);
+            self.pieces += rows.div_ceil(piece_rows);
+            let list =
+                CodecSpread { grouped, order, output, first_piece, rows, bytes, reserved: 0 };
+            self.spreads.push(list);
+        }
+        grouped
+    }
+
+    /// Has the rows of a block ordered by a column, by its codes if they are kept.
+    fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
+        let root = chunk.plan.root();
+        let rows = root.values;
+        let segments = rows.div_ceil(SEGMENT_ROWS as u32);
+        // Orders are read in whole tiles, and are read and written in 4 bytes a row.
+        let whole = 4 * u64::from(rows).next_multiple_of(TILE_VALUES as u64);
+        let has_tags = codes != NO_COLUMN;
+        let bits = if has_tags { code_bits(root) } else { 0 };
+        let (order, work) = (take(&mut self.bytes, whole), take(&mut self.bytes, whole));
+        let other = if has_tags { work } else { take(&mut self.bytes, whole) };
+        let count_bytes = 4 * u64::from(segments * CODEC_PARTS * CODEC_DIGITS);
+        let counts = take(&mut self.bytes, count_bytes);
+        let ranges = take(&mut self.bytes, u64::from(segments) * size_of::<CodecRange>() as u64);
         let (keys, key_bytes, is_decoded) = match place {
-            _ if codes != NO_COLUMN => (codes, 2, true),
-            Place::Input(at) => (at, chunk.plan.root().value_type.width_bytes(), false),
-            Place::Output(at) => (at, chunk.plan.root().value_type.width_bytes(), true),
+            _ if has_tags => (codes, 2, true),
+            Place::Input(at) => (at, root.value_type.width_bytes(), false),
+            Place::Output(at) => (at, root.value_type.width_bytes(), true),
         };
         if rows > 0 {
             self.keys.push(CodecKeys {
                 keys,
                 order,
                 work,
-                heads,
-                first_segment: self.segments,
+                other,
+                counts,
+                ranges,
+                first_part: self.parts,
                 rows,
                 key_bytes: key_bytes as u32,
                 is_decoded: is_decoded.into(),
+                bits,
+                reserved: 0,
             });
-            self.segments += rows.div_ceil(SEGMENT_ROWS as u32);
+            self.parts += rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
+            let digits = if has_tags { bits } else { 8 * key_bytes as u32 };
+            self.passes = self.passes.max(digits.div_ceil(8));
+            self.has_wide_keys |= !has_tags;
         }
-        Grouped { id: chunk.id, order, heads }
+        Grouped { id: chunk.id, order, has_tags }
     }
 
     /// Hands all lists to `push`, which gives where each lies on the device, behind what is
@@ -237,8 +288,18 @@ impl Decoding {
             steps: push(List::Steps(&self.steps)),
             opens: push(List::Opens(&self.opens)),
             keys: push(List::Keys(&self.keys)),
-            segments: self.segments,
+            parts: self.parts,
+            spreads: push(List::Spreads(&self.spreads)),
+            pieces: self.pieces,
+            passes: self.passes,
+            has_wide_keys: self.has_wide_keys,
             columns,
         }
     }
+}
+
+/// Bits of the codes of a dictionary, at least one.
+fn code_bits(dictionary: &PlanNode) -> u32 {
+    let entries = dictionary.parameter_u32 & ENTRIES_MASK;
+    (u32::BITS - (entries - 1).leading_zeros()).max(1)
 }

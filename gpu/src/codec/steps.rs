@@ -10,13 +10,13 @@ use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
     CODEC_AFL, CODEC_CONST, CODEC_COUNT, CODEC_DELTA, CODEC_DELTA2, CODEC_DICT, CODEC_DICT_OR,
-    CODEC_DIVISOR, CODEC_EXCEPTIONS, CODEC_FLOAT, CODEC_GFC, CODEC_HEADS, CODEC_KEEP,
-    CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RAW, CODEC_RLE, CODEC_RUNS,
-    CODEC_SCALE, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_DIVISOR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_FLOAT, CODEC_GFC, CODEC_HEADS,
+    CODEC_KEEP, CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RAW, CODEC_RLE,
+    CODEC_RUNS, CODEC_SCALE, CodecOpen, CodecStep, NO_COLUMN,
 };
 
 /// Number of entries in a dictionary's first parameter; the bits of one are above.
-const ENTRIES_MASK: u32 = 0x00ff_ffff;
+pub(super) const ENTRIES_MASK: u32 = 0x00ff_ffff;
 
 /// What is made of one plan.
 pub(super) struct Compiler<'a> {
@@ -37,6 +37,8 @@ pub(super) struct Compiler<'a> {
     pub(super) slots: u32,
     /// A leaf needs a kernel with slots though it takes none.
     pub(super) has_gfc: bool,
+    /// Tiles are computed in 64 bits.
+    pub(super) is_wide: bool,
     next: usize,
     section: usize,
 }
@@ -55,8 +57,29 @@ impl<'a> Compiler<'a> {
         (steps, opens): (&'a mut Vec<CodecStep>, &'a mut Vec<CodecOpen>),
         bytes: &'a mut u64,
     ) -> Self {
-        let (slots, has_gfc, next, section) = (0, false, 0, 0);
-        Self { plan, sections, start, request, steps, opens, bytes, slots, has_gfc, next, section }
+        Self {
+            plan,
+            sections,
+            start,
+            request,
+            steps,
+            opens,
+            bytes,
+            slots: 0,
+            has_gfc: false,
+            is_wide: plan.root().value_type.width_bytes() == 8,
+            next: 0,
+            section: 0,
+        }
+    }
+
+    /// Appends the steps of the codes below a dictionary of wide values, which are computed in 32
+    /// bits; gives where its entries will be, and how many.
+    pub(super) fn codes(&mut self) -> (u64, u32) {
+        let dictionary = self.dictionary(self.plan.root(), 0);
+        (self.is_wide, self.next, self.section) = (false, 1, 1);
+        self.subtree(0);
+        (dictionary.first, dictionary.extra)
     }
 
     /// Appends the steps of the next subtree, which may take slots from `slot` on.
@@ -177,26 +200,24 @@ impl<'a> Compiler<'a> {
     /// A look-up in a dictionary that is unpacked before.
     fn dictionary(&mut self, node: &PlanNode, section: usize) -> CodecStep {
         let count = node.parameter_u32 & ENTRIES_MASK;
-        let is_wide = self.is_wide();
+        let is_wide = self.is_wide;
         let table = take(self.bytes, u64::from(count) * if is_wide { 8 } else { 4 });
         let step = self.step(node, CODEC_DICT, section);
-        self.opens.push(CodecOpen {
+        let task = |first| CodecOpen {
             source: step.first,
             table,
             base: node.parameter_u64,
             count,
             expected: 0,
+            first,
             bits: step.bits,
             entry_bits: node.parameter_u32 >> 24,
             is_wide: is_wide.into(),
             request: self.request,
-        });
+            reserved: 0,
+        };
+        self.opens.extend((0..count).step_by(CODEC_ENTRIES as usize).map(task));
         CodecStep { first: table, second: 0, words: 0, extra: count, ..step }
-    }
-
-    /// Whether tiles are computed in 64 bits.
-    pub(super) fn is_wide(&self) -> bool {
-        self.plan.root().value_type.width_bytes() == 8
     }
 
     /// Begins a sparse child of `values`, whose counts must add up.

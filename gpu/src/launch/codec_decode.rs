@@ -6,15 +6,17 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{CodecColumn, CodecKeys, CodecOpen, CodecStep, Fates};
+use shoal_engine::layout::{
+    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep, Fates,
+};
 
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
 use super::parameters::Stretch;
 use crate::codec::Class;
 
-/// Threads of a block of `codec_group`.
-pub(super) const GROUP_THREADS: u32 = 1024;
+/// Threads of a block of the kernels without slots.
+pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
 
@@ -26,8 +28,14 @@ pub(crate) struct CodecStretches {
     pub(crate) steps: Stretch,
     pub(crate) opens: Stretch,
     pub(crate) keys: Stretch,
-    /// Segments of all keys.
-    pub(crate) segments: u32,
+    /// Keyed columns that go to their rows, and pieces of all.
+    pub(crate) spreads: Stretch,
+    pub(crate) pieces: u32,
+    /// Parts of all keys, and digits of the longest.
+    pub(crate) parts: u32,
+    pub(crate) passes: u32,
+    /// Whether keys are not all codes.
+    pub(crate) has_wide_keys: bool,
     /// By class, columns in order of rows, then keyed ones; and tiles of each list.
     pub(crate) columns: [[(Stretch, u32); Class::ALL.len()]; 2],
 }
@@ -90,16 +98,41 @@ impl Kernels {
         let Failed { address, stride } = failed;
         let codec = CodecArgument { input, output, steps, failed: address, stride, reserved: 0 };
         let tasks = lists.opens.address::<CodecOpen>(buffer);
-        let threads = lists.opens.length as u64 * u64::from(BLOCK_THREADS);
+        let threads = lists.opens.length as u64 * u64::from(DECODE_THREADS);
         launch(&self.codec_open, stream, threads, arguments![codec, tasks])?;
         let [in_order, keyed] = &lists.columns;
         self.decode_columns(stream, buffer, &codec, in_order)?;
         let keys = lists.keys.address::<CodecKeys>(buffer);
         let length = lists.keys.length as u32;
         let grouping = GroupingArgument { input, output, keys, length, reserved: 0 };
-        let threads = u64::from(lists.segments) * u64::from(GROUP_THREADS);
-        launch(&self.codec_group, stream, threads, arguments![grouping])?;
-        self.decode_columns(stream, buffer, &codec, keyed)
+        self.order_rows(stream, &grouping, lists)?;
+        self.decode_columns(stream, buffer, &codec, keyed)?;
+        let columns = lists.spreads.address::<CodecSpread>(buffer);
+        let length = lists.spreads.length as u32;
+        let threads = u64::from(lists.pieces) * u64::from(CODEC_SPREAD_THREADS);
+        launch(&self.codec_spread, stream, threads, arguments![output, columns, length])
+    }
+
+    /// Two launches a digit.
+    fn order_rows(
+        &self,
+        stream: &CudaStream,
+        grouping: &GroupingArgument,
+        lists: &CodecStretches,
+    ) -> Result<(), EngineError> {
+        let grouping = *grouping;
+        let parts = u64::from(lists.parts) * u64::from(BLOCK_THREADS);
+        if lists.has_wide_keys {
+            launch(&self.codec_range, stream, parts, arguments![grouping])?;
+        }
+        for pass in 0..lists.passes {
+            launch(&self.codec_count, stream, parts, arguments![grouping, pass])?;
+            launch(&self.codec_move, stream, parts, arguments![grouping, pass])?;
+        }
+        if lists.has_wide_keys {
+            launch(&self.codec_heads, stream, parts, arguments![grouping])?;
+        }
+        Ok(())
     }
 
     /// One launch a class that has columns.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
+use shoal_engine::layout::{CODEC_SPREAD_BYTES, CODEC_SPREAD_THREADS};
 
-use super::codec_decode::{GROUP_THREADS, SLOT_THREADS};
+use super::codec_decode::{DECODE_THREADS, SLOT_THREADS};
 use super::memory::fault;
 pub(super) use crate::tuning::BLOCK_THREADS;
 use crate::tuning::{Room, Width};
@@ -66,16 +67,18 @@ kernels! {
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
     "codec_decode": codec_open, codec_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_slot_64, codec_slots_32, codec_slots_64;
-    "codec_group": codec_group;
+    "codec_spread": codec_spread;
+    "codec_group": codec_range, codec_count, codec_move, codec_heads;
 }
 
 /// How wide the kernels of a file are launched. Blocks that sort or decode are made for one number
 /// of threads.
 fn width_of(file: &str, width: Width) -> Width {
     match file {
-        "sort" | "codec_decode" => Width::FULL,
+        "sort" | "codec_group" => Width::FULL,
+        "codec_decode" => Width::of_blocks(DECODE_THREADS),
+        "codec_spread" => Width::with_shared(CODEC_SPREAD_THREADS, CODEC_SPREAD_BYTES),
         "codec_slots" => Width::of_blocks(SLOT_THREADS),
-        "codec_group" => Width::of_blocks(GROUP_THREADS),
         _ => width,
     }
 }

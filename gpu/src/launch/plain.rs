@@ -42,6 +42,7 @@ plain!(
     layout::CodecColumn,
     layout::CodecOpen,
     layout::CodecKeys,
+    layout::CodecSpread,
     layout::EncodeStep,
     super::Span,
     super::Outgrown

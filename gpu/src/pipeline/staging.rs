@@ -169,6 +169,7 @@ fn place_decoding<'a>(packing: &mut Packing<'a>, decoding: &'a Decoding) -> Code
         List::Steps(list) => packing.push(list),
         List::Opens(list) => packing.push(list),
         List::Keys(list) => packing.push(list),
+        List::Spreads(list) => packing.push(list),
         List::Columns(list) => packing.push(list),
     })
 }

@@ -6,7 +6,8 @@ use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, EncodedTree, FixColumns, FixRow,
     Grouping, Keys, Mode, SpaceKind, SpaceTag, Tree, Values, encode_column,
 };
-use shoal_gpu::EncodedColumn;
+use shoal_engine::{Backend as _, CycleInput, EngineOptions, Request, Space};
+use shoal_gpu::{CudaBackend, EncodedColumn, Gpu};
 
 use crate::random::Random;
 
@@ -128,6 +129,81 @@ fn rates_of_blocks() {
                 "{name:8} {count:5} x {rows:7} rows {:8.1} us {rate:8.1} GB/s, ratio {ratio:.2}",
                 1e3 * best
             );
+        }
+    }
+}
+
+/// Cycles of blocks of fixes, `rows` each, of objects that move on from cycle to cycle.
+fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
+    let mut chance = Random::new(3);
+    let mut places: Vec<(i32, i32)> =
+        (0..OBJECTS).map(|_| (chance.next() as i32 / 4, chance.next() as i32 / 8)).collect();
+    let mut time_ms = 1_704_067_200_000;
+    let mut block = || {
+        let mut columns = FixColumns::with_capacity(rows);
+        // Objects report by region, so a block has some of them only.
+        let first = chance.below(OBJECTS - BLOCK_OBJECTS);
+        for row in 0..rows {
+            let object = first + chance.below(BLOCK_OBJECTS);
+            let (x, y) = &mut places[object];
+            *x += chance.below(4001) as i32 - 2000;
+            *y += chance.below(4001) as i32 - 2000;
+            let time_ms = time_ms + row as i64 / 7;
+            columns.push_row(FixRow::new(object as u64 * 1_000_003, time_ms, *x, *y));
+        }
+        time_ms += 10;
+        let mut bytes = Vec::new();
+        CpuCodec.encode_planned(&columns, plan, &space.tag(), 1, &mut bytes).unwrap();
+        Block::parse(bytes.into(), &Budget::default()).unwrap()
+    };
+    (0..CYCLES).map(|_| (0..CYCLE_ROWS / rows).map(|_| block()).collect()).collect()
+}
+
+/// Milliseconds of stage dispatch of each cycle, one after another.
+fn dispatch_ms(space: &Space, cycles: &[Vec<Block>]) -> Vec<f32> {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let mut backend = CudaBackend::new(&gpu, EngineOptions::new(*space)).unwrap();
+    let recorder = backend.recorder();
+    let mut spans = Vec::new();
+    for blocks in cycles {
+        let requests = blocks.iter().cloned().map(Request::Block).collect();
+        let (system_ms, time_max_ms) = (1_704_067_200_000, i64::MAX);
+        recorder.start().unwrap();
+        let input = CycleInput { system_ms, time_max_ms, requests, queries: Vec::new() };
+        let ticket = backend.submit(input).unwrap();
+        let output = backend.wait(ticket).unwrap();
+        assert!(output.requests.iter().all(|outcome| outcome.block_error.is_none()));
+        let recorded = recorder.stop().unwrap().spans;
+        let dispatch = recorded.iter().find(|span| span.stage == "dispatch").unwrap();
+        spans.push(dispatch.end_ms - dispatch.begin_ms);
+    }
+    spans
+}
+
+const OBJECTS: usize = 1_000_000;
+const BLOCK_OBJECTS: usize = 8_000;
+const CYCLE_ROWS: usize = 1 << 20;
+const CYCLES: usize = 8;
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; measures"]
+fn dispatch_of_encoded_blocks() {
+    let space = Space::geographic();
+    let patched = || Box::new(Tree::Patch(Tree::Afl.into()));
+    let delta = || Tree::Delta(Mode::Zigzag, patched());
+    let flat = BlockPlan::fixes().with(Column::X, delta()).with(Column::Y, delta());
+    for rows in [1 << 16, 1 << 18, 1 << 10] {
+        for (name, plan) in
+            [("raw", &BlockPlan::raw()), ("no keys", &flat), ("fixes", &BlockPlan::fixes())]
+        {
+            let cycles = cycles(plan, &space, rows);
+            let bytes: usize = cycles[0].iter().map(|block| block.bytes().len()).sum();
+            let mut spans = dispatch_ms(&space, &cycles);
+            // The first cycles make room.
+            let mut spans = spans.split_off(3);
+            spans.sort_by(f32::total_cmp);
+            let (middle, each) = (1e3 * spans[spans.len() / 2], bytes as f32 / CYCLE_ROWS as f32);
+            println!("{name:8} {rows:7} rows a block, {each:5.2} bytes a row: {middle:7.1} us");
         }
     }
 }

@@ -155,6 +155,16 @@ constants! {
     CODEC_COUNT: u32 = 17;
     /// See `CodecStep`; the tile goes into `slot`, `extra` is 1 when the sparse child ends.
     CODEC_KEEP: u32 = 18;
+    /// Parts of a segment, of which each is ordered by a block of threads.
+    CODEC_PARTS: u32 = 16;
+    /// Entries of a dictionary that a block unpacks.
+    CODEC_ENTRIES: u32 = 512;
+    /// Bytes of a column that a block holds to bring them in order, and its threads.
+    CODEC_SPREAD_BYTES: u32 = 65_536;
+    /// See `CODEC_SPREAD_BYTES`.
+    CODEC_SPREAD_THREADS: u32 = 512;
+    /// Digits that rows are ordered by in one pass.
+    CODEC_DIGITS: u32 = 256;
     /// Sparse children of an rle node.
     CODEC_RUNS: u32 = 1;
     /// The sparse child of a dict node.
@@ -369,14 +379,15 @@ records! {
 
     /// One column to decode; places are bytes from the start of the output.
     CodecColumn {
-        /// `NO_COLUMN` when values are only checked.
+        /// Of keyed columns in grouped order. `NO_COLUMN` when values are only checked.
         output: u64,
-        /// Rows in grouped order within their segments, `NO_COLUMN` for columns in order of rows.
+        /// Rows in grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order of rows.
         order: u64,
-        /// Of keyed columns: a bit for each head.
-        heads: u64,
         /// Where codes are kept, for they order rows as their values do; else `NO_COLUMN`.
         codes: u64,
+        /// A dictionary of 8 bytes an entry that gives the values, where the steps give its codes;
+        /// else `NO_COLUMN`.
+        table: u64,
         /// Its first tile among those of its launch.
         first_tile: u32,
         tiles: u32,
@@ -390,7 +401,11 @@ records! {
         checks: u32,
         least: u32,
         span: u32,
-        reserved: u64,
+        /// Of keyed columns: 1 when the order tells the key's code of each row, 0 when it tells
+        /// heads.
+        has_tags: u32,
+        /// Entries of `table`.
+        entries: u32,
     }
 
     /// What of a column is checked before its tiles.
@@ -404,26 +419,55 @@ records! {
         count: u32,
         /// What the counts add up to.
         expected: u32,
+        /// The first of at most `CODEC_ENTRIES` entries that are unpacked.
+        first: u32,
         bits: u32,
         entry_bits: u32,
         /// 1 when entries take 8 bytes, else they take 4.
         is_wide: u32,
         request: u32,
+        reserved: u32,
     }
 
     /// A key column to order rows by; places are bytes from the start of the output.
     CodecKeys {
         /// From the start of the input if not decoded.
         keys: u64,
+        /// By position: the row within its segment, and above 16 bits what tells heads.
         order: u64,
+        /// As `order`, between passes; the second only of wide keys.
         work: u64,
-        heads: u64,
-        /// Its first segment among all.
-        first_segment: u32,
+        other: u64,
+        /// Counts of digits by segment and part.
+        counts: u64,
+        /// Of wide keys: least key and number of bits by segment.
+        ranges: u64,
+        /// Its first part among all; a segment has `CODEC_PARTS`, the last one those that have rows.
+        first_part: u32,
         rows: u32,
         key_bytes: u32,
         is_decoded: u32,
+        /// Codes of so many bits; 0 for wide keys, whose bits are found out.
+        bits: u32,
+        reserved: u32,
     }
+
+    /// A keyed column whose values go to their rows; places are bytes from the start of the output.
+    CodecSpread {
+        /// In grouped order.
+        grouped: u64,
+        order: u64,
+        output: u64,
+        /// Its first piece among all.
+        first_piece: u32,
+        rows: u32,
+        /// Of a value.
+        bytes: u32,
+        reserved: u32,
+    }
+
+    /// What a segment's wide keys need.
+    CodecRange { least: u64, bits: u64, }
 
     /// A whole record as an answer brings it.
     Answered {

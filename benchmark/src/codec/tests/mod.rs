@@ -4,25 +4,16 @@
 mod files;
 mod round_trip;
 
-use clap::Parser;
-
 use super::options::Options;
-
-/// The flags as a program would read them.
-#[derive(Parser)]
-#[command(args_override_self = true)]
-struct Flags {
-    #[command(flatten)]
-    options: Options,
-}
+use crate::experiments::parsed;
 
 /// The product's own sample, from the package's folder, where tests run.
 const SAMPLE: &str = "../sample";
 
 /// Flags on top of small sizes and a single run.
 fn options(flags: &[&str]) -> Options {
-    let small = ["codec", "--rows", "4000", "--objects", "300", "--runs", "1", "--data", SAMPLE];
-    Flags::try_parse_from(small.iter().chain(flags)).unwrap().options
+    let small = ["--rows", "4000", "--objects", "300", "--runs", "1", "--data", SAMPLE];
+    parsed(&small, flags).unwrap()
 }
 
 #[test]
@@ -36,6 +27,6 @@ fn flags_without_sense_are_refused() {
         &["--runs", "0"],
         &["--objects", "0"],
     ] {
-        assert!(Flags::try_parse_from(["codec"].iter().chain(flags)).is_err(), "{flags:?}");
+        assert!(parsed::<Options>(&[], flags).is_err(), "{flags:?}");
     }
 }

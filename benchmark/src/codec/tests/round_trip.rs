@@ -88,3 +88,20 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
     let plain = DataSet::of_column("plain", "value", Values::U8(vec![1, 2, 3])).blocks(3);
     assert!(contender(CodecName::Shoal, 1).unwrap().whole(&plain).is_none());
 }
+
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_device_makes_as_many_bytes_as_the_cpu() {
+    let file = recorded::files(SAMPLE.as_ref()).unwrap().remove(0);
+    let (set, _) = recorded::positions(&file).unwrap();
+    let blocks = set.blocks(20_000);
+    let [mut host, mut device] =
+        [CodecName::Shoal, CodecName::ShoalCuda].map(|name| contender(name, 1).unwrap());
+    for index in 0..blocks[0].columns.len() {
+        let expected = measure(host.as_mut(), &blocks, index, EFFORT).unwrap();
+        let found = measure(device.as_mut(), &blocks, index, EFFORT).unwrap();
+        assert_eq!(found.encoded_bytes, expected.encoded_bytes, "column {index}");
+        assert_eq!(found.choice, expected.choice, "column {index}");
+    }
+}

@@ -6,23 +6,13 @@ mod files;
 mod rows_prepared;
 mod sweeps;
 
-use clap::Parser;
-
 use super::options::Options;
-
-/// The flags as a program would read them.
-#[derive(Parser)]
-#[command(args_override_self = true)]
-struct Flags {
-    #[command(flatten)]
-    options: Options,
-}
+use crate::experiments::parsed;
 
 /// Flags on top of small sizes: three cycles, two threads.
 fn options(flags: &[&str]) -> Options {
-    let small =
-        ["glfpp", "--objects", "3000", "--updates", "12000", "--cycle", "4000", "--threads", "2"];
-    Flags::try_parse_from(small.iter().chain(flags)).unwrap().options
+    let small = ["--objects", "3000", "--updates", "12000", "--cycle", "4000", "--threads", "2"];
+    parsed(&small, flags).unwrap()
 }
 
 #[test]
@@ -39,6 +29,6 @@ fn flags_without_sense_are_refused() {
         &["--cuda-side", "8193"],
         &["--cuda-way", "fast"],
     ] {
-        assert!(Flags::try_parse_from(["glfpp"].iter().chain(flags)).is_err(), "{flags:?}");
+        assert!(parsed::<Options>(&[], flags).is_err(), "{flags:?}");
     }
 }

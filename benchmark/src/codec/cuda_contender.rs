@@ -1,0 +1,129 @@
+//! Shoal's own codec on an NVIDIA GPU as a contender.
+//!
+//! The planner's trees and bytes are those of the CPU, so this is about speed: from columns that
+//! lie on the device to columns that lie there, timed by its events. A keyed column pays for
+//! grouping the rows by itself, and for decoding their keys.
+
+use std::time::Duration;
+
+use shoal_codec::{Column, EncodedTree, Tree, Values};
+use shoal_gpu::{Decoder, EncodeError, EncodedColumn, Encoder, Gpu};
+
+use super::block::Block;
+use super::contender::{Contender, Part};
+use super::shoal_contender::{Planning, ShoalContender, chunk_bytes};
+use super::values::bytes;
+use crate::error::BenchmarkError;
+
+/// Memory of the device that each way may take.
+const MEMORY_BYTES: u64 = 8 << 30;
+
+/// The codec on the first device.
+pub(super) struct CudaContender {
+    /// Plans.
+    host: ShoalContender,
+    encoder: Encoder,
+    decoder: Decoder,
+    /// What was encoded last, block by block.
+    encoded: Vec<Option<EncodedTree>>,
+}
+
+impl CudaContender {
+    /// Why there is none otherwise.
+    pub(super) fn new(seed: u64) -> Result<Self, String> {
+        let gpu = Gpu::open().map_err(|error| error.to_string())?;
+        let failed = |error: shoal_engine::EngineError| error.to_string();
+        Ok(Self {
+            host: ShoalContender::new(Planning::Stream, seed),
+            encoder: Encoder::new(&gpu, MEMORY_BYTES).map_err(failed)?,
+            decoder: Decoder::new(&gpu, MEMORY_BYTES).map_err(failed)?,
+            encoded: Vec::new(),
+        })
+    }
+
+    /// Encodes a column with exactly this tree.
+    fn encode_with(
+        &mut self,
+        part: Part<'_>,
+        tree: &Tree,
+    ) -> Result<(EncodedTree, Duration), EncodeError> {
+        let objects = objects(part).filter(|_| tree.is_keyed());
+        let keys = objects.as_ref().map(|objects| (objects, Column::Object.id()));
+        let encoded = self.encoder.encode_column(part.values(), tree, keys)?;
+        let key = objects.as_ref().map(|keys| self.encoder.upload(keys)).transpose()?;
+        let column = self.encoder.upload(part.values())?;
+        if column.rows() == 0 {
+            return Ok((encoded, Duration::ZERO));
+        }
+        let timed = self.encoder.encode_resident(&[(&column, tree)], key.as_ref())?;
+        Ok((encoded, milliseconds(timed.device_ms)))
+    }
+}
+
+/// The objects of fixes; none for columns that are no fixes.
+fn objects(part: Part<'_>) -> Option<Values> {
+    let (fixes, _) = part.block().fixes.as_ref()?;
+    Some(Values::U64(fixes.object.clone()))
+}
+
+fn milliseconds(milliseconds: f64) -> Duration {
+    Duration::from_secs_f64(milliseconds / 1e3)
+}
+
+/// Any failure as the benchmark's.
+fn failed(error: &EncodeError) -> BenchmarkError {
+    BenchmarkError::Codec(error.to_string())
+}
+
+impl Contender for CudaContender {
+    fn device(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
+        self.encoded = vec![None; blocks.len()];
+        self.host.prepare(blocks, column)
+    }
+
+    fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        let tree = self.host.tree(part).clone();
+        let (encoded, took) = match self.encode_with(part, &tree) {
+            Ok((encoded, took)) if chunk_bytes(&encoded) < part.bytes().len() => (encoded, took),
+            Ok(_) | Err(EncodeError::NotApplicable(_)) => {
+                self.encode_with(part, &Tree::Raw).map_err(|error| failed(&error))?
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        // The bytes only count and compare; what is decoded is the plan and its sections.
+        out.clear();
+        for section in &encoded.sections {
+            out.extend_from_slice(section);
+        }
+        out.resize(chunk_bytes(&encoded), 0);
+        self.encoded[part.index] = Some(encoded);
+        Ok(took)
+    }
+
+    fn decode(
+        &mut self,
+        part: Part<'_>,
+        _encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError> {
+        let encoded = self.encoded[part.index].as_ref();
+        let encoded = encoded.ok_or_else(|| BenchmarkError::Codec("nothing is encoded".into()))?;
+        let is_keyed = encoded.plan.key_column().is_some();
+        let objects = objects(part).filter(|_| is_keyed);
+        let raw = |keys: Values| self.encoder.encode_column(&keys, &Tree::Raw, None);
+        let key = objects.map(raw).transpose().map_err(|error| failed(&error))?;
+        let column = EncodedColumn { encoded, key: key.as_ref() };
+        let values = self.decoder.columns(&[column])?.remove(0)?;
+        *out = bytes(&values);
+        // Once more for the clock, from what lies on the device now.
+        Ok(milliseconds(self.decoder.decode()?.into()))
+    }
+
+    fn choice(&self) -> String {
+        self.host.choice()
+    }
+}
