@@ -38,6 +38,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=../service/engine/src/layout.rs");
+    println!("cargo::rerun-if-changed=../service/engine/src/layout_codec.rs");
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -157,12 +158,12 @@ fn header() -> String {
     ] {
         writeln!(text, "typedef {is} {name};").expect("a string takes everything");
     }
-    for (name, kind, value) in layout::CONSTANTS {
+    for (name, kind, value) in layout::CONSTANTS.iter().chain(layout::CODEC_CONSTANTS) {
         let suffix = if *value < 0 { "ll" } else { "ull" };
         writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
             .expect("a string takes everything");
     }
-    for record in layout::RECORDS {
+    for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
         let name = record.name;
         // Records of whole 16 bytes are loaded 16 bytes at a time.
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
@@ -188,7 +189,7 @@ fn header() -> String {
 /// All records and fields as one macro, so that the probe's kernel forgets none.
 fn layout_list() -> String {
     let mut text = String::from("#define LAYOUT(RECORD, FIELD)");
-    for record in layout::RECORDS {
+    for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
         let name = record.name;
         write!(text, " \\\n    RECORD({name})").expect("a string takes everything");
         for (field, _, _) in record.fields {

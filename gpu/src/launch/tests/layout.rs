@@ -3,7 +3,7 @@
 //! The build asserts what the compiler of the host says of the device's code; here the device
 //! itself is asked, of every record there is.
 
-use shoal_engine::layout::RECORDS;
+use shoal_engine::layout::{CODEC_RECORDS, RECORDS};
 
 use super::bench::Bench;
 use super::probe::Probe;
@@ -20,7 +20,7 @@ fn every_record_lies_as_on_the_host() {
     let seen = Probe::load(&bench).layout(&bench);
     let mut numbers = seen.iter().map(|number| *number as usize);
     let mut next = |what: &str| numbers.next().unwrap_or_else(|| panic!("{what} is missing"));
-    for record in RECORDS {
+    for record in RECORDS.iter().chain(CODEC_RECORDS) {
         let name = record.name;
         assert_eq!(next(name), record.bytes, "size of {name}");
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
