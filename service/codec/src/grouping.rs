@@ -55,9 +55,9 @@ impl Grouping {
         let mut bits = vec![0; keys.len().div_ceil(64)];
         let segments = keys.chunks(SEGMENT_ROWS).zip(order.chunks_mut(SEGMENT_ROWS));
         for ((keys, order), bits) in segments.zip(bits.chunks_mut(SEGMENT_ROWS / 64)) {
-            let min = keys.iter().copied().min().unwrap_or(0);
-            let span = keys.iter().copied().max().unwrap_or(0) - min;
-            if span < COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64) {
+            let counted_max = COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64);
+            let (min, span) = limits(keys, counted_max);
+            if span < counted_max {
                 count(keys, min, span as usize, order, bits);
             } else {
                 sort(keys, min, span, order);
@@ -135,6 +135,18 @@ impl Starts {
     pub(crate) fn start(&self, index: usize) -> usize {
         self.starts[index].into()
     }
+}
+
+/// A key that none is below, and how far above it the greatest is at most: by the bits that all
+/// keys share if these leave less than `enough`, for that takes no comparison; else exactly.
+fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
+    let (any, all) = keys.iter().fold((0, u64::MAX), |(any, all), key| (any | key, all & key));
+    let span = u64::MAX.checked_shr((any ^ all).leading_zeros()).unwrap_or(0);
+    if span < enough {
+        return (all & !span, span);
+    }
+    let min = keys.iter().copied().min().unwrap_or(0);
+    (min, keys.iter().copied().max().unwrap_or(0) - min)
 }
 
 /// The stable order of one segment's rows by key, and where keys begin, by counting: for keys

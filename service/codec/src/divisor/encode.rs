@@ -26,12 +26,15 @@ pub(crate) fn encode<T: Word>(
     let Some(division) = Division::new(choice, node.value_type) else {
         return NotApplicable::because("the divisor does not suit the type");
     };
-    let mut quotients = Vec::with_capacity(node.values.len());
-    for value in node.values {
-        match division.quotient(*value) {
-            Some(quotient) => quotients.push(quotient),
-            None => return NotApplicable::because("a value is no multiple of the divisor"),
-        }
+    let mut fits = true;
+    let quotient = |value: &T| {
+        let quotient = division.quotient(*value);
+        fits &= quotient.is_some();
+        quotient.unwrap_or_default()
+    };
+    let quotients: Vec<T> = node.values.iter().map(quotient).collect();
+    if !fits {
+        return NotApplicable::because("a value is no multiple of the divisor");
     }
     let parameters = (choice.remainder, choice.divisor.into());
     writer.node(Encoding::Divisor, &node, Vec::new(), parameters);

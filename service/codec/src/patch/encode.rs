@@ -61,6 +61,11 @@ fn split_high_bits<T: Word>(tile: &[T], left: &mut Vec<T>) -> Exceptions<T> {
     let mut found = Exceptions { shift: widths.least, ..none };
     for (group, values) in tile.chunks(GROUP_VALUES).enumerate() {
         let width = widths.of_group(group);
+        let all = values.iter().fold(T::default(), |all, value| all | *value);
+        if all.bits() <= width {
+            left.extend_from_slice(values);
+            continue;
+        }
         for (index, value) in values.iter().enumerate() {
             if value.bits() <= width {
                 left.push(*value);
