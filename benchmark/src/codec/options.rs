@@ -87,6 +87,12 @@ impl CodecName {
         matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried | Self::ShoalCuda)
     }
 
+    /// Whether it needs an NVIDIA GPU.
+    #[cfg(test)]
+    pub(super) fn is_on_device(self) -> bool {
+        matches!(self, Self::ShoalCuda)
+    }
+
     /// As it is written.
     pub(super) fn text(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -37,6 +37,18 @@ fn columns(shape: &str, patterns: &[u64]) -> Vec<(String, Values)> {
 
 #[test]
 fn every_codec_gives_every_type_and_shape_back() {
+    every_type_and_shape_comes_back(|name| !name.is_on_device());
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_device_gives_every_type_and_shape_back() {
+    every_type_and_shape_comes_back(|name| name == CodecName::ShoalCuda);
+}
+
+/// From the codecs that are asked for.
+fn every_type_and_shape_comes_back(is_asked: impl Fn(CodecName) -> bool) {
     let seed = 5;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for rows in [1, 31, 1_023, 1_025, 3_000] {
@@ -49,7 +61,7 @@ fn every_codec_gives_every_type_and_shape_back() {
         for (shape, patterns) in shapes {
             let content = Content::Columns(columns(shape, &patterns));
             let blocks = DataSet { name: shape.into(), content }.blocks(2_000);
-            for name in CodecName::value_variants() {
+            for name in CodecName::value_variants().iter().filter(|name| is_asked(**name)) {
                 let mut contender = contender(*name, 1).unwrap();
                 for (index, column) in blocks[0].columns.iter().enumerate() {
                     let measured = measure(contender.as_mut(), &blocks, index, EFFORT);
