@@ -1,5 +1,47 @@
 // Entry point that moves decoded values in grouped order to their rows.
-#include "codec_group.cuh"
+#include "codec_tile.cuh"
+
+// Steps whose loads are on their way together.
+static const u32 SPREAD_STEPS = 4;
+
+// The rows of one piece.
+struct Piece {
+    const u32* order;
+    const u8* from;
+    // Positions of the segment.
+    u32 positions;
+    // First row within the segment, and number of rows.
+    u32 first;
+    u32 rows;
+};
+
+// Puts the values of a piece's rows into `piece`; U holds one value, T computes with it.
+template <class U, class T>
+__device__ __forceinline__ void spread(const Piece& of, U* piece) {
+    const u32 step = CODEC_SPREAD_THREADS * 4;
+    for (u32 start = threadIdx.x * 4; start < of.positions; start += step * SPREAD_STEPS) {
+        uint4 order[SPREAD_STEPS];
+        T values[SPREAD_STEPS][4];
+#pragma unroll
+        for (u32 index = 0; index < SPREAD_STEPS; index++) {
+            u32 at = start + index * step;
+            if (at >= of.positions) continue;
+            // Orders and grouped values are as long as whole tiles.
+            order[index] = ((const uint4*)of.order)[at / 4];
+            load_four(of.from, at, 8 * sizeof(U), values[index]);
+        }
+#pragma unroll
+        for (u32 index = 0; index < SPREAD_STEPS; index++) {
+            u32 at = start + index * step;
+            u32 rows[4] = {order[index].x, order[index].y, order[index].z, order[index].w};
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) {
+                u32 place = (rows[j] & 0xffff) - of.first;
+                if (at + j < of.positions && place < of.rows) piece[place] = (U)values[index][j];
+            }
+        }
+    }
+}
 
 // One keyed column, in pieces of rows that a block holds in its shared memory: writing each value
 // to its row in the device's memory takes longer than reading all values for each piece. One block
@@ -23,21 +65,16 @@ extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
     u64 all = column.rows - segment, left = column.rows - begin;
     u32 positions = all < SEGMENT_ROWS ? (u32)all : SEGMENT_ROWS;
     u32 mine = left < rows ? (u32)left : rows;
-    const u32* order = (const u32*)(output + column.order) + segment;
-    const u8* from = output + column.grouped + segment * column.bytes;
-    for (u32 at = threadIdx.x * 4; at < positions; at += CODEC_SPREAD_THREADS * 4) {
-        // Orders and grouped values are as long as whole tiles.
-        uint4 four = ((const uint4*)order)[at / 4];
-        u32 places[4] = {four.x & 0xffff, four.y & 0xffff, four.z & 0xffff, four.w & 0xffff};
-        u64 values[4];
-        load_four(from, at, column.bytes * 8, values);
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) {
-            u32 place = places[j] - first;
-            if (at + j < positions && place < mine)
-                store_one(piece, place, column.bytes * 8, values[j]);
-        }
-    }
+    Piece of;
+    of.order = (const u32*)(output + column.order) + segment;
+    of.from = output + column.grouped + segment * column.bytes;
+    of.positions = positions;
+    of.first = first;
+    of.rows = mine;
+    if (column.bytes == 8) spread<u64, u64>(of, (u64*)piece);
+    else if (column.bytes == 4) spread<u32, u32>(of, (u32*)piece);
+    else if (column.bytes == 2) spread<u16, u32>(of, (u16*)piece);
+    else spread<u8, u32>(of, piece);
     __syncthreads();
     u8* to = output + column.output + begin * column.bytes;
     u32 bytes = mine * column.bytes, wide = bytes / 16;

@@ -5,6 +5,7 @@
 // memory. Any kernel may call `decode_tile`; the host has checked plans, places and lengths of
 // sections, all else is checked here.
 #pragma once
+#include "codec_keyed.cuh"
 #include "codec_node.cuh"
 
 // What all trees of a launch share.
@@ -25,7 +26,7 @@ template <class T, int SLOTS>
 struct TileMemory {
     T slots[SLOTS][TILE_VALUES];
     Places places;
-    Places heads;
+    Heads heads;
 };
 
 template <class T>
@@ -65,32 +66,6 @@ struct Counts {
     __device__ u32 of(u32 slot) const { return (u32)(kept >> 16 * slot) & 0xffff; }
 };
 
-// Finds the heads of a keyed tile: its first position and those of another key than the one before.
-// Gives how many there are.
-__device__ __forceinline__ u32 find_heads(const u32* order, u32 count, u32 has_tags,
-                                          Places& heads) {
-    heads.clear();
-    u32 before = 0;
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 place = place_of(k);
-        // Orders are as long as whole tiles.
-        uint4 items = place < count ? ((const uint4*)order)[place / 4] : make_uint4(0, 0, 0, 0);
-        u32 tags[4] = {items.x >> 16, items.y >> 16, items.z >> 16, items.w >> 16}, four = 0;
-        u32 below = __shfl_up_sync(WHOLE_WARP, tags[3], 1);
-        if (lane() == 0) below = before;
-        before = __shfl_sync(WHOLE_WARP, tags[3], 31);
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) {
-            bool is_head = has_tags != 0 ? tags[j] != below || place + j == 0 : tags[j] != 0;
-            if (is_head && place + j < count) four |= 1u << j;
-            below = tags[j];
-        }
-        if (four != 0) atomicOr(&heads.words[place / 32], four << place % 32);
-    }
-    return heads.count();
-}
-
 // Takes the number of values of a sparse child.
 template <class Memory>
 __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColumn& column,
@@ -99,7 +74,7 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
     u32 count = ((const u16*)(codec.input + step.first))[tile];
     if (step.extra == CODEC_HEADS) {
         const u32* order = (const u32*)(codec.output + column.order) + (u64)tile * TILE_VALUES;
-        if (find_heads(order, counts.now, column.has_tags, memory.heads) != count) return false;
+        if (memory.heads.find(order, counts.now, column.has_tags) != count) return false;
     } else if (count > counts.now || (step.extra == CODEC_RUNS && count == 0 && counts.now > 0)) {
         return false;
     }
@@ -163,13 +138,13 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
         }
         case CODEC_KEYED_DELTA:
             unstore(tile, step.extra);
-            scan_runs(memory.slots[step.slot], memory.heads, counts.now, tile);
+            scan_runs(memory.slots[step.slot], memory.heads, tile);
             narrow(tile, step.bits);
             return true;
         case CODEC_KEYED_DELTA2:
             unstore(tile, step.extra);
-            scan_runs((const T*)nullptr, memory.heads, counts.now, tile);
-            scan_runs(memory.slots[step.slot], memory.heads, counts.now, tile);
+            scan_runs((const T*)nullptr, memory.heads, tile);
+            scan_runs(memory.slots[step.slot], memory.heads, tile);
             narrow(tile, step.bits);
             return true;
         case CODEC_DICT_OR:
