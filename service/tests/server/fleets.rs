@@ -216,7 +216,7 @@ async fn answers_without_room_are_refused_and_changes_stand() {
     let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
     let refused = match server.queries().await.range(request).await {
         Err(status) => status,
-        Ok(answer) => whole(answer.into_inner()).await.unwrap_err(),
+        Ok(answer) => whole(answer.into_inner()).await.err().unwrap(),
     };
     assert_refused(&refused, Code::ResourceExhausted, "ENGINE_MEMORY");
     assert!(server.http("/healthz").await.0.contains("200"));
