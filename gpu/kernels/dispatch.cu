@@ -17,6 +17,21 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
         input.fates[number].failed = 1;
 }
 
+// Counts the rows and removals whose ids have no slot: no more slots than that are drawn. For
+// cycles that might bring more than there are; blocks are decoded.
+extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index index,
+                                              u32* newcomers) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_new = false;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    if (arrival < rules.rows && input.fates[number].failed == 0) {
+        const Arrived& request = input.requests[number];
+        u64 object = at<u64>(input, request.object_at, arrival - request.first_arrival);
+        is_new = object != NO_OBJECT && find(index, object, rules.hash_key) == NO_SLOT;
+    }
+    count_where(is_new, newcomers);
+}
+
 // Judges the rows and finds their slots.
 extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
                                          u64* objects) {

@@ -164,20 +164,12 @@ impl CudaBackend {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes note of an error that ends the engine: of one of the device, and of any that came in
-    /// the middle of a change.
-    fn end(&mut self, error: EngineError) -> EngineError {
-        let reason = match &error {
-            EngineError::Device(_) => error.clone(),
-            other => EngineError::Device(format!("the engine has ended: {other}")),
-        };
-        self.failed.get_or_insert(reason);
-        error
-    }
-
-    /// As `end`, for a call that changes nothing when it fails for want of memory.
+    /// Takes note of an error that ends the engine.
     fn note(&mut self, error: EngineError) -> EngineError {
-        if matches!(error, EngineError::Device(_)) { self.end(error) } else { error }
+        if matches!(error, EngineError::Device(_)) {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        error
     }
 
     /// Why there is no driver any more.
@@ -193,7 +185,11 @@ impl CudaBackend {
     /// Keeps an output for whoever waits for it.
     fn keep(&mut self, output: Result<Finished, EngineError>) {
         self.received += 1;
-        let output = output.map_err(|error| self.end(error));
+        if output.is_err() {
+            // The next cycle takes its epoch.
+            self.epoch_next -= 1;
+        }
+        let output = output.map_err(|error| self.note(error));
         self.early.insert(self.received, output);
     }
 
@@ -301,11 +297,7 @@ impl Backend for CudaBackend {
         let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;
         let imported = answer.recv().map_err(|_| self.gone())?;
-        imported.map_err(|error| match error {
-            // A part of the state is there.
-            EngineError::OutOfMemory { .. } => self.end(error),
-            error => self.note(error),
-        })?;
+        imported.map_err(|error| self.note(error))?;
         self.epoch_next = epoch + 1;
         Ok(())
     }

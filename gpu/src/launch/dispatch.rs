@@ -44,6 +44,18 @@ impl Kernels {
         launch(&self.dispatch_verify, stream, cycle.rules.rows.into(), arguments)
     }
 
+    /// Counts the rows whose ids have no slot.
+    pub(crate) fn dispatch_newcomers(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        newcomers: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let newcomers = newcomers.address();
+        let arguments = arguments![cycle.input, cycle.rules, cycle.index, newcomers];
+        launch(&self.dispatch_newcomers, stream, cycle.rules.rows.into(), arguments)
+    }
+
     /// Judges rows and finds their slots.
     pub(crate) fn dispatch_find(
         &self,

@@ -51,6 +51,13 @@ impl Memory {
         self.context.bind_to_thread().map_err(fault)
     }
 
+    /// Whether so many bytes more may be taken now.
+    pub(crate) fn has(&self, bytes: u64) -> Result<(), EngineError> {
+        self.accounts.exchange(0, bytes)?;
+        self.accounts.give_back(bytes);
+        Ok(())
+    }
+
     /// Memory of the device, zero; it must be accounted for already.
     fn allocate(&self, bytes: usize) -> Result<u64, EngineError> {
         self.bind()?;
@@ -117,6 +124,7 @@ impl<T: Plain> DeviceBuffer<T> {
     /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget that
     /// does not allow it leaves everything as it was.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
+        let length = length.max(1);
         if length <= self.length {
             return Ok(false);
         }
@@ -125,6 +133,11 @@ impl<T: Plain> DeviceBuffer<T> {
             other => other?,
         }
         Ok(true)
+    }
+
+    /// Gives nearly all of its memory back; what was in it is lost.
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        if self.length > 1 { self.replace(1) } else { Ok(()) }
     }
 
     /// Other memory for `length` values in place of what there is.

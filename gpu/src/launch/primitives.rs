@@ -106,6 +106,21 @@ impl Scratch {
         self.sort_rooms(stream, from, to, length, bits)
     }
 
+    /// Makes room for sorting `length` pairs by so many bits, which then needs no more.
+    pub(crate) fn fit_pairs(&mut self, length: u32, bits: u32) -> Result<(), EngineError> {
+        let mut bytes = 0_usize;
+        // SAFETY: without scratch only the bytes are written; nothing is queued.
+        let status = unsafe {
+            let (nothing, stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let bits = bits.min(32) as c_int;
+            shoal_sort_pairs(nothing, &raw mut bytes, 0, 0, 0, 0, length, bits, stream)
+        };
+        match status {
+            0 => self.memory.fit(bytes).map(drop),
+            number => Err(EngineError::Device(format!("sort: CUDA error {number}"))),
+        }
+    }
+
     /// As [`Scratch::sort_pairs`].
     pub(crate) fn sort_rooms(
         &mut self,

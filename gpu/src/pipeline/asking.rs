@@ -53,6 +53,12 @@ impl Sorted {
     pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
         Ok(Self { objects: DeviceBuffer::new(memory, 1)?, slots: DeviceBuffer::new(memory, 1)? })
     }
+
+    /// As [`Asking::shrink`].
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()
+    }
 }
 
 impl Asking {
@@ -212,6 +218,14 @@ impl Asking {
         sorted.objects.download(&self.stream, 0, &mut objects)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(objects)
+    }
+
+    /// Gives the memory of matches and records back. What is queued is done before it is gone.
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()?;
+        self.fixes.shrink()?;
+        self.kept.shrink()
     }
 
     pub(crate) fn memory(&self) -> &Memory {

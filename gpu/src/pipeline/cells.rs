@@ -72,6 +72,7 @@ impl Cells {
         (slots, objects): (u32, u64),
     ) -> Result<(), EngineError> {
         self.grid = *grid;
+        self.epoch = None;
         let length = self.length();
         let mean = (objects as f64 / f64::from(length)) as f32;
         self.mean = mean;

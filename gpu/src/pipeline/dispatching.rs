@@ -8,26 +8,13 @@ use shoal_engine::layout::{Fates, Report, Rules, TIME_ORIGIN_MS};
 use shoal_engine::{Clock, EngineError, Refusal, RequestOutcome};
 
 use super::driver::Driver;
-use super::records::Fitted;
 use super::staging::{Kind, Staged};
 use crate::launch::{CycleRows, Failed, InputArgument, Ordered, RowsArgument, fault};
 
 impl Driver {
-    /// Buffers for a cycle; waits for the device only when something must grow.
-    pub(super) fn make_room(&mut self, staged: &Staged) -> Result<(), EngineError> {
+    /// Lists of a cycle, by its rows and requests: all that dispatch writes but the records.
+    pub(super) fn fit_lists(&mut self, staged: &Staged) -> Result<(), EngineError> {
         let rows = staged.rows as usize;
-        let needs_optional = staged.has_optional && !self.records.has_optional();
-        if !self.records.fits(rows) || needs_optional {
-            self.conclude_update()?;
-            self.settle()?;
-            let fitted = self.records.fit(&self.dispatch, rows, self.objects, self.epoch)?;
-            if needs_optional {
-                self.records.fit_optional(&self.dispatch)?;
-            }
-            if fitted == Fitted::Packed {
-                self.rebuild_after_packing()?;
-            }
-        }
         self.slots.fit(rows)?;
         self.refusals.fit(rows)?;
         self.fates.fit(staged.kinds.len())?;
@@ -36,20 +23,21 @@ impl Driver {
         let others = if others { self.records.slots as usize } else { 0 };
         // The list of three cycles ago is not needed any more.
         self.moved_in(self.epoch + 1).0.fit(rows + others)?;
+        if staged.is_ordered() {
+            let clears = staged.clears.len();
+            let lengths = [rows, rows, rows, rows, clears, clears];
+            for (list, length) in self.ordered.iter_mut().zip(lengths) {
+                list.fit(length)?;
+            }
+            self.ordered_scratch.fit_pairs(staged.rows, 32)?;
+        }
         Ok(())
-    }
-
-    /// Slots have new numbers: both grids are built anew, now or when it is their turn.
-    pub(super) fn rebuild_after_packing(&mut self) -> Result<(), EngineError> {
-        self.cells[1 - self.epoch as usize % 2].epoch = None;
-        self.rebuild(self.epoch, false)?;
-        self.moved_in(self.epoch).1 = 0;
-        self.settle()
     }
 
     pub(super) fn arguments(&self, staged: &Staged) -> CycleRows {
         let bounds = self.options.space.bounds();
-        let slots = self.records.slots + staged.rows;
+        // Fewer than there are rows where room was made for new objects alone.
+        let slots = (self.records.slots + staged.rows).min(self.records.capacity() as u32);
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let stamps = &self.records.stamps[self.epoch as usize % 2];
         CycleRows {
@@ -146,13 +134,8 @@ impl Driver {
         let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
         let rows = staged.rows;
         let clears: (Vec<u32>, Vec<u32>) = staged.clears.iter().copied().unzip();
-        for (list, length) in self.ordered.iter_mut().zip([rows, rows, rows, rows]) {
-            list.fit(length as usize)?;
-        }
         let [keys, arrivals, sorted_keys, sorted_arrivals, clear_arrivals, clear_requests] =
             &mut self.ordered;
-        clear_arrivals.fit(clears.0.len())?;
-        clear_requests.fit(clears.1.len())?;
         clear_arrivals.upload(&stream, 0, &clears.0)?;
         clear_requests.upload(&stream, 0, &clears.1)?;
         kernels.ordered_missing(&stream, cycle)?;

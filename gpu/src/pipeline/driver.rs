@@ -17,9 +17,8 @@ use super::asking::{Asking, Sorted};
 use super::cells::Cells;
 use super::cost::Cost;
 use super::grid::Chosen;
-use super::questioning::Questioning;
 use super::records::Records;
-use super::results::{Finished, Pool};
+use super::results::{Answers, Finished, Pool};
 use super::staging::{Arena, Staged};
 use super::tables::Tables;
 use super::timeline::Timeline;
@@ -71,6 +70,14 @@ impl Status {
     }
 }
 
+/// What queries came to: that memory was lacking is for whoever asked, all else ends the engine.
+fn unless_ended<T>(asked: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
+    match asked {
+        Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => Err(error),
+        asked => Ok(asked),
+    }
+}
+
 /// Tells whoever waits that the driver has ended, be it by a panic.
 struct End(Arc<Status>);
 
@@ -115,6 +122,8 @@ pub(crate) struct Driver {
     pub(super) tables: Tables,
     pub(super) chosen: Chosen,
     pub(super) cost: Cost,
+    /// What memory a grid lacked that could not be built.
+    pub(super) lacking: Option<EngineError>,
     pub(super) asking: Asking,
     pub(super) sorted: [Sorted; 2],
     /// Pinned memory for bounds of answers, and for their ids.
@@ -175,6 +184,7 @@ impl Driver {
             tables: Tables::new(memory)?,
             chosen,
             cost: Cost::new(tuning.way),
+            lacking: None,
             asking: Asking::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             bounds: Pool::new(memory),
@@ -196,11 +206,7 @@ impl Driver {
         let _end = End(self.status.clone());
         while let Ok(command) = commands.recv() {
             let goes_on = match command {
-                Command::Cycle(staged) => {
-                    let result = self.cycle(*staged);
-                    let failed = result.is_err();
-                    self.outputs.send(result).is_ok() && !failed
-                }
+                Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.export()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
@@ -222,9 +228,28 @@ impl Driver {
         self.gpu.context.synchronize().map_err(fault)
     }
 
+    /// Runs a cycle or refuses it; false when the engine has ended.
+    fn take(&mut self, staged: Staged) -> bool {
+        let bound = self.gpu.context.bind_to_thread().map_err(fault);
+        let result = match bound.and_then(|()| self.make_room(&staged)) {
+            Ok(()) => self.cycle(staged),
+            Err(error @ EngineError::Device(_)) => Err(error),
+            Err(error) => match self.refuse(staged) {
+                Ok(()) => return self.outputs.send(Err(error)).is_ok(),
+                Err(fault) => Err(fault),
+            },
+        };
+        // Changes are being made: whatever it is, it ends the engine.
+        let result = result.map_err(|error| match error {
+            EngineError::Device(_) => error,
+            other => EngineError::Device(format!("in the middle of a cycle: {other}")),
+        });
+        let failed = result.is_err();
+        self.outputs.send(result).is_ok() && !failed
+    }
+
+    /// Runs a cycle whose changes have room.
     fn cycle(&mut self, staged: Staged) -> Result<Finished, EngineError> {
-        self.gpu.context.bind_to_thread().map_err(fault)?;
-        self.make_room(&staged)?;
         self.epoch += 1;
         let epoch = self.epoch;
         let (timeline, dispatch) = (self.timeline.clone(), self.dispatch.clone());
@@ -236,21 +261,24 @@ impl Driver {
         timeline.end((epoch, "dispatch"), dispatching, &dispatch)?;
         let dispatched = dispatch.record_event(None).map_err(fault)?;
         self.conclude_update()?;
-        let view = self.view();
+        self.bring_up()?;
         self.wait_for_questions(&staged)?;
         let asking = timeline.begin(&query)?;
-        let cut = self.begin_questions(&staged, &view)?;
         // Counted beside dispatch: the host waits for the cut alone.
-        let questioning = match cut {
-            Some(cut) => self.count(&staged, &view, &cut)?,
-            None => Questioning::None,
-        };
+        let asked = unless_ended(self.begin_questions(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let answers = self.answer(&staged, view, questioning)?;
+        let answers = asked.and_then(|asked| self.answer(&staged, asked));
+        let (answers, unanswered) = match unless_ended(answers)? {
+            Ok(answers) => (answers, None),
+            Err(error) => {
+                self.forget_answers()?;
+                (Answers::Here(AnswerSet::default()), Some(error))
+            }
+        };
         timeline.end((epoch, "query"), asking, &query)?;
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
@@ -265,6 +293,7 @@ impl Driver {
             answer_epoch: self.epoch - 1,
             answer_clock_ms: self.answer_clock_ms,
             answers: AnswerSet::default(),
+            unanswered,
             queries: staged.queries,
             expired: report.expired,
             objects: self.objects,

@@ -14,6 +14,7 @@ mod questioning;
 mod questions;
 mod records;
 mod results;
+mod room;
 mod staging;
 mod tables;
 #[cfg(test)]

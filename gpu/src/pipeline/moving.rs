@@ -53,7 +53,7 @@ impl Driver {
         self.epoch = snapshot.epoch;
         self.clock_ms = snapshot.clock_ms;
         self.cells[1 - self.epoch as usize % 2].epoch = None;
-        self.rebuild(self.epoch, false)?;
+        self.build(self.epoch, false)?;
         self.settle()?;
         let oldest_ms = rows.iter().map(|row| row.time_ms).min();
         let objects = self.objects;

@@ -7,10 +7,14 @@ use cudarc::driver::CudaEvent;
 use shoal_engine::{AnswerSet, EngineError};
 
 use super::answers::Maker;
+use super::asking::Sorted;
 use super::driver::Driver;
 use super::results::{Answers, Lent};
 use super::staging::Staged;
 use crate::launch::{ViewArgument, fault};
+
+/// What queries of a cycle read and what was counted; none without queries.
+pub(super) type Asked = Option<(ViewArgument, Questioning)>;
 
 /// What queries of a running cycle have asked so far.
 pub(super) enum Questioning {
@@ -21,12 +25,15 @@ pub(super) enum Questioning {
 }
 
 impl Driver {
-    /// What queries of the running cycle read.
-    pub(super) fn view(&self) -> ViewArgument {
+    /// What queries of the running cycle read; not there when their grid had no room.
+    fn view(&self) -> Result<ViewArgument, EngineError> {
         let cells = &self.cells[(self.epoch - 1) as usize % 2];
-        debug_assert_eq!(cells.epoch, Some(self.epoch - 1), "the grid is brought up");
+        if cells.epoch != Some(self.epoch - 1) {
+            let unknown = || EngineError::Device("a grid was not brought up".to_owned());
+            return Err(self.lacking.clone().unwrap_or_else(unknown));
+        }
         let of = (&cells.argument(), cells.is_tight);
-        ViewArgument::new(of, self.records.argument(), self.epoch - 1, self.clock_ms)
+        Ok(ViewArgument::new(of, self.records.argument(), self.epoch - 1, self.clock_ms))
     }
 
     /// Lets the query stream wait for the questions and for the grid that they read.
@@ -36,21 +43,33 @@ impl Driver {
         self.updated.as_ref().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)
     }
 
-    /// Queues cutting parts into items.
-    pub(super) fn begin_questions(
-        &mut self,
-        staged: &Staged,
-        view: &ViewArgument,
-    ) -> Result<Option<CudaEvent>, EngineError> {
+    /// Queues counting what is asked, if anything is; waits until it is cut into items.
+    ///
+    /// # Errors
+    /// [`EngineError::OutOfMemory`], here and in [`Driver::answer`]: queries have no answers, and
+    /// nothing else has changed.
+    pub(super) fn begin_questions(&mut self, staged: &Staged) -> Result<Asked, EngineError> {
         self.answer_clock_ms = self.clock_ms;
         self.objects_before = self.objects;
-        if staged.asked.parts.length == 0 {
+        if staged.queries.is_empty() {
             return Ok(None);
         }
-        self.asking.cut(view, (&staged.arena.device, &staged.asked)).map(Some)
+        let view = self.view()?;
+        if staged.asked.parts.length == 0 {
+            return Ok(Some((view, Questioning::None)));
+        }
+        let cut = self.asking.cut(&view, (&staged.arena.device, &staged.asked))?;
+        let counting = self.count(staged, &view, &cut)?;
+        Ok(Some((view, counting)))
     }
 
-    pub(super) fn count(
+    /// Gives the memory of earlier answers back, where it is wanted for something else.
+    pub(super) fn forget_answers(&mut self) -> Result<(), EngineError> {
+        self.asking.shrink()?;
+        self.sorted.iter_mut().try_for_each(Sorted::shrink)
+    }
+
+    fn count(
         &mut self,
         staged: &Staged,
         view: &ViewArgument,
@@ -66,15 +85,10 @@ impl Driver {
         Ok(Questioning::Counting { bounds, totals })
     }
 
-    pub(super) fn answer(
-        &mut self,
-        staged: &Staged,
-        view: ViewArgument,
-        questioning: Questioning,
-    ) -> Result<Answers, EngineError> {
-        if staged.queries.is_empty() {
+    pub(super) fn answer(&mut self, staged: &Staged, asked: Asked) -> Result<Answers, EngineError> {
+        let Some((view, questioning)) = asked else {
             return Ok(Answers::Here(AnswerSet::default()));
-        }
+        };
         let stream = self.asking.stream.clone();
         stream.synchronize().map_err(fault)?;
         let parity = self.epoch as usize % 2;

@@ -36,17 +36,6 @@ pub(crate) struct Records {
     pub(crate) slots: u32,
 }
 
-/// What making room changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fitted {
-    /// Nothing.
-    AsItWas,
-    /// There are more slots; those in use are the same.
-    Grown,
-    /// Slots have new numbers.
-    Packed,
-}
-
 impl Records {
     pub(crate) fn new(
         memory: &Memory,
@@ -112,24 +101,35 @@ impl Records {
         self.slots as usize + more <= self.capacity()
     }
 
-    /// Makes room for `more` slots; `objects` of those in use are alive, after cycle `epoch`.
-    /// Nothing may run on the device.
-    pub(crate) fn fit(
-        &mut self,
-        stream: &CudaStream,
-        more: usize,
-        objects: u64,
-        epoch: u64,
-    ) -> Result<Fitted, EngineError> {
-        if self.fits(more) {
-            return Ok(Fitted::AsItWas);
-        }
+    /// Whether growth is to give the slots in use new numbers; `objects` of them are alive.
+    pub(crate) fn packs(&self, objects: u64) -> bool {
         let dead = u64::from(self.slots).saturating_sub(objects);
-        let pack = dead > objects.max(SLOTS_MIN as u64);
-        if pack {
-            self.pack(stream, epoch)?;
+        dead > objects.max(SLOTS_MIN as u64)
+    }
+
+    /// Slots to grow to for `more`: half as many again as there must be, or fewer where memory
+    /// ends. `others` tells the bytes that others take for so many slots. Changes nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
+    pub(crate) fn room(
+        &self,
+        (more, objects, with_optional): (usize, u64, bool),
+        others: impl Fn(usize) -> u64,
+    ) -> Result<usize, EngineError> {
+        let present = self.capacity();
+        let mut needed = self.slots as usize + more;
+        let mut beside = 0;
+        if needed > present && self.packs(objects) {
+            // The records of all slots, on their way to the host.
+            beside += self.slots as usize * size_of::<Answered>();
+            needed = objects as usize + more;
         }
-        let needed = self.slots as usize + more;
+        if needed > present {
+            // While a list grows it is there twice.
+            let places = self.places.len() * size_of::<Place>();
+            beside += places.max(2 * present * size_of::<Version>());
+        }
         if needed > SLOTS_MAX {
             let (value, limit) = (needed as u64, SLOTS_MAX as u64);
             return Err(EngineError::Limit {
@@ -138,39 +138,48 @@ impl Records {
                 limit,
             });
         }
-        if needed > self.capacity() {
-            self.grow(stream, (needed + needed / 2).min(SLOTS_MAX))?;
-        }
-        Ok(if pack { Fitted::Packed } else { Fitted::Grown })
+        let bytes = |slots: usize, with_optional| bytes_of(slots, with_optional) + others(slots);
+        let granted = |spare: usize| {
+            let slots = if needed > present { (needed + spare).min(SLOTS_MAX) } else { present };
+            let growth =
+                bytes(slots, with_optional).saturating_sub(bytes(present, self.has_optional()));
+            self.memory.has(growth + beside as u64).map(|()| slots)
+        };
+        granted(needed / 2).or_else(|_| granted(needed / 8)).or_else(|_| granted(0))
     }
 
-    fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
+    /// Makes room for `capacity` slots in all. What failed half-way has changed no record, and may
+    /// be tried again. Nothing may run on the device.
+    pub(crate) fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
         let (memory, slots) = (self.memory.clone(), self.slots as usize);
-        let current = DeviceBuffer::new(&memory, capacity)?;
-        current.fill(stream, 0xFF, capacity)?;
-        moved(stream, &mut self.current, current, slots)?;
-        moved(stream, &mut self.objects, DeviceBuffer::new(&memory, capacity)?, slots)?;
-        moved(stream, &mut self.versions, DeviceBuffer::new(&memory, 2 * capacity)?, 2 * slots)?;
-        if let Some(optional) = &mut self.optional {
+        if self.current.len() < capacity {
+            let current = DeviceBuffer::new(&memory, capacity)?;
+            current.fill(stream, 0xFF, capacity)?;
+            moved(stream, &mut self.current, current, slots)?;
+        }
+        widen(&memory, stream, &mut self.versions, 2 * capacity, 2 * slots)?;
+        if let Some(optional) = &mut self.optional
+            && optional.len() < 2 * capacity
+        {
             let more = DeviceBuffer::new(&memory, 2 * capacity)?;
             self.kernels.dispatch_unknown(stream, &more, 0)?;
             moved(stream, optional, more, 2 * slots)?;
         }
-        self.best = DeviceBuffer::new(&memory, capacity)?;
         for stamps in &mut self.stamps {
-            moved(stream, stamps, DeviceBuffer::new(&memory, capacity)?, slots)?;
+            widen(&memory, stream, stamps, capacity, slots)?;
         }
-        self.fill_index(stream, capacity)
+        widen(&memory, stream, &mut self.best, capacity, 0)?;
+        self.fill_index(stream, capacity)?;
+        // The last: its length is the capacity.
+        widen(&memory, stream, &mut self.objects, capacity, slots)
     }
 
     fn fill_index(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
         let places = (2 * capacity).next_power_of_two();
-        if places != self.places.len() {
-            // The old one first: it is large and not needed any more.
-            self.places = DeviceBuffer::new(&self.memory, 1)?;
+        if places > self.places.len() {
             self.places = DeviceBuffer::new(&self.memory, places)?;
         }
-        self.places.fill(stream, 0xFF, places)?;
+        self.places.fill(stream, 0xFF, self.places.len())?;
         let index = IndexArgument::new(&self.places);
         self.kernels.index_fill(stream, &index, &self.objects, (self.key, self.slots))?;
         stream.synchronize().map_err(fault)
@@ -192,7 +201,9 @@ impl Records {
         Ok(rows)
     }
 
-    fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
+    /// Gives the living new slots, the first ones, after cycle `epoch`. Nothing may run on the
+    /// device.
+    pub(crate) fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
         let rows = self.export(stream, epoch)?;
         self.replace(stream, &rows)
     }
@@ -205,7 +216,8 @@ impl Records {
     ) -> Result<(), EngineError> {
         self.slots = 0;
         if rows.len() > self.capacity() {
-            self.grow(stream, rows.len() + rows.len() / 2)?;
+            let capacity = self.room((rows.len(), 0, self.has_optional()), |_| 0)?;
+            self.grow(stream, capacity)?;
         }
         let is_known = |row: &Answered| optional(row) != optional(&UNKNOWN);
         if rows.iter().any(is_known) {
@@ -228,6 +240,15 @@ impl Records {
         self.slots = rows.len() as u32;
         self.fill_index(stream, self.capacity())
     }
+}
+
+/// Bytes of everything by slot, and of the index of so many.
+fn bytes_of(slots: usize, with_optional: bool) -> u64 {
+    let optional = if with_optional { 2 * size_of::<Optional>() } else { 0 };
+    let lists = 2 * size_of::<u64>() + 2 * size_of::<u32>();
+    let each = 2 * size_of::<Version>() + size_of::<Entry>() + lists + optional;
+    let places = (2 * slots).next_power_of_two() * size_of::<Place>();
+    (places + slots * each) as u64
 }
 
 const UNKNOWN: Answered = Answered {
@@ -256,6 +277,20 @@ fn optional(row: &Answered) -> Optional {
 fn versions(row: &Answered) -> [Version; 2] {
     let Answered { time_ms, x, y, state, .. } = *row;
     [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
+}
+
+/// Makes room for `capacity` values; the first `length` stay.
+fn widen<T: crate::launch::Plain>(
+    memory: &Memory,
+    stream: &CudaStream,
+    buffer: &mut DeviceBuffer<T>,
+    capacity: usize,
+    length: usize,
+) -> Result<(), EngineError> {
+    if buffer.len() >= capacity {
+        return Ok(());
+    }
+    moved(stream, buffer, DeviceBuffer::new(memory, capacity)?, length)
 }
 
 /// Puts the first `length` values of `buffer` into `into`, which takes its place.

@@ -42,24 +42,25 @@ impl Driver {
         let is_chosen = *cells.grid() == self.chosen.grid;
         let cheaper = self.cost.cheaper(moved, slots, is_located);
         let can_apply = is_behind && is_chosen && !cells.is_tight;
-        let way = if can_apply && !self.chosen.is_outgrown(self.objects) {
-            cheaper
+        let applies = can_apply && !self.chosen.is_outgrown(self.objects);
+        let is_applied = if applies && cheaper == Way::Apply {
+            let applied = if moved == 0 { Ok(()) } else { self.apply(parity, is_located) };
+            self.has_room(applied)?
         } else {
-            Way::Rebuild
+            false
         };
-        match way {
-            Way::Rebuild => {
-                self.publish(report.moves)?;
-                self.rebuild(self.epoch, cheaper == Way::Rebuild)?;
-            }
-            Way::Apply if moved == 0 => {}
-            Way::Apply => self.apply(parity, is_located)?,
+        if is_applied {
+            self.cells[parity].epoch = Some(self.epoch);
+        } else {
+            self.publish(report.moves)?;
+            self.build(self.epoch, cheaper == Way::Rebuild)?;
         }
-        self.cells[parity].epoch = Some(self.epoch);
+        let way = if is_applied { Way::Apply } else { Way::Rebuild };
         let end = timestamp(&stream)?;
         let units = if way == Way::Apply { moved } else { slots };
         let checks = way == Way::Apply && moved > 0;
-        let is_usual = bytes == self.memory.used_bytes() && grid == self.chosen.grid;
+        let is_built = self.cells[parity].epoch == Some(self.epoch);
+        let is_usual = is_built && bytes == self.memory.used_bytes() && grid == self.chosen.grid;
         let epoch = self.epoch;
         self.updating = Some(Update { epoch, way, units, begin, end, checks, is_usual });
         Ok(())
@@ -104,7 +105,8 @@ impl Driver {
         let (stream, kernels) = (self.update.clone(), self.gpu.kernels.clone());
         let slots = self.records.slots;
         let is_uneven = {
-            let squares = self.squares_here.as_slice()[0];
+            // Taken note of once, though building may have to be tried again.
+            let squares = std::mem::take(&mut self.squares_here.as_mut_slice()[0]);
             squares > 0 && self.chosen.refine(squares)
         };
         if self.chosen.is_outgrown(self.objects) || is_uneven {
@@ -121,12 +123,46 @@ impl Driver {
         let grid = (&self.chosen.grid, is_tight);
         self.cells[parity].rebuild(&kernels, &stream, tables, grid, current, of)?;
         self.cells[parity].epoch = Some(epoch);
-        self.squares_here.as_mut_slice()[0] = 0;
         self.tables.squares.download(&stream, 0, &mut self.squares_here.as_mut_slice()[..1])
     }
 
-    /// Makes sure that the last grid was brought up: builds it anew if its cells had no room for
-    /// what was to be applied. Learns what it cost.
+    /// Builds a grid anew, without room to spare where memory ends; or leaves it to be built
+    /// later, for the queries that read it.
+    pub(super) fn build(&mut self, epoch: u64, is_tight: bool) -> Result<(), EngineError> {
+        self.cells[epoch as usize % 2].epoch = None;
+        for is_tight in [is_tight, true] {
+            let built = self.rebuild(epoch, is_tight);
+            if self.has_room(built)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what was to be made had room; takes note of what it lacked.
+    fn has_room(&mut self, made: Result<(), EngineError>) -> Result<bool, EngineError> {
+        match made {
+            Ok(()) => Ok(true),
+            Err(error @ EngineError::OutOfMemory { .. }) => {
+                self.lacking = Some(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tries again to build the grid that queries of the running cycle read, if it is not there.
+    pub(super) fn bring_up(&mut self) -> Result<(), EngineError> {
+        let epoch = self.epoch - 1;
+        if self.cells[epoch as usize % 2].epoch != Some(epoch) {
+            self.build(epoch, false)?;
+            self.updated = Some(self.update.record_event(None).map_err(fault)?);
+        }
+        Ok(())
+    }
+
+    /// Finds out whether the last grid was brought up: not when its cells had no room for what was
+    /// to be applied. Learns what it cost.
     pub(super) fn conclude_update(&mut self) -> Result<(), EngineError> {
         let Some(update) = self.updating.take() else {
             return Ok(());
@@ -141,7 +177,7 @@ impl Driver {
         }
         if update.checks && self.outgrown_here.as_slice()[0].failed != 0 {
             self.cost.learn_failure(update.units, self.records.slots);
-            self.rebuild(update.epoch, false)?;
+            self.cells[update.epoch as usize % 2].epoch = None;
         }
         self.updated = Some(self.update.record_event(None).map_err(fault)?);
         Ok(())

@@ -54,7 +54,10 @@ pub enum Clock {
 /// `submit` takes the requests queued since the last cycle and returns at once or after the work,
 /// as suits the backend; `wait` returns the output. Cycles take effect in the order of submission
 /// and are numbered by `epoch`. At most [`crate::limits::CYCLES_IN_FLIGHT_MAX`] may be waited for.
-/// A cycle is all or nothing: when `submit` or `wait` fails, nothing of it is applied.
+/// A cycle is all or nothing: when `submit` or `wait` fails, nothing of it is applied, it has no
+/// epoch, and the next cycle takes the one that it would have had. Its answers are all or nothing
+/// for themselves: where there is no room for them the changes stand, and
+/// [`CycleOutput::unanswered`] says why there are none.
 ///
 /// In order, a cycle:
 /// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]); refused rows count for
@@ -90,16 +93,15 @@ pub trait Backend: Send {
     ///
     /// # Errors
     /// [`EngineError::Limit`] for a cycle or query beyond a limit,
-    /// [`EngineError::TooManyInFlight`], [`EngineError::OutOfMemory`] for input that there is no
-    /// room for; [`EngineError::Device`] ends the engine: every later call says so.
+    /// [`EngineError::TooManyInFlight`], [`EngineError::OutOfMemory`] for a cycle whose input or
+    /// changes there is no room for: the engine goes on. [`EngineError::Device`] ends it: every
+    /// later call says so.
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError>;
 
     /// Returns the output of a submitted cycle, once.
     ///
     /// # Errors
-    /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that show only later, and
-    /// [`EngineError::OutOfMemory`] among them ends the engine: every later call gives
-    /// [`EngineError::Device`].
+    /// [`EngineError::UnknownTicket`]; those of [`Backend::submit`] that show only later.
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError>;
 
     /// Copies the state after the last submitted cycle out; outputs in flight stay to be waited
@@ -118,7 +120,8 @@ pub trait Backend: Send {
     /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
     /// objects are not ascending over all batches or a row would be refused;
     /// [`EngineError::Limit`] for more objects than a fleet can reach, which is `objects_max` plus
-    /// [`crate::limits::CYCLE_FIXES_MAX`].
+    /// [`crate::limits::CYCLE_FIXES_MAX`]; [`EngineError::OutOfMemory`], and the engine is as it
+    /// was.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire; a cycle at or after it should be run

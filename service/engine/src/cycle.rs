@@ -195,8 +195,11 @@ pub struct CycleOutput {
     pub answer_epoch: u64,
     /// The clock at `answer_epoch`.
     pub answer_clock_ms: i64,
-    /// One per query, in order.
+    /// One per query, in order; none when `unanswered` says why.
     pub answers: AnswerSet,
+    /// Why the queries have no answers, though the cycle's changes are applied: those answers, or
+    /// what they are looked up in, do not fit the engine's memory.
+    pub unanswered: Option<EngineError>,
     /// The queries as they were submitted, given back: whoever asks can use their memory for the
     /// next ones, and no engine has to free it while cycles run.
     pub queries: Vec<Query>,

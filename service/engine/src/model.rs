@@ -271,6 +271,7 @@ impl Model {
             answer_epoch: self.epoch,
             answer_clock_ms: self.clock_ms,
             answers: self.answers(&input.queries),
+            unanswered: None,
             queries: input.queries,
             expired: before - self.objects(),
             objects: self.objects(),

@@ -67,6 +67,11 @@ enum Wake {
     Stop,
 }
 
+/// A device that failed ends the engine; for want of memory, or beyond a limit, nothing happened.
+fn goes_on(fault: EngineError) -> Result<(), EngineError> {
+    if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
+}
+
 impl EngineThread {
     pub(super) fn new(
         backend: Box<dyn Backend>,
@@ -156,8 +161,7 @@ impl EngineThread {
             }
             Err(fault) => {
                 self.refuse(plan, &fault);
-                // For want of memory, or beyond a limit: nothing has happened.
-                if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
+                goes_on(fault)
             }
         }
     }
@@ -193,9 +197,9 @@ impl EngineThread {
             Ok(output) => output,
             Err(fault) => {
                 self.refuse(plan, &fault);
-                let ends =
-                    matches!(fault, EngineError::Device(_) | EngineError::OutOfMemory { .. });
-                return if ends { Err(fault) } else { Ok(()) };
+                // The next cycle takes its epoch, and nobody waits for one that is still to come.
+                self.epoch_submitted -= 1;
+                return goes_on(fault);
             }
         };
         let memory_bytes = self.backend.memory_bytes();
@@ -228,6 +232,12 @@ impl EngineThread {
                 ChangeReply::Duplicate { epoch }
             };
             let _ = reply.send(answer);
+        }
+        if let Some(fault) = output.unanswered {
+            for asked in plan.asked {
+                let _ = asked.reply.send(Err(fault.clone()));
+            }
+            return;
         }
         let set = Arc::new(output.answers);
         let staleness = self.epoch_submitted.saturating_sub(output.answer_epoch);

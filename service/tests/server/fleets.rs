@@ -7,10 +7,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::gated_engine::Gate;
+use crate::gated_engine::{Gate, LacksRoom};
 use crate::running::{
-    Running, START_MS, assert_refused, fix, objects_in, options, report, rows, sums, until, within,
-    world,
+    Running, START_MS, Whole, assert_refused, fix, objects_in, options, report, rows, sums, until,
+    whole, within, world,
 };
 
 fn named(name: &str) -> v1::CreateFleetRequest {
@@ -178,36 +178,49 @@ async fn a_failed_engine_is_told_and_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn input_without_room_is_refused_and_the_fleet_goes_on() {
+async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
     let gate = Gate::default();
     let server = Running::start_in(gate.surroundings(), options()).await;
     let mut client = server.positions().await;
-    gate.lacks_room(true);
-    let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let status = client.report_once(message.clone()).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
-    let details = status.get_error_details();
-    let told = &details.error_info().unwrap().metadata;
-    assert_eq!((told["needed_bytes"].as_str(), told["left_bytes"].as_str()), ("30", "20"));
-    assert!(status.message().contains("the fleet's memory"), "{}", status.message());
-    assert!(server.http("/healthz").await.0.contains("200"));
-    gate.lacks_room(false);
-    let ack = client.report_once(message).await.unwrap().into_inner();
-    assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [1]);
+    for (object, lacks_room) in [(1, LacksRoom::Input), (2, LacksRoom::Changes)] {
+        gate.lacks_room(lacks_room);
+        let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
+        let status = client.report_once(message.clone()).await.unwrap_err();
+        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+        let details = status.get_error_details();
+        let told = &details.error_info().unwrap().metadata;
+        assert_eq!((told["needed_bytes"].as_str(), told["left_bytes"].as_str()), ("30", "20"));
+        assert!(status.message().contains("the fleet's memory"), "{}", status.message());
+        assert!(server.http("/healthz").await.0.contains("200"));
+        gate.lacks_room(LacksRoom::Nothing);
+        let ack = client.report_once(message).await.unwrap().into_inner();
+        let known: Vec<u64> = (1..=object).collect();
+        let options = v1::QueryOptions { min_token: ack.token, ..Default::default() };
+        let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
+        let answer = server.queries().await.range(request).await.unwrap().into_inner();
+        let Whole { header, objects, .. } = whole(answer).await.unwrap();
+        assert_eq!(objects, known);
+        // One cycle a report and one a query: what was refused has no epoch and hides nothing.
+        assert_eq!((header.epoch, header.staleness_epochs), (2 * object, 0), "{lacks_room:?}");
+    }
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_outgrows_its_memory_is_told_and_seen() {
+async fn answers_without_room_are_refused_and_changes_stand() {
     let gate = Gate::default();
     let server = Running::start_in(gate.surroundings(), options()).await;
-    gate.outgrow();
-    let mut client = server.positions().await;
+    gate.lacks_room(LacksRoom::Answers);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let status = client.report_once(message.clone()).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
-    until(async || server.http("/healthz").await.0.contains("503")).await;
-    let status = client.report_once(message).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "FLEET_FAILED");
+    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
+    let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
+    let refused = match server.queries().await.range(request).await {
+        Err(status) => status,
+        Ok(answer) => whole(answer.into_inner()).await.err().unwrap(),
+    };
+    assert_refused(&refused, Code::ResourceExhausted, "ENGINE_MEMORY");
+    assert!(server.http("/healthz").await.0.contains("200"));
+    gate.lacks_room(LacksRoom::Nothing);
+    assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [1]);
     server.stop().await;
 }

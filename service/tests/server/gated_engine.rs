@@ -14,12 +14,22 @@ use shoal_service::server::Surroundings;
 struct Switches {
     is_shut: bool,
     fails: bool,
-    /// Memory ends before a cycle is taken.
-    lacks_room: bool,
-    /// Memory ends in the middle of a cycle.
-    outgrows: bool,
+    lacks_room: LacksRoom,
     /// Engines that wait for the gate.
     standing: usize,
+}
+
+/// What memory is lacking for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum LacksRoom {
+    #[default]
+    Nothing,
+    /// A cycle's input, as it is submitted.
+    Input,
+    /// A cycle's changes, as shows when it is waited for.
+    Changes,
+    /// A cycle's answers.
+    Answers,
 }
 
 /// Controls the engines of a server.
@@ -47,14 +57,9 @@ impl Gate {
         self.set(|switches| switches.fails = true);
     }
 
-    /// Cycles are refused for want of memory while this is so.
-    pub(crate) fn lacks_room(&self, lacks_room: bool) {
+    /// Memory is lacking for this of every cycle.
+    pub(crate) fn lacks_room(&self, lacks_room: LacksRoom) {
         self.set(|switches| switches.lacks_room = lacks_room);
-    }
-
-    /// The next cycle outgrows the memory when it is too late to refuse it.
-    pub(crate) fn outgrow(&self) {
-        self.set(|switches| switches.outgrows = true);
     }
 
     /// Whether an engine waits for the gate: what is sent now is not in its cycle.
@@ -62,15 +67,15 @@ impl Gate {
         self.0.0.lock().unwrap().standing > 0
     }
 
-    fn pass(&self) -> Result<(), EngineError> {
+    fn pass(&self) -> Result<LacksRoom, EngineError> {
         let mut switches = self.0.0.lock().unwrap();
         switches.standing += 1;
         let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
         switches.standing -= 1;
         match (switches.fails, switches.lacks_room) {
             (true, _) => Err(EngineError::Device("unplugged".into())),
-            (_, true) => Err(full()),
-            _ => Ok(()),
+            (_, LacksRoom::Input) => Err(full()),
+            (_, lacks_room) => Ok(lacks_room),
         }
     }
 
@@ -96,6 +101,9 @@ fn full() -> EngineError {
     }
 }
 
+/// The ticket of cycles that will be refused.
+const REFUSED: Ticket = Ticket(u64::MAX);
+
 struct GatedEngine {
     inner: CpuBackend,
     gate: Gate,
@@ -111,14 +119,22 @@ impl Backend for GatedEngine {
     }
 
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
-        self.gate.pass()?;
-        self.inner.submit(input)
+        match self.gate.pass()? {
+            LacksRoom::Changes => Ok(REFUSED),
+            _ => self.inner.submit(input),
+        }
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<CycleOutput, EngineError> {
-        let output = self.inner.wait(ticket);
-        let outgrows = self.gate.0.0.lock().unwrap().outgrows;
-        if outgrows { Err(full()) } else { output }
+        if ticket == REFUSED {
+            return Err(full());
+        }
+        let output = self.inner.wait(ticket)?;
+        if self.gate.0.0.lock().unwrap().lacks_room == LacksRoom::Answers {
+            let answers = Default::default();
+            return Ok(CycleOutput { answers, unanswered: Some(full()), ..output });
+        }
+        Ok(output)
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {

@@ -1,15 +1,18 @@
-//! What happens where memory ends? Input that there is no room for is refused and the engine goes
-//! on; growth in the middle of a cycle ends it, and its memory is there for others.
+//! What happens where memory ends? Input, objects and answers that there is no room for are
+//! refused, and the engine goes on.
+//!
+//! The twin is the model, which is not told what was refused.
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
 use shoal_engine::conformance::random::Random;
 use shoal_engine::{
-    Backend as _, CycleInput, EngineError, EngineOptions, Projection, Query, QueryKind, Request,
-    Space,
+    Backend as _, CycleInput, EngineError, EngineOptions, Model, Projection, Query, QueryKind,
+    Region, Request, Space,
 };
 
 use crate::backend::CudaBackend;
 use crate::device::Gpu;
+use crate::launch::DeviceBuffer;
 
 const NOW_MS: i64 = 1_704_067_200_000;
 const MIB: u64 = 1 << 20;
@@ -19,6 +22,9 @@ const BUDGET_BYTES: u64 = 64 * MIB;
 const ROWS_MANY: u64 = 3_000_000;
 /// Rows that get to the device, where their records find no room.
 const ROWS_SEVERAL: u64 = 700_000;
+/// Rows of which there is room for several times as many.
+const ROWS_FEW: u64 = 20_000;
+const FLEET: &str = "the fleet's memory on the device";
 
 fn gpu() -> Gpu {
     Gpu::open().unwrap_or_else(|error| panic!("{error}"))
@@ -47,6 +53,33 @@ fn cycle(first: u64, rows: u64) -> CycleInput {
     }
 }
 
+/// What asks for all objects.
+fn everything(projection: Projection) -> Query {
+    let all = Region::rectangle(&Space::geographic(), -180.0, -90.0, 180.0, 90.0).unwrap();
+    Query { kind: QueryKind::Range(all), filter: None, projection, limit: None }
+}
+
+/// Compares the whole state, and what is told of it.
+fn is_as(engine: &mut CudaBackend, model: &mut Model) {
+    let snapshot = engine.export().unwrap();
+    let rows = snapshot.batches.iter().flat_map(|batch| (0..batch.len()).map(|row| batch.row(row)));
+    assert!(rows.eq(model.records().values().copied()), "the state is the model's");
+    answers_as(engine, model, vec![everything(Projection::Fixes), everything(Projection::Ids)]);
+}
+
+/// Compares answers, in a cycle of both without changes.
+fn answers_as(engine: &mut CudaBackend, model: &mut Model, queries: Vec<Query>) {
+    let input = CycleInput { queries, requests: Vec::new(), ..cycle(0, 0) };
+    let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
+    assert_eq!(found.unanswered, None);
+    assert_eq!((found.epoch, found.answer_epoch), (expected.epoch, expected.epoch - 1));
+    for (found, expected) in found.answers.iter().zip(expected.answers.iter()) {
+        assert_eq!((found.total, found.objects), (expected.total, expected.objects));
+        assert!(found.fixes == expected.fixes, "records that answers tell");
+    }
+    assert_eq!(found.answers.len(), expected.answers.len());
+}
+
 /// The text of an error that is of memory.
 fn text<T: std::fmt::Debug>(result: Result<T, EngineError>, of: &str) -> String {
     match result {
@@ -70,7 +103,7 @@ fn input_without_room_is_refused_and_the_engine_goes_on() {
     // More often than there are arenas: none is lost.
     for turn in 1..8 {
         let refused = engine.submit(cycle(1_000, ROWS_MANY));
-        let text = text(refused, "the fleet's memory on the device");
+        let text = text(refused, FLEET);
         assert!(text.contains(&BUDGET_BYTES.to_string()), "{text}");
         let output = engine.run(cycle(3 * turn, 3)).unwrap();
         assert_eq!((output.epoch, output.objects), (turn + 1, 3 * turn + 3), "nothing is lost");
@@ -82,22 +115,117 @@ fn input_without_room_is_refused_and_the_engine_goes_on() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn growth_beyond_the_budget_ends_the_engine_alone() {
+fn objects_without_room_are_refused_and_the_engine_goes_on() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
-    let mut other = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
-    engine.run(cycle(0, 3)).unwrap();
-    let ticket = engine.submit(cycle(1_000, ROWS_SEVERAL)).unwrap();
-    text(engine.wait(ticket), "the fleet's memory on the device");
-    for _ in 0..8 {
-        let ended = engine.run(cycle(5, 1)).unwrap_err();
-        assert!(matches!(ended, EngineError::Device(_)), "{ended}");
-        assert!(ended.to_string().contains("out of memory"), "{ended} gives the reason");
+    let mut model = Model::new(options());
+    for turn in 0..8 {
+        let refused = engine.submit(cycle(1_000, ROWS_SEVERAL)).unwrap();
+        let next = engine.submit(cycle(3 * turn, 3)).unwrap();
+        text(engine.wait(refused), FLEET);
+        let output = engine.wait(next).unwrap();
+        let expected = model.run(cycle(3 * turn, 3)).unwrap();
+        assert_eq!((output.epoch, output.objects), (expected.epoch, expected.objects), "no trace");
+        assert_eq!(output.requests, expected.requests);
+        assert_eq!((output.answer_epoch, engine.objects()), (expected.epoch - 1, expected.objects));
+        is_as(&mut engine, &mut model);
     }
-    assert!(matches!(engine.export(), Err(EngineError::Device(_))));
-    assert_eq!(other.run(cycle(0, 3)).unwrap().objects, 3);
-    drop(engine);
-    assert_eq!(other.run(cycle(3, 3)).unwrap().objects, 6);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn an_engine_fills_its_budget_and_still_answers() {
+    let gpu = gpu();
+    let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
+    let mut model = Model::new(options());
+    let mut objects = 0;
+    let refused = loop {
+        match engine.run(cycle(objects, ROWS_FEW)) {
+            Ok(output) => objects = output.objects,
+            Err(error) => break error,
+        }
+        model.run(cycle(objects - ROWS_FEW, ROWS_FEW)).unwrap();
+    };
+    text(Err::<(), _>(refused), FLEET);
+    assert!(objects >= 2 * ROWS_FEW, "{objects} objects is little for {BUDGET_BYTES} bytes");
+    // Whom it knows, it goes on following, from rows as from blocks; and lets go.
+    let mut known = cycle(0, ROWS_FEW / 2);
+    if let Some(Request::Fixes(columns)) = known.requests.first_mut() {
+        columns.time_ms.iter_mut().for_each(|time_ms| *time_ms += 1);
+        columns.x.reverse();
+        let (plan, tag, mut bytes) = (BlockPlan::fixes(), options().space.tag(), Vec::new());
+        CpuCodec.encode_planned(columns, &plan, &tag, 0, &mut bytes).unwrap();
+        let block = Block::parse(bytes.into(), &Budget::default()).unwrap();
+        known.requests.push(Request::Block(block));
+    }
+    known.time_max_ms += 1;
+    let gone = CycleInput { requests: vec![Request::Remove((10..1_010).collect())], ..cycle(0, 0) };
+    for input in [known, gone, cycle(0, ROWS_FEW)] {
+        let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
+        assert_eq!(found.requests, expected.requests);
+        assert_eq!((found.epoch, found.objects), (expected.epoch, expected.objects));
+    }
+    let queries = [cycle(0, 0).queries, vec![everything(Projection::Count)]].concat();
+    answers_as(&mut engine, &mut model, queries);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn answers_without_room_are_refused_and_changes_stand() {
+    let gpu = gpu();
+    let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
+    let mut model = Model::new(options());
+    engine.run(cycle(0, ROWS_FEW)).unwrap();
+    model.run(cycle(0, ROWS_FEW)).unwrap();
+    let many = (BUDGET_BYTES / ROWS_FEW / 8) as usize;
+    for (turn, projection) in (0..6).zip([Projection::Ids, Projection::Fixes].into_iter().cycle()) {
+        let input = CycleInput {
+            queries: vec![everything(projection); many / (1 + turn as usize % 3)],
+            ..cycle(ROWS_FEW + 3 * turn, 3)
+        };
+        let output = engine.run(input).unwrap();
+        let unanswered = output.unanswered.clone();
+        text(unanswered.map_or(Ok(()), Err), FLEET);
+        assert_eq!(output.answers.len(), 0, "all or none");
+        let expected = model.run(cycle(ROWS_FEW + 3 * turn, 3)).unwrap();
+        assert_eq!(output.requests, expected.requests);
+        assert_eq!((output.epoch, output.objects), (expected.epoch, expected.objects));
+        is_as(&mut engine, &mut model);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_grid_without_room_is_built_when_there_is_some() {
+    const SHARE_BYTES: u64 = 256 * MIB;
+    const ROWS: u64 = 3_000;
+    let gpu = gpu().with_share(SHARE_BYTES);
+    let mut engine = CudaBackend::new(&gpu, options()).unwrap();
+    let mut model = Model::new(options());
+    let run = |engine: &mut CudaBackend, model: &mut Model, input: CycleInput| {
+        let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
+        assert_eq!(found.requests, expected.requests);
+        assert_eq!((found.epoch, found.objects), (expected.epoch, expected.objects));
+        found.unanswered
+    };
+    // Lists get their length from rows of one object, whose grid is small.
+    for _ in 0..5 {
+        let mut one = cycle(0, ROWS);
+        if let Some(Request::Fixes(columns)) = one.requests.first_mut() {
+            columns.object.fill(0);
+        }
+        assert_eq!(run(&mut engine, &mut model, one), None);
+    }
+    let left = SHARE_BYTES - engine.memory_bytes();
+    let rest = DeviceBuffer::<u8>::new(&gpu.memory(SHARE_BYTES), left as usize).unwrap();
+    assert_eq!(run(&mut engine, &mut model, cycle(1, ROWS)), None, "asked of the grid before");
+    for turn in 1..5 {
+        let unanswered = run(&mut engine, &mut model, cycle(ROWS + 3 * turn, 3));
+        text(unanswered.map_or(Ok(()), Err), "the device's memory for all fleets");
+    }
+    drop(rest);
+    assert_eq!(run(&mut engine, &mut model, cycle(2 * ROWS, 3)), None);
+    is_as(&mut engine, &mut model);
 }
 
 #[test]

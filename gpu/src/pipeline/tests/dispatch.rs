@@ -170,9 +170,12 @@ impl Trial {
     /// One cycle through the stage, and the update that takes its moves into the newest positions.
     fn dispatch(&mut self, input: CycleInput) -> Told {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.clone());
+        let newcomers = self.unknown(&input);
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
         let at = (&*timeline, self.driver.epoch + 1);
         let staged = stage(&memory, &stream, at, spare, input, &mut self.questions).unwrap();
+        self.driver.fit_lists(&staged).unwrap();
+        assert_eq!(self.driver.newcomers(&staged).unwrap(), newcomers, "rows without a slot");
         self.driver.make_room(&staged).unwrap();
         self.driver.epoch += 1;
         let lists = self.driver.begin_dispatch(&staged).unwrap();
@@ -184,6 +187,20 @@ impl Trial {
         self.driver.settle().unwrap();
         self.spare = Some(staged.arena);
         Told { report, outcomes }
+    }
+
+    /// Rows and removals of objects that no slot was drawn for.
+    fn unknown(&self, input: &CycleInput) -> usize {
+        let records = &self.driver.records;
+        let known = self.bench.here(&records.objects, records.slots as usize);
+        let known: BTreeSet<u64> = known.into_iter().chain([u64::MAX]).collect();
+        let ids = input.requests.iter().flat_map(|request| match request {
+            Request::Fixes(columns) => columns.object.clone(),
+            Request::Block(block) => block.decode().unwrap().object,
+            Request::Remove(objects) => objects.clone(),
+            Request::Clear => Vec::new(),
+        });
+        ids.filter(|object| !known.contains(object)).count()
     }
 
     fn cycle(&mut self, input: CycleInput) {

@@ -86,6 +86,7 @@ impl CpuBackend {
             answer_epoch: self.epoch,
             answer_clock_ms: self.clock_ms,
             answers,
+            unanswered: None,
             queries: input.queries,
             expired: self.shards.iter().map(|shard| shard.expired).sum(),
             objects: self.objects(),
