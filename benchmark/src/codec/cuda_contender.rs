@@ -11,7 +11,7 @@ use shoal_gpu::{Decoder, EncodeError, EncodedColumn, Encoder, Gpu};
 
 use super::block::Block;
 use super::contender::{Contender, Part};
-use super::shoal_contender::{Planning, ShoalContender, chunk_bytes};
+use super::shoal_contender::{Planning, ShoalContender, chunk_bytes, copy_chunk};
 use super::values::bytes;
 use crate::error::BenchmarkError;
 
@@ -94,12 +94,7 @@ impl Contender for CudaContender {
             }
             Err(error) => return Err(failed(&error)),
         };
-        // The bytes only count and compare; what is decoded is the plan and its sections.
-        out.clear();
-        for section in &encoded.sections {
-            out.extend_from_slice(section);
-        }
-        out.resize(chunk_bytes(&encoded), 0);
+        copy_chunk(&encoded, out);
         self.encoded[part.index] = Some(encoded);
         Ok(took)
     }

@@ -100,6 +100,16 @@ pub(super) fn chunk_bytes(encoded: &EncodedTree) -> usize {
         + encoded.sections.iter().map(padded).sum::<usize>()
 }
 
+/// Copies a column's sections, and zeros for the rest of what it takes. The bytes only count and
+/// compare; what is decoded is the plan and its sections.
+pub(super) fn copy_chunk(encoded: &EncodedTree, out: &mut Vec<u8>) {
+    out.clear();
+    for section in &encoded.sections {
+        out.extend_from_slice(section);
+    }
+    out.resize(chunk_bytes(encoded), 0);
+}
+
 impl Contender for ShoalContender {
     fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
         self.column = column;
@@ -122,12 +132,7 @@ impl Contender for ShoalContender {
     fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
         let tree = &self.trees[part.column][part.index];
         let (encoded, took) = Self::encode_with(part, tree)?;
-        // The bytes only count and compare; what is decoded is the plan and its sections.
-        out.clear();
-        for section in &encoded.sections {
-            out.extend_from_slice(section);
-        }
-        out.resize(chunk_bytes(&encoded), 0);
+        copy_chunk(&encoded, out);
         self.encoded[part.index] = Some(encoded);
         Ok(took)
     }
