@@ -16,6 +16,8 @@ mod sample;
 #[allow(dead_code, reason = "only some of its fields are set here")]
 mod seal;
 mod speed;
+#[path = "../../../service/codec/tests/tree/walk.rs"]
+mod walk;
 
 use shoal_gpu::{Decoder, Gpu};
 

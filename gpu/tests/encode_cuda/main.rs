@@ -13,3 +13,5 @@ mod random;
 #[path = "../../../service/codec/tests/tree/sample.rs"]
 mod sample;
 mod speed;
+#[path = "../../../service/codec/tests/tree/walk.rs"]
+mod walk;

@@ -11,10 +11,10 @@ use shoal_codec::{
 };
 
 use crate::bound::{Bound, seed};
-use crate::every_tree::{SPACE, any_plan, walks};
 use crate::random::Random;
 use crate::sample::{SHAPES, TYPES, column, trees};
 use crate::seal::{HEADER, seal};
+use crate::walk::{SPACE, any_plan, walks};
 
 const SEED: u64 = 61;
 

@@ -12,7 +12,7 @@ use shoal_codec::{
     Mode, Tree, Values, encode_column,
 };
 
-use crate::every_tree::SPACE;
+use crate::walk::SPACE;
 
 /// 2,100 rows that every encoding of integers has something to do with.
 fn fixes() -> FixColumns {

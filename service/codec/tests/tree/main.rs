@@ -19,3 +19,4 @@ mod sample;
 mod seal;
 mod table;
 mod text;
+mod walk;

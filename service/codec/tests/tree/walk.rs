@@ -1,0 +1,46 @@
+//! Fixes of objects that walk, and plans by chance, for tests of whole blocks; those of the CUDA
+//! backend take them too.
+
+use shoal_codec::{BlockPlan, Column, FixColumns, FixRow, SpaceKind, SpaceTag};
+
+use crate::random::Random;
+use crate::sample::trees;
+
+pub(crate) const SPACE: SpaceTag =
+    SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
+
+/// Objects on a walk, reported in turn with some chance.
+pub(crate) fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumns {
+    let mut columns = FixColumns::new();
+    let mut places: Vec<(i32, i32)> =
+        (0..objects).map(|_| (chance.edgy() as i32 / 4, chance.edgy() as i32 / 4)).collect();
+    let mut time_ms = 1_700_000_000_000;
+    for row in 0..rows {
+        let object = chance.next() % objects;
+        let (x, y) = &mut places[object as usize];
+        *x = x.wrapping_add(chance.next() as i32 % 3000);
+        *y = y.wrapping_add(chance.next() as i32 % 3000);
+        time_ms += (chance.next() % 5 * 1000) as i64;
+        columns.push_row(FixRow {
+            speed_mm_s: (chance.next() % 30_000) as u32,
+            heading_cdeg: (chance.next() % 36_000) as u16,
+            altitude_mm: 1000 * (row as i32 / 40),
+            state: (chance.next() & 1) as u32,
+            ..FixRow::new(object * 1_000_003, time_ms, *x, *y)
+        });
+    }
+    columns
+}
+
+/// A tree for each column by chance.
+pub(crate) fn any_plan(chance: &mut Random) -> BlockPlan {
+    let trees = trees();
+    let mut plan = BlockPlan::fixes();
+    for column in Column::ALL {
+        let tree = &trees[chance.below(trees.len())];
+        if column != Column::Object || !tree.is_keyed() {
+            plan = plan.with(column, tree.clone());
+        }
+    }
+    plan
+}
