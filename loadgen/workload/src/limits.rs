@@ -23,6 +23,9 @@ pub const SPEEDS_MAX: u32 = 1_000;
 /// Highest top speed, metres per step: the whole space of `gauss` in one step.
 pub const SPEED_MAX_M_PER_STEP: f64 = 100_000.0;
 
+/// Highest speed of `uniform`: its whole space in a second.
+pub const SPEED_MAX_M_S: f64 = 100_000.0;
+
 /// Longest maximum update interval of `gauss` in steps.
 pub const SILENCE_STEPS_MAX: u32 = 1_000_000;
 
@@ -75,6 +78,15 @@ pub const MIX_HELD_MAX: usize = 1 << 20;
 
 /// Most objects that a mix has removed at a time; beyond, none is removed.
 pub const MIX_ABSENT_MAX: usize = 1 << 20;
+
+/// Most regions of one workload of regions; the engine has room for two million.
+pub const REGIONS_MAX: u64 = 1 << 24;
+
+/// Largest radius of a region, metres: half the way round the earth.
+pub const REGION_RADIUS_M_MAX: f64 = 20_015_115.0;
+
+/// Largest share of the regions that is replaced in a second of event time.
+pub const REGION_CHURN_MAX: f64 = 1_000.0;
 
 /// Rows that a mix takes from its workload at a time.
 pub const MIX_BATCH_ROWS: usize = 1_024;

@@ -4,7 +4,7 @@
 //! those that concern it. Ranges are checked once, by [`Params::check`].
 
 use crate::limits::*;
-use crate::{SpeedUnit, WorkloadError};
+use crate::{SpeedRange, SpeedUnit, WorkloadError};
 
 /// Parameters of [`open`](crate::open).
 ///
@@ -19,6 +19,8 @@ pub struct Params {
     /// Length in ms of a round of `uniform` and of a time step (ts) of `gauss` and `network`; also
     /// the time over which the first reports of all objects are spread. 1 ms to [`STEP_MS_MAX`].
     pub step_ms: i64,
+    /// `uniform`: between which speeds its objects draw theirs; within 0 to [`SPEED_MAX_M_S`].
+    pub speed_range: SpeedRange,
     /// Side of a query window as a share of the side of the space, in `(0, 1]`.
     pub window: f64,
     /// Which shard this is, below `shards`.
@@ -53,6 +55,7 @@ impl Default for Params {
             objects: 100_000,
             seed: 1,
             step_ms: 1_000,
+            speed_range: SpeedRange::default(),
             window: 0.001,
             shard: 0,
             shards: 1,
@@ -82,13 +85,14 @@ impl Params {
         within("destinations", self.destinations, 2, DESTINATIONS_MAX)?;
         within("update_interval_ms", self.update_interval_ms, 1_000, UPDATE_INTERVAL_MS_MAX)?;
         within("fan_out", self.fan_out, 1, FAN_OUT_MAX)?;
+        self.speed_range.check()?;
         above_zero("window", self.window, 1.0)?;
         above_zero("speed_max_m_per_step", self.speed_max_m_per_step, SPEED_MAX_M_PER_STEP)
     }
 }
 
 /// Accepts a value that lies in the closed range.
-fn within<T: PartialOrd + std::fmt::Display + Copy>(
+pub(crate) fn within<T: PartialOrd + std::fmt::Display + Copy>(
     parameter: &'static str,
     value: T,
     least: T,

@@ -22,6 +22,7 @@ pub(crate) enum Domain {
     Groups = 6,
     Mix = 7,
     Kinds = 8,
+    Regions = 9,
 }
 
 /// The finaliser of splitmix64 (Stafford's variant 13): a bijection that spreads every bit.

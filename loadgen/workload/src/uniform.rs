@@ -1,7 +1,7 @@
 //! Where is an object that crosses the space in a straight line and bounces off its borders?
 //!
-//! The workload of the G-LFPP experiment: 100 km square, objects uniform, speed 1 to 1,000 m/s,
-//! uniform direction. No state per object: position is a closed form of (seed, object, time), a
+//! The workload of the G-LFPP experiment: 100 km square, objects uniform, speed 1 to 1,000 m/s
+//! unless told otherwise, uniform direction. No state per object: position is a closed form of (seed, object, time), a
 //! triangle wave in each coordinate, so 10 M objects cost nothing and a core makes tens of millions
 //! of fixes a second. Each object speaks once per round, at its own phase, in ascending order.
 
@@ -10,12 +10,10 @@ use crate::limits::START_MS;
 use crate::random::{Domain, key, lane, unit_of};
 use crate::shard::Shard;
 use crate::window::PlanarWindows;
-use crate::{Fix, Params, Window, Workload, WorkloadSpace};
+use crate::{Fix, Params, SpeedRange, Window, Workload, WorkloadSpace};
 
 /// Side of the space in metres.
 const SPACE_M: f64 = 100_000.0;
-const SPEED_MIN_M_S: f64 = 1.0;
-const SPEED_MAX_M_S: f64 = 1_000.0;
 
 /// The `uniform` workload.
 #[derive(Debug)]
@@ -23,6 +21,7 @@ pub struct Uniform {
     shard: Shard,
     seed: u64,
     step_ms: i64,
+    speed_range: SpeedRange,
     round: i64,
     next_local: u64,
     windows: PlanarWindows,
@@ -35,6 +34,7 @@ impl Uniform {
             shard: Shard::new(params),
             seed: params.seed,
             step_ms: params.step_ms,
+            speed_range: params.speed_range,
             round: 0,
             next_local: 0,
             windows: PlanarWindows::new(
@@ -49,7 +49,8 @@ impl Uniform {
     /// The fix of an object at a moment.
     fn fix(&self, object: u64, time_ms: i64) -> Fix {
         let key = key(self.seed, Domain::Objects, object);
-        let speed_m_s = SPEED_MIN_M_S + (SPEED_MAX_M_S - SPEED_MIN_M_S) * unit_of(lane(key, 2));
+        let SpeedRange { min_m_s, max_m_s } = self.speed_range;
+        let speed_m_s = min_m_s + (max_m_s - min_m_s) * unit_of(lane(key, 2));
         let turns = unit_of(lane(key, 3));
         let (east, north) = east_north(turns);
         let travelled_m = speed_m_s * ((time_ms - START_MS) as f64 / 1_000.0);

@@ -3,7 +3,7 @@
 //! Time order, equal bytes from equal seeds, no influence of how calls divide the rows or of the
 //! number of shards, positions inside the space. Distributions are checked in `calibration.rs`.
 
-use shoal_workload::{Fix, Params, START_MS, Workload, WorkloadSpace, open};
+use shoal_workload::{Fix, Params, START_MS, SpeedRange, Workload, WorkloadSpace, open};
 
 const SEED: u64 = 20_260_801;
 const GENERATORS: [&str; 4] = ["uniform", "gauss", "network", "hub"];
@@ -108,6 +108,36 @@ fn positions_headings_and_windows_stay_inside() {
             assert!((window.east - window.west - 0.001 * width_m).abs() < 1e-6, "{window:?}");
         }
     }
+}
+
+#[test]
+fn without_a_range_of_speeds_uniform_has_the_bytes_that_it_always_had() {
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for fix in rows(opened("uniform", &params()).as_mut(), 5_000) {
+        let known = |value: Option<f64>| value.map_or(u64::MAX, f64::to_bits);
+        let place = [fix.object, fix.time_ms as u64, fix.x.to_bits(), fix.y.to_bits()];
+        for word in place.into_iter().chain([known(fix.speed_m_s), known(fix.heading_deg)]) {
+            hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+    // FNV-1a over words, taken before there was a range.
+    assert_eq!(hash, 0x4643_6915_0501_0adc);
+}
+
+#[test]
+fn speeds_lie_in_their_range() {
+    let speed_range = SpeedRange { min_m_s: 1.0, max_m_s: 20.0 };
+    let slow = Params { speed_range, ..params() };
+    let fixes = rows(opened("uniform", &slow).as_mut(), 2_000);
+    let (first, second) = fixes.split_at(1_000);
+    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    for (from, to) in first.iter().zip(second) {
+        let speed_m_s = from.speed_m_s.expect("uniform tells speeds");
+        (least, most) = (least.min(speed_m_s), most.max(speed_m_s));
+        let way_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
+        assert!(way_m <= speed_m_s + 1e-6, "{way_m} m in a second at {speed_m_s} m/s");
+    }
+    assert!((1.0..1.5).contains(&least) && (19.5..=20.0).contains(&most), "{least} to {most}");
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! Which circles do subscribers watch, and how do these come, go and move?
+//!
+//! Centres lie where the workload's windows lie. Churn replaces regions at even moments of event
+//! time; a region that follows takes every place that one object of the workload reports. Seeded,
+//! the same whatever the steps of time that it is asked in; regions are numbered, no number twice.
+
+use std::collections::HashMap;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::limits::{REGION_CHURN_MAX, REGION_RADIUS_M_MAX, REGIONS_MAX};
+use crate::params::within;
+use crate::random::{Domain, below, stream};
+use crate::shard::Shard;
+use crate::{Fix, Params, Workload, WorkloadError, open};
+
+/// What is chosen about regions, beside the workload whose windows or objects place them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RegionParams {
+    /// Regions at a time, of all shards together; at most [`REGIONS_MAX`].
+    pub regions: u64,
+    /// Radius of each, metres; above 0, at most [`REGION_RADIUS_M_MAX`].
+    pub radius_m: f64,
+    /// Share of the regions that is replaced in a second of event time, 0 to
+    /// [`REGION_CHURN_MAX`].
+    pub churn: f64,
+    /// Regions follow objects that move as the workload's do; with the seed of a generator's own
+    /// objects, region `r` follows object `r`, up to the phase of its reports.
+    pub follows: bool,
+}
+
+/// One change of the regions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RegionChange {
+    /// A circle that was not there before.
+    Add {
+        /// Its number.
+        region: u64,
+        /// Its centre, as fixes have it.
+        x: f64,
+        /// Its centre, as fixes have it.
+        y: f64,
+    },
+    /// The centre of a circle is elsewhere.
+    Move {
+        /// Its number.
+        region: u64,
+        /// The new centre.
+        x: f64,
+        /// The new centre.
+        y: f64,
+    },
+    /// A circle is gone.
+    Remove {
+        /// Its number.
+        region: u64,
+    },
+}
+
+/// The regions of one shard: `regions` of all shards, divided as objects are.
+pub struct Regions {
+    shard: Shard,
+    params: RegionParams,
+    /// The circles there are, by place.
+    live: Vec<Circle>,
+    windows: Box<dyn Workload>,
+    random: Xoshiro256PlusPlus,
+    /// Regions of this shard so far.
+    begun: u64,
+    replaced: u64,
+    leaders: Option<Leaders>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Circle {
+    region: u64,
+    x: f64,
+    y: f64,
+}
+
+/// Objects whose reports move regions.
+struct Leaders {
+    workload: Box<dyn Workload>,
+    /// Event time of the first report.
+    origin_ms: i64,
+    /// Place of the region that follows an object, in the order of first reports.
+    places: HashMap<u64, usize>,
+    /// Drawn, and not due yet.
+    ahead: Option<Fix>,
+}
+
+impl Regions {
+    /// The regions of a workload of [`open`] for one shard; `Params::objects` says nothing here.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`], and a parameter outside its range.
+    pub fn new(
+        workload: &str,
+        params: &Params,
+        regions: RegionParams,
+    ) -> Result<Self, WorkloadError> {
+        within("regions", regions.regions, 0, REGIONS_MAX)?;
+        within("churn", regions.churn, 0.0, REGION_CHURN_MAX)?;
+        within("radius_m", regions.radius_m, f64::MIN_POSITIVE, REGION_RADIUS_M_MAX)?;
+        let params = Params { objects: regions.regions.max(1), ..params.clone() };
+        let shard = Shard::new(&params);
+        let owned = if regions.regions == 0 { 0 } else { shard.owned() };
+        let mut made = Self {
+            shard,
+            params: regions,
+            live: Vec::with_capacity(owned as usize),
+            windows: open(workload, &params)?,
+            random: stream(params.seed, Domain::Regions, u64::from(params.shard)),
+            begun: 0,
+            replaced: 0,
+            leaders: None,
+        };
+        for _ in 0..owned {
+            let circle = made.begin();
+            made.live.push(circle);
+        }
+        if regions.follows && owned > 0 {
+            made.leaders = Some(Leaders::new(open(workload, &params)?, &mut made.live));
+        }
+        Ok(made)
+    }
+
+    /// Radius of every circle, metres.
+    #[must_use]
+    pub fn radius_m(&self) -> f64 {
+        self.params.radius_m
+    }
+
+    /// The circles there are now, as their additions.
+    pub fn live(&self) -> impl ExactSizeIterator<Item = RegionChange> {
+        self.live.iter().map(|circle| circle.added())
+    }
+
+    /// Goes on to so many milliseconds of event time after the beginning and appends what changes
+    /// until then, in order. Time that was passed already changes nothing.
+    pub fn advance(&mut self, elapsed_ms: f64, out: &mut Vec<RegionChange>) {
+        loop {
+            let replaced_ms = self.replaced_at_ms();
+            let led_ms = self.leaders.as_mut().and_then(Leaders::next_ms);
+            let next_ms = led_ms.map_or(replaced_ms, |led_ms| led_ms.min(replaced_ms));
+            if next_ms > elapsed_ms || next_ms.is_infinite() {
+                return;
+            }
+            if next_ms < replaced_ms {
+                self.follow(out);
+            } else {
+                self.replace(out);
+            }
+        }
+    }
+
+    /// When the next region is replaced.
+    fn replaced_at_ms(&self) -> f64 {
+        let per_ms = self.params.churn * self.live.len() as f64 / 1_000.0;
+        (self.replaced + 1) as f64 / per_ms
+    }
+
+    fn replace(&mut self, out: &mut Vec<RegionChange>) {
+        let place = below(&mut self.random, self.live.len());
+        let circle = self.begin();
+        let gone = std::mem::replace(&mut self.live[place], circle);
+        out.push(RegionChange::Remove { region: gone.region });
+        out.push(circle.added());
+        self.replaced += 1;
+    }
+
+    fn follow(&mut self, out: &mut Vec<RegionChange>) {
+        let Some((place, fix)) = self.leaders.as_mut().and_then(|leaders| leaders.take(&self.live))
+        else {
+            return;
+        };
+        let circle = &mut self.live[place];
+        (circle.x, circle.y) = (fix.x, fix.y);
+        out.push(RegionChange::Move { region: circle.region, x: fix.x, y: fix.y });
+    }
+
+    /// A new circle at the next window.
+    fn begin(&mut self) -> Circle {
+        let window = self.windows.window();
+        let region = self.shard.object(self.begun);
+        self.begun += 1;
+        Circle {
+            region,
+            x: (window.west + window.east) / 2.0,
+            y: (window.south + window.north) / 2.0,
+        }
+    }
+}
+
+impl Circle {
+    fn added(&self) -> RegionChange {
+        RegionChange::Add { region: self.region, x: self.x, y: self.y }
+    }
+}
+
+impl Leaders {
+    /// Leaders of `live` regions, which are put where their leaders report first.
+    fn new(mut workload: Box<dyn Workload>, live: &mut [Circle]) -> Self {
+        let mut fixes = Vec::new();
+        workload.fill(live.len(), &mut fixes);
+        let origin_ms = fixes.first().map_or(0, |fix| fix.time_ms);
+        let mut leaders = Self { workload, origin_ms, places: HashMap::new(), ahead: None };
+        for fix in fixes {
+            if let Some(place) = leaders.place(fix.object, live.len()) {
+                (live[place].x, live[place].y) = (fix.x, fix.y);
+            }
+        }
+        leaders
+    }
+
+    /// The region that follows an object; the next without a leader for a new one.
+    fn place(&mut self, object: u64, regions: usize) -> Option<usize> {
+        let next = self.places.len();
+        match self.places.get(&object) {
+            Some(place) => Some(*place),
+            None if next < regions => {
+                self.places.insert(object, next);
+                Some(next)
+            }
+            None => None,
+        }
+    }
+
+    /// Milliseconds from the first report to the next one; `None` when there is none.
+    fn next_ms(&mut self) -> Option<f64> {
+        if self.ahead.is_none() {
+            let mut fixes = Vec::with_capacity(1);
+            self.workload.fill(1, &mut fixes);
+            self.ahead = fixes.pop();
+        }
+        self.ahead.map(|fix| (fix.time_ms - self.origin_ms) as f64)
+    }
+
+    /// Takes the next report and the region that it moves.
+    fn take(&mut self, live: &[Circle]) -> Option<(usize, Fix)> {
+        let fix = self.ahead.take()?;
+        Some((self.place(fix.object, live.len())?, fix))
+    }
+}
