@@ -1,9 +1,10 @@
 //! Where is an object that crosses the space in a straight line and bounces off its borders?
 //!
 //! The workload of the G-LFPP experiment: 100 km square, objects uniform, speed 1 to 1,000 m/s
-//! unless told otherwise, uniform direction. No state per object: position is a closed form of (seed, object, time), a
-//! triangle wave in each coordinate, so 10 M objects cost nothing and a core makes tens of millions
-//! of fixes a second. Each object speaks once per round, at its own phase, in ascending order.
+//! unless told otherwise, uniform direction. No state per object: position is a closed form of
+//! (seed, object, time), a triangle wave in each coordinate, so 10 M objects cost nothing and a
+//! core makes tens of millions of fixes a second. Each object speaks once per round, at its own
+//! phase, in ascending order.
 
 use crate::direction::east_north;
 use crate::limits::START_MS;
