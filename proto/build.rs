@@ -4,8 +4,12 @@ use std::{env, fs, io, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 3] =
-    ["shoal/v1/fleet.proto", "shoal/v1/position.proto", "shoal/v1/query.proto"];
+const FILES: [&str; 4] = [
+    "shoal/v1/fleet.proto",
+    "shoal/v1/position.proto",
+    "shoal/v1/query.proto",
+    "shoal/v1/subscription.proto",
+];
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=proto");
