@@ -107,6 +107,12 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
         CodecName::ShoalCuda => on_the_device(seed),
+        CodecName::NvCascaded => nvcomp("Cascaded"),
+        CodecName::NvBitcomp => nvcomp("Bitcomp"),
+        CodecName::NvAns => nvcomp("ANS"),
+        CodecName::NvLz4 => nvcomp("LZ4"),
+        CodecName::NvZstd => nvcomp("Zstd"),
+        CodecName::NvGdeflate => nvcomp("Gdeflate"),
         other => foreign(other),
     }
 }
@@ -114,6 +120,16 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
 #[cfg(feature = "cuda")]
 fn on_the_device(seed: u64) -> Result<Box<dyn Contender>, String> {
     Ok(Box::new(super::cuda_contender::CudaContender::new(seed)?))
+}
+
+#[cfg(feature = "cuda")]
+fn nvcomp(codec: &'static str) -> Result<Box<dyn Contender>, String> {
+    Ok(Box::new(super::nvcomp_contender::NvCompContender::new(codec)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn nvcomp(codec: &'static str) -> Result<Box<dyn Contender>, String> {
+    Err(format!("this program was built without the feature `cuda`, {codec} takes a device"))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -128,9 +144,6 @@ fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
     use super::pco_contender::PcoContender;
 
     Ok(match name {
-        CodecName::Shoal | CodecName::ShoalFixed | CodecName::ShoalTried | CodecName::ShoalCuda => {
-            return Err("it is no foreign codec".into());
-        }
         CodecName::Pco8 => Box::new(PcoContender::new(8, false)),
         CodecName::Pco12 => Box::new(PcoContender::new(12, true)),
         CodecName::Zstd1 => Box::new(ByteContender::new(Zstd::new(1)?)),
@@ -140,6 +153,7 @@ fn foreign(name: CodecName) -> Result<Box<dyn Contender>, String> {
         CodecName::Lz4Hc => Box::new(ByteContender::new(Lz4 { level: Some(12) })),
         CodecName::Xz => Box::new(ByteContender::new(Xz)),
         CodecName::Bzip2 => Box::new(ByteContender::new(Bzip2)),
+        _ => return Err("it is no codec of the CPU".into()),
     })
 }
 

@@ -13,6 +13,8 @@ mod experiment;
 mod generated;
 mod measure;
 mod mixes;
+#[cfg(feature = "cuda")]
+mod nvcomp_contender;
 mod options;
 #[cfg(feature = "codecs")]
 mod pco_contender;

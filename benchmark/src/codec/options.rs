@@ -43,6 +43,30 @@ pub(super) enum CodecName {
     ShoalTried,
     /// Shoal's codec on an NVIDIA GPU, planned as the blocks come, columns resident.
     ShoalCuda,
+    /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
+    #[value(name = "nvcomp-cascaded")]
+    #[serde(rename = "nvcomp-cascaded")]
+    NvCascaded,
+    /// nvCOMP Bitcomp.
+    #[value(name = "nvcomp-bitcomp")]
+    #[serde(rename = "nvcomp-bitcomp")]
+    NvBitcomp,
+    /// nvCOMP ANS.
+    #[value(name = "nvcomp-ans")]
+    #[serde(rename = "nvcomp-ans")]
+    NvAns,
+    /// nvCOMP LZ4.
+    #[value(name = "nvcomp-lz4")]
+    #[serde(rename = "nvcomp-lz4")]
+    NvLz4,
+    /// nvCOMP Zstandard.
+    #[value(name = "nvcomp-zstd")]
+    #[serde(rename = "nvcomp-zstd")]
+    NvZstd,
+    /// nvCOMP GDeflate.
+    #[value(name = "nvcomp-gdeflate")]
+    #[serde(rename = "nvcomp-gdeflate")]
+    NvGdeflate,
     /// Pcodec, level 8, automatic.
     #[value(name = "pco-8")]
     #[serde(rename = "pco-8")]
@@ -90,7 +114,7 @@ impl CodecName {
     /// Whether it needs an NVIDIA GPU.
     #[cfg(test)]
     pub(super) fn is_on_device(self) -> bool {
-        matches!(self, Self::ShoalCuda)
+        self == Self::ShoalCuda || self.text().starts_with("nvcomp-")
     }
 
     /// As it is written.

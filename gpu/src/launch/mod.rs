@@ -13,6 +13,7 @@ mod codec_encode_memory;
 mod dispatch;
 mod memory;
 mod module;
+mod nvcomp;
 mod parameters;
 mod plain;
 mod primitives;
@@ -29,6 +30,7 @@ pub(crate) use codec_encode_memory::{Arena, Room};
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};
+pub use nvcomp::{NvComp, NvCompChoice, NvCompColumn};
 pub(crate) use parameters::{
     CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,
     QuestionStretches, QuestionsArgument, RecordsArgument, RowsArgument, Span, SpareArgument,

@@ -1,0 +1,106 @@
+//! NVIDIA's nvCOMP as a contender, loaded from the library that the user has.
+//!
+//! For each column the best of a codec's modes and two sizes of chunks is taken, by the bytes of
+//! all its blocks. Columns lie in the memory of the device before and after; its events count.
+
+use std::time::Duration;
+
+use shoal_codec::Values;
+use shoal_gpu::{Gpu, NvComp, NvCompChoice, NvCompColumn};
+
+use super::block::Block;
+use super::contender::{Contender, Part};
+use crate::error::BenchmarkError;
+
+/// Memory of the device that it may take.
+const MEMORY_BYTES: u64 = 8 << 30;
+
+/// One of its codecs.
+pub(super) struct NvCompContender {
+    library: NvComp,
+    /// As functions are named.
+    codec: &'static str,
+    choice: Option<NvCompChoice>,
+    encoded: Vec<Option<NvCompColumn>>,
+}
+
+impl NvCompContender {
+    /// Why there is none otherwise.
+    pub(super) fn new(codec: &'static str) -> Result<Self, String> {
+        let gpu = Gpu::open().map_err(|error| error.to_string())?;
+        let library = NvComp::open(&gpu, MEMORY_BYTES)?;
+        Ok(Self { library, codec, choice: None, encoded: Vec::new() })
+    }
+
+    fn chosen(&self) -> Result<NvCompChoice, BenchmarkError> {
+        self.choice.ok_or_else(|| BenchmarkError::Codec("no options were chosen".into()))
+    }
+}
+
+fn milliseconds(milliseconds: f64) -> Duration {
+    Duration::from_secs_f64(milliseconds / 1e3)
+}
+
+impl Contender for NvCompContender {
+    fn device(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn repeats(&self) -> bool {
+        // Bytes that no reader looks at may differ.
+        false
+    }
+
+    fn takes(&self, values: &Values) -> bool {
+        !values.is_empty()
+    }
+
+    fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError> {
+        self.encoded = vec![None; blocks.len()];
+        let width = blocks[0].columns[column].values.value_type().width_bytes();
+        let mut best: Option<(usize, NvCompChoice)> = None;
+        for choice in NvCompChoice::all(self.codec, width) {
+            let mut bytes = 0;
+            for block in blocks {
+                let (encoded, _) = self.library.encode(&choice, &block.columns[column].bytes)?;
+                bytes += encoded.encoded_bytes();
+            }
+            if best.is_none_or(|(least, _)| bytes < least) {
+                best = Some((bytes, choice));
+            }
+        }
+        self.choice = best.map(|(_, choice)| choice);
+        Ok(())
+    }
+
+    fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
+        let choice = self.chosen()?;
+        let (encoded, took_ms) = self.library.encode(&choice, part.bytes())?;
+        // The bytes only count; what is decoded are the chunks.
+        out.clear();
+        out.resize(encoded.encoded_bytes(), 0);
+        self.encoded[part.index] = Some(encoded);
+        Ok(milliseconds(took_ms))
+    }
+
+    fn decode(
+        &mut self,
+        part: Part<'_>,
+        _encoded: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Duration, BenchmarkError> {
+        let choice = self.chosen()?;
+        let encoded = self.encoded[part.index].as_ref();
+        let encoded = encoded.ok_or_else(|| BenchmarkError::Codec("nothing is encoded".into()))?;
+        let (bytes, took_ms) = self.library.decode(&choice, encoded)?;
+        *out = bytes;
+        Ok(milliseconds(took_ms))
+    }
+
+    fn choice(&self) -> String {
+        let text = |choice: NvCompChoice| {
+            format!("{}, chunks of {} KiB", choice.text, choice.chunk_bytes() / 1024)
+        };
+        self.choice.map_or_else(String::new, text)
+    }
+}
