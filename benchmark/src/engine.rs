@@ -205,6 +205,7 @@ fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput,
         time_max_ms: i64::MAX,
         requests: vec![Request::Fixes(source.columns(rows)?)],
         queries: source.queries(queries)?,
+        subscriptions: Vec::new(),
     })
 }
 

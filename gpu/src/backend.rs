@@ -264,6 +264,9 @@ impl Backend for CudaBackend {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
+        if !input.subscriptions.is_empty() {
+            return Err(EngineError::Unsupported("standing regions on a device"));
+        }
         self.is_running()?;
         let staged = self.stage(input);
         let staged = staged.map_err(|error| self.note(error))?;

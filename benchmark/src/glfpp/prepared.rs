@@ -41,6 +41,7 @@ impl Cycle {
             time_max_ms: i64::MAX,
             requests: self.blocks.iter().cloned().map(Request::Block).collect(),
             queries: self.queries.clone(),
+            subscriptions: Vec::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{Fates, Report};
-use shoal_engine::{AnswerSet, CycleOutput, EngineError, EngineOptions, Snapshot};
+use shoal_engine::{AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, Snapshot};
 
 use super::asking::{Asking, Sorted};
 use super::cells::Cells;
@@ -295,6 +295,7 @@ impl Driver {
             answers: AnswerSet::default(),
             unanswered,
             queries: staged.queries,
+            events: EventSet::default(),
             expired: report.expired,
             objects: self.objects,
         };

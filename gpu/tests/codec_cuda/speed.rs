@@ -169,7 +169,7 @@ fn dispatch_ms(space: &Space, cycles: &[Vec<Block>]) -> Vec<f32> {
         let requests = blocks.iter().cloned().map(Request::Block).collect();
         let (system_ms, time_max_ms) = (1_704_067_200_000, i64::MAX);
         recorder.start().unwrap();
-        let input = CycleInput { system_ms, time_max_ms, requests, queries: Vec::new() };
+        let input = CycleInput { system_ms, time_max_ms, requests, ..CycleInput::default() };
         let ticket = backend.submit(input).unwrap();
         let output = backend.wait(ticket).unwrap();
         assert!(output.requests.iter().all(|outcome| outcome.block_error.is_none()));

@@ -19,6 +19,9 @@ pub struct EngineOptions {
     pub ttl_ms: Option<i64>,
     /// Once a cycle starts with this many objects, new ones are refused in it.
     pub objects_max: u64,
+    /// Most events of one cycle, at most [`crate::limits::CYCLE_EVENTS_MAX`]; regions beyond are
+    /// lagged.
+    pub events_max: u64,
     /// A random number that names this run of the engine.
     pub term: u64,
 }
@@ -32,6 +35,7 @@ impl EngineOptions {
             clock: Clock::Event,
             ttl_ms: None,
             objects_max: crate::limits::OBJECTS_MAX,
+            events_max: crate::limits::CYCLE_EVENTS_MAX,
             term: 0,
         }
     }
@@ -81,7 +85,65 @@ pub enum Clock {
 ///    that epoch's
 ///    clock. Answers are in ascending order of object; nearest by (rank, object).
 ///
+/// 6. **tells** what happened in the standing regions, at the cycle's own epoch on every backend.
+///
 /// The output depends on the inputs alone: not on threads, timing or earlier growth.
+///
+/// # Standing regions
+///
+/// A [`crate::Subscription`] holds from the cycle that sets it to the one that removes it; an
+/// engine that imports has none. The **tick** is the cycle's clock rounded down to whole seconds.
+/// A record is *inside* when its position is in the region and the filter lets it pass at the tick,
+/// so a change of age alone shows when the clock crosses a whole second.
+///
+/// Where there is no dwell and no hysteresis, the **members** after a cycle are the objects whose
+/// record is inside. Events compare the members before the cycle with those after it:
+/// - not before, and after: `Enter`; before and after, and a row was applied to it: `Move`;
+/// - before, and not after: `Removed`, `Cleared` or `Expired` when the object is gone, by what
+///   ended it last while it existed; else `RegionChanged` when the region was changed in this
+///   cycle; else `Left` when its position is outside; else `Filtered`.
+///
+/// Otherwise each object is *looked at* in every cycle, and is outside, entering, a member, or a
+/// member that is leaving:
+/// - outside: inside now, it is entering since the cycle's clock. Entering: not inside, it is
+///   outside again; after `enter_dwell_ms` since then (at once when that is 0) it is a member:
+///   `Enter`;
+/// - a member *keeps* its place while it is inside, or, with hysteresis, while the filter lets it
+///   pass and its position has a rank of at most `hysteresis_rank_max` from the one where it last
+///   was inside. One that keeps it is not leaving any more. One that does not is leaving since the
+///   cycle's clock; after `leave_dwell_ms` since then it is outside: the reason is judged now. One
+///   that is gone is outside at once;
+/// - a member that stays one, leaving or not: `Move` when a row was applied and the clock is at
+///   least `move_interval_ms` after its last `Enter`, `Present` or `Move`.
+///
+/// Events that are not wanted happen all the same and are not told.
+///
+/// **Every fix.** With [`crate::Judging::EveryFix`] the rows of an object that are neither refused
+/// nor late are steps, ordered by (`time_ms`, arrival) within each of its lives. A removal or
+/// clear that arrives while it exists ends a life: what arrived before is judged first, then the
+/// leave. A row equal in every field to the record before it is no step. Each step is a look with
+/// the row applied, at the cycle's clock and tick; an object without steps in its last life is
+/// looked at once; expiry comes last. With [`crate::Judging::Crossing`], a step between two records
+/// of one life is a `Cross` when neither position is in the region, the object is no member before
+/// and after it, the segment cuts the region ([`crate::Region::is_cut`]) and the filter lets the
+/// later record pass.
+///
+/// **Changes.** A *new* region (its id does not stand, or was removed by an earlier change of the
+/// cycle) has what is inside after the cycle as members, without dwell and without events. A
+/// *changed* one (set again; of several the last holds) compares the members before the cycle,
+/// under the old region, with the state after it, whatever its judging: members that keep their
+/// place under the new region stay, the others leave at once, who is inside enters at once; nobody
+/// is entering or leaving. A member's last time and place inside are those it had; in either case
+/// `move_interval_ms` counts from this cycle for those who became members in it.
+///
+/// **Snapshots.** Where a change of the cycle, behind the region's last removal, wants one, the
+/// region is told each member as `Present`, and nothing else; also that there is none.
+///
+/// **Order and number.** Regions are ascending, their events by (object, order of judging). A
+/// region whose events do not fit into what [`EngineOptions::events_max`] leaves beside those told
+/// of lower ids is *lagged*: nothing of it is told. The record of an event is the one after it; of
+/// `Expired` the one that expired; of `Removed` and `Cleared` the one at the start of the cycle,
+/// and where every fix is judged the last before it.
 pub trait Backend: Send {
     /// What this engine was started with.
     fn options(&self) -> &EngineOptions;
@@ -124,8 +186,9 @@ pub trait Backend: Send {
     /// was.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
-    /// The earliest clock at which a record may expire; a cycle at or after it should be run
-    /// though nobody asks. May be early, never late. `None` when nothing can expire.
+    /// The earliest clock at which a record may expire, a filter of age let go of a member, or a
+    /// dwell end; a cycle at or after it should be run though nobody asks. May be early, never
+    /// late. `None` when nothing of that can be.
     fn due_ms(&self) -> Option<i64>;
 
     /// Objects after the last submitted cycle.

@@ -3,13 +3,17 @@
 //! A cycle's requests are ordered: arrival is (request, row). Counts and refusals come back per
 //! request in the same order, whatever threads did in between.
 
+use std::collections::BTreeMap;
+
 use shoal_codec::{Block, BlockError, FixColumns};
 
 use crate::backend::EngineOptions;
 use crate::error::EngineError;
+use crate::events::EventSet;
 use crate::limits::{self, SNAPSHOT_BATCH_ROWS};
 use crate::query::{AnswerSet, Query, QueryKind};
 use crate::stage::dispatch::Judge;
+use crate::subscription::{RegionId, SubscriptionChange};
 
 /// Everything that one cycle applies and answers.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +27,9 @@ pub struct CycleInput {
     pub requests: Vec<Request>,
     /// Questions; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
+    /// Changes of the standing regions, in order; at most
+    /// [`crate::limits::SUBSCRIPTION_CHANGES_MAX`].
+    pub subscriptions: Vec<SubscriptionChange>,
 }
 
 impl CycleInput {
@@ -50,7 +57,38 @@ impl CycleInput {
                 within("objects of a removal", objects.len(), limits::GET_OBJECTS_MAX)?;
             }
         }
-        Ok(())
+        let changes = self.subscriptions.len();
+        within("subscription changes of a cycle", changes, limits::SUBSCRIPTION_CHANGES_MAX)?;
+        self.subscriptions.iter().try_for_each(|change| match change {
+            SubscriptionChange::Set { subscription, .. } => subscription.check(),
+            SubscriptionChange::Snapshot(_) | SubscriptionChange::Remove(_) => Ok(()),
+        })
+    }
+
+    /// Checks that a fleet with these standing regions may take the cycle's changes of them.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] when more than [`limits::REGIONS_MAX`] would stand after it.
+    pub fn check_regions(
+        &self,
+        standing: usize,
+        stands: impl Fn(RegionId) -> bool,
+    ) -> Result<(), EngineError> {
+        if standing + self.subscriptions.len() <= limits::REGIONS_MAX {
+            return Ok(());
+        }
+        // The last change of each region decides; a snapshot changes nothing.
+        let mut last = BTreeMap::new();
+        for change in &self.subscriptions {
+            match change {
+                SubscriptionChange::Set { region, .. } => last.insert(*region, true),
+                SubscriptionChange::Remove(region) => last.insert(*region, false),
+                SubscriptionChange::Snapshot(_) => None,
+            };
+        }
+        let gained = last.iter().filter(|(region, is_set)| **is_set && !stands(**region)).count();
+        let lost = last.iter().filter(|(region, is_set)| !**is_set && stands(**region)).count();
+        within("standing regions", standing + gained - lost, limits::REGIONS_MAX)
     }
 }
 
@@ -203,6 +241,8 @@ pub struct CycleOutput {
     /// The queries as they were submitted, given back: whoever asks can use their memory for the
     /// next ones, and no engine has to free it while cycles run.
     pub queries: Vec<Query>,
+    /// What happened in the standing regions, at `epoch` on every backend.
+    pub events: EventSet,
     /// Objects removed by age in this cycle.
     pub expired: u64,
     /// Objects after this cycle.

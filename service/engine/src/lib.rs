@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod cpu;
 pub mod cycle;
 pub mod error;
+pub mod events;
 pub mod extent;
 pub mod layout;
 pub mod limits;
@@ -22,13 +23,18 @@ pub mod region;
 pub mod space;
 pub mod sphere;
 pub mod stage;
+pub mod subscription;
 
 pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
+pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
 pub use model::{Model, ModelAnswer};
 pub use query::{Answer, AnswerSet, Filter, Projection, Query, QueryKind, SharedWords};
 pub use rank::Ranker;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::Judge;
+pub use subscription::{
+    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange,
+};

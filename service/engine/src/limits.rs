@@ -14,6 +14,14 @@ pub const CYCLE_REQUESTS_MAX: usize = 1 << 16;
 pub const CYCLES_IN_FLIGHT_MAX: usize = 3;
 /// Objects that one `Get` may name, and one removal.
 pub const GET_OBJECTS_MAX: usize = 1 << 16;
+/// Standing regions of one fleet.
+pub const REGIONS_MAX: usize = 1 << 21;
+/// Changes of standing regions in one cycle.
+pub const SUBSCRIPTION_CHANGES_MAX: usize = 1 << 16;
+/// Events of one cycle unless the options say less: some 600 MB without records.
+pub const CYCLE_EVENTS_MAX: u64 = 1 << 26;
+/// Longest dwell and longest interval between two moves of one object: a day.
+pub const DWELL_MS_MAX: u32 = 86_400_000;
 /// Neighbours that one query may ask for.
 pub const NEAREST_MAX: usize = 4096;
 /// Vertices of one polygon or multipolygon, closing vertices not counted.

@@ -3,6 +3,8 @@
 //! Follows the words of [`Backend`] one by one and is as slow as it looks. Shares types, regions
 //! and the judge with the backends, nothing of how they work.
 
+mod standing;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use shoal_codec::{FixColumns, FixRow};
@@ -14,6 +16,8 @@ use crate::limits::{CYCLES_IN_FLIGHT_MAX, SNAPSHOT_BATCH_ROWS};
 use crate::query::{Answer, AnswerHead, AnswerPage, AnswerSet, Projection, Query, QueryKind};
 use crate::rank::Ranker;
 use crate::stage::dispatch::Judge;
+use crate::subscription::EventKind;
+use standing::{Arrived, Changed, StandingRegions};
 
 /// One fleet as a map from object to record.
 #[derive(Clone, Debug)]
@@ -22,6 +26,7 @@ pub struct Model {
     records: BTreeMap<u64, FixRow>,
     epoch: u64,
     clock_ms: i64,
+    standing: StandingRegions,
     outputs: BTreeMap<Ticket, CycleOutput>,
 }
 
@@ -57,6 +62,8 @@ struct Touched {
     exists: bool,
     /// The winner so far of the rows since the last removal, and its request.
     winner: Option<(usize, FixRow)>,
+    /// Rows that are neither refused nor late, and ends of its life.
+    arrived: Vec<Arrived>,
 }
 
 /// A cycle while its requests arrive one by one.
@@ -81,7 +88,7 @@ impl Arrivals<'_> {
             },
             Request::Remove(objects) => {
                 for object in objects {
-                    if self.remove(*object) {
+                    if self.remove(*object, EventKind::Removed) {
                         self.outcome().removed += 1;
                     } else {
                         self.outcome().missing += 1;
@@ -92,7 +99,8 @@ impl Arrivals<'_> {
                 let known: BTreeSet<u64> =
                     self.records.keys().chain(self.touched.keys()).copied().collect();
                 for object in known {
-                    self.outcome().removed += u64::from(self.remove(object));
+                    let was_alive = self.remove(object, EventKind::Cleared);
+                    self.outcome().removed += u64::from(was_alive);
                 }
             }
         }
@@ -105,7 +113,8 @@ impl Arrivals<'_> {
 
     fn touch(&mut self, object: u64) -> &mut Touched {
         let start = self.records.get(&object).copied();
-        let fresh = || Touched { start, exists: start.is_some(), winner: None };
+        let exists = start.is_some();
+        let fresh = || Touched { start, exists, winner: None, arrived: Vec::new() };
         self.touched.entry(object).or_insert_with(fresh)
     }
 
@@ -132,6 +141,7 @@ impl Arrivals<'_> {
             self.outcome().late += 1;
             return None;
         }
+        touched.arrived.push(Arrived::Row(row));
         // At equal time the later arrival wins.
         let loser = match touched.winner {
             Some((_, winner)) if row.time_ms < winner.time_ms => Some(request),
@@ -147,9 +157,13 @@ impl Arrivals<'_> {
     }
 
     /// Takes an object away; whether it existed.
-    fn remove(&mut self, object: u64) -> bool {
+    fn remove(&mut self, object: u64, reason: EventKind) -> bool {
         let touched = self.touch(object);
-        let gone = Touched { start: None, exists: false, winner: None };
+        let mut arrived = std::mem::take(&mut touched.arrived);
+        if touched.exists {
+            arrived.push(Arrived::End(reason));
+        }
+        let gone = Touched { start: None, exists: false, winner: None, arrived };
         let before = std::mem::replace(touched, gone);
         if let Some((request, _)) = before.winner {
             self.outcomes[request].superseded += 1;
@@ -162,8 +176,9 @@ impl Model {
     /// An engine without objects.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
-        let records = BTreeMap::new();
-        Self { options, records, epoch: 0, clock_ms: 0, outputs: BTreeMap::new() }
+        let (records, outputs) = (BTreeMap::new(), BTreeMap::new());
+        let standing = StandingRegions::default();
+        Self { options, records, epoch: 0, clock_ms: 0, standing, outputs }
     }
 
     /// The last submitted cycle; 0 at the start.
@@ -244,26 +259,11 @@ impl Model {
             Clock::Event => time_max_ms,
         };
         self.clock_ms = now_ms.map_or(self.clock_ms, |now_ms| now_ms.max(self.clock_ms));
-        for (object, touched) in touched {
-            match touched.winner {
-                Some((request, winner)) if touched.start == Some(winner) => {
-                    outcomes[request].duplicate += 1;
-                }
-                Some((request, winner)) => {
-                    outcomes[request].applied += 1;
-                    self.records.insert(object, winner);
-                }
-                None if !touched.exists => {
-                    self.records.remove(&object);
-                }
-                None => {}
-            }
-        }
-        let before = self.objects();
-        if let Some(ttl_ms) = self.options.ttl_ms {
-            self.records.retain(|_, row| self.clock_ms - row.time_ms <= ttl_ms);
-        }
+        let (changed, expired) = self.apply(touched, &mut outcomes);
         self.epoch += 1;
+        let (options, clock_ms) = (&self.options, self.clock_ms);
+        let changes = input.subscriptions;
+        let events = self.standing.cycle(options, clock_ms, changes, &changed, &self.records);
         CycleOutput {
             epoch: self.epoch,
             clock_ms: self.clock_ms,
@@ -273,9 +273,52 @@ impl Model {
             answers: self.answers(&input.queries),
             unanswered: None,
             queries: input.queries,
-            expired: before - self.objects(),
+            events,
+            expired,
             objects: self.objects(),
         }
+    }
+
+    /// Writes what has won, removes what is gone or too old; what became of every object that was
+    /// touched, and how many were too old.
+    fn apply(
+        &mut self,
+        touched: BTreeMap<u64, Touched>,
+        outcomes: &mut [RequestOutcome],
+    ) -> (BTreeMap<u64, Changed>, u64) {
+        let mut changed = BTreeMap::new();
+        for (object, touched) in touched {
+            let before = self.records.get(&object).copied();
+            let mut is_written = false;
+            match touched.winner {
+                Some((request, winner)) if touched.start == Some(winner) => {
+                    outcomes[request].duplicate += 1;
+                }
+                Some((request, winner)) => {
+                    outcomes[request].applied += 1;
+                    self.records.insert(object, winner);
+                    is_written = true;
+                }
+                None if !touched.exists => {
+                    self.records.remove(&object);
+                }
+                None => {}
+            }
+            let after = self.records.get(&object).copied();
+            let arrived = touched.arrived;
+            changed.insert(object, Changed { before, after, is_written, arrived, expired: None });
+        }
+        let Some(ttl_ms) = self.options.ttl_ms else { return (changed, 0) };
+        let records = self.records.iter();
+        let old = records.filter(|(_, row)| self.clock_ms - row.time_ms > ttl_ms);
+        let old: Vec<FixRow> = old.map(|(_, row)| *row).collect();
+        for row in &old {
+            self.records.remove(&row.object);
+            let untouched = || Changed { before: Some(*row), ..Changed::default() };
+            let change = changed.entry(row.object).or_insert_with(untouched);
+            (change.after, change.expired) = (None, Some(*row));
+        }
+        (changed, old.len() as u64)
     }
 
     /// All answers of a cycle in one page.
@@ -311,6 +354,7 @@ impl Backend for Model {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
+        input.check_regions(self.standing.len(), |region| self.standing.stands(region))?;
         let output = self.cycle(input);
         let ticket = Ticket(output.epoch);
         self.outputs.insert(ticket, output);
@@ -350,9 +394,11 @@ impl Backend for Model {
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let ttl_ms = self.options.ttl_ms?;
-        let oldest_ms = self.records.values().map(|row| row.time_ms).min()?;
-        Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
+        let oldest_ms = self.records.values().map(|row| row.time_ms).min();
+        let expires =
+            |(oldest_ms, ttl_ms): (i64, i64)| oldest_ms.saturating_add(ttl_ms).saturating_add(1);
+        let expiry_ms = oldest_ms.zip(self.options.ttl_ms).map(expires);
+        expiry_ms.into_iter().chain(self.standing.due_ms(&self.records)).min()
     }
 
     fn objects(&self) -> u64 {

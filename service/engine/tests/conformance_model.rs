@@ -9,3 +9,4 @@ fn model(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 shoal_engine::conformance_cases!(model);
+shoal_engine::conformance_subscriptions!(model);

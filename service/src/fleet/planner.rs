@@ -49,7 +49,8 @@ impl Plan {
     pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
         let requests = std::mem::take(&mut self.requests);
         let queries = std::mem::take(&mut self.queries);
-        CycleInput { system_ms, time_max_ms, requests, queries }
+        let subscriptions = Vec::new();
+        CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
     }
 }
 

@@ -101,7 +101,8 @@ impl Registry {
         let io = |what: String| move |source| ServiceError::Io { what, source };
         let term = getrandom::u64()
             .map_err(|error| io("drawing a term".into())(std::io::Error::other(error)))?;
-        let options = EngineOptions { space, clock, ttl_ms, objects_max, term };
+        let options =
+            EngineOptions { clock, ttl_ms, objects_max, term, ..EngineOptions::new(space) };
         let metrics = self.metrics.fleet(name.as_str());
         let shared = Arc::new(Shared::new(name.clone(), options, metrics));
         let (queue, ends) = Queue::new(&self.limits);

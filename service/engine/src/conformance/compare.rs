@@ -8,7 +8,9 @@ use std::fmt::Debug;
 use shoal_codec::FixRow;
 
 use crate::cycle::{CycleOutput, RequestOutcome, Snapshot};
+use crate::events::RegionEvents;
 use crate::query::Answer;
+use crate::subscription::EventKind;
 
 /// The first difference between two outputs; `None` when they are equal.
 #[must_use]
@@ -29,6 +31,11 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
             })
         })
         .or_else(|| lists("query given back", &expected.queries, &actual.queries))
+        .or_else(|| {
+            let pairs = expected.events.iter().zip(actual.events.iter());
+            pairs.into_iter().find_map(|(expected, actual)| events_difference(&expected, &actual))
+        })
+        .or_else(|| values("regions told", &expected.events.len(), &actual.events.len()))
 }
 
 /// The first difference between two snapshots but for their terms, as rows: which optional columns
@@ -71,6 +78,20 @@ fn answer_difference(expected: &Answer<'_>, actual: &Answer<'_>) -> Option<Strin
         .or_else(|| lists("object", expected.objects, actual.objects))
         .or_else(|| lists("rank", expected.ranks, actual.ranks))
         .or_else(|| lists("fix", expected.fixes, actual.fixes))
+}
+
+fn events_difference(expected: &RegionEvents<'_>, actual: &RegionEvents<'_>) -> Option<String> {
+    let told = |events: &RegionEvents<'_>| -> Vec<(u64, EventKind)> {
+        events.iter().map(|(object, kind, _)| (object, kind)).collect()
+    };
+    let region = expected.region;
+    values("region told", &region, &actual.region).or_else(|| {
+        let difference = values("is_lagged", &expected.is_lagged, &actual.is_lagged)
+            .or_else(|| values("is_snapshot", &expected.is_snapshot, &actual.is_snapshot))
+            .or_else(|| lists("event", &told(expected), &told(actual)))
+            .or_else(|| lists("fix of event", expected.fixes, actual.fixes))?;
+        Some(format!("region {}: {difference}", region.0))
+    })
 }
 
 fn values<T: PartialEq + Debug>(what: &str, expected: &T, actual: &T) -> Option<String> {

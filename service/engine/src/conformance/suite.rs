@@ -63,6 +63,19 @@ macro_rules! conformance_cases {
     };
 }
 
+/// Standing regions: the hand-made cases.
+#[macro_export]
+macro_rules! conformance_subscriptions {
+    ($make:expr $(, #[$attribute:meta])*) => {
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            memberships: objects_enter_move_and_leave, the_gone_are_told_why,
+            snapshots_tell_all_members, a_changed_region_tells_the_difference, filters_let_go,
+            only_what_is_wanted_is_told, regions_of_every_kind_stand_everywhere,
+            events_beyond_the_most_make_a_region_lag, events_add_up_to_the_members,
+            impossible_changes_are_refused);
+    };
+}
+
 /// The random parts alone: ten seeds each.
 #[macro_export]
 macro_rules! conformance_random {
@@ -132,6 +145,7 @@ mod tests {
             include_str!("cases/clock.rs"),
             include_str!("cases/flight.rs"),
             include_str!("cases/limits.rs"),
+            include_str!("cases/memberships.rs"),
             include_str!("cases/order.rs"),
             include_str!("cases/queries.rs"),
             include_str!("cases/refusals.rs"),

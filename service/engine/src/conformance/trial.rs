@@ -9,9 +9,11 @@ use super::rows::{START_MS, query};
 use crate::backend::{Backend, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
+use crate::events::EventSet;
 use crate::model::{Model, ModelAnswer};
 use crate::query::{AnswerHead, AnswerPage, AnswerSet, Query, QueryKind};
 use crate::space::Space;
+use crate::subscription::SubscriptionChange;
 
 /// Makes an empty engine.
 pub type Make = fn(EngineOptions) -> Box<dyn Backend>;
@@ -25,6 +27,10 @@ pub struct Trial {
     model: Model,
     /// Outputs that the model has given and the backend still owes.
     owed: Vec<(Ticket, CycleOutput)>,
+    /// Changes of standing regions that the next cycle takes.
+    changes: Vec<SubscriptionChange>,
+    /// A region was set at some time.
+    has_regions: bool,
     /// Clock and limit of time of the next cycles.
     pub system_ms: i64,
     /// Latest acceptable event time of the next cycles.
@@ -41,6 +47,8 @@ impl Trial {
             backend: make(options.clone()),
             model: Model::new(options),
             owed: Vec::new(),
+            changes: Vec::new(),
+            has_regions: false,
             system_ms: START_MS,
             time_max_ms: START_MS + 1_000_000_000,
         }
@@ -70,10 +78,22 @@ impl Trial {
         &self.model
     }
 
+    /// Gives the next cycle a change of the standing regions.
+    pub fn change(&mut self, change: SubscriptionChange) {
+        self.has_regions = true;
+        self.changes.push(change);
+    }
+
+    /// The next cycle: these changes and questions, and the waiting changes of regions.
+    fn input(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> CycleInput {
+        let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
+        let subscriptions = std::mem::take(&mut self.changes);
+        CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+    }
+
     /// Submits a cycle to both.
     pub fn submit(&mut self, requests: Vec<Request>, queries: Vec<Query>) {
-        let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
-        let input = CycleInput { system_ms, time_max_ms, requests, queries };
+        let input = self.input(requests, queries);
         let earlier = (self.backend.answer_lag() == 1).then(|| self.earlier_answers(&input));
         let mut expected = self.model.run(input.clone()).expect("the model takes the cycle");
         if let Some((epoch, clock_ms, answers)) = earlier {
@@ -139,6 +159,12 @@ impl Trial {
         self.send(vec![request]).remove(0)
     }
 
+    /// Runs one cycle with these changes and the waiting ones of regions; what it tells.
+    pub fn tell(&mut self, requests: Vec<Request>) -> EventSet {
+        self.submit(requests, Vec::new());
+        self.wait(self.owed.len() - 1).events
+    }
+
     /// Runs a cycle without changes and returns the answer: the state as it is, whatever the lag.
     pub fn ask(&mut self, query: &Query) -> ModelAnswer {
         if self.backend.answer_lag() == 1 {
@@ -173,10 +199,17 @@ impl Trial {
             }
             (Some(due_ms), None) => {
                 let ttl_ms = self.backend.options().ttl_ms;
-                assert!(ttl_ms.is_some(), "{label}: due {due_ms} without a TTL");
+                let may_be_due = ttl_ms.is_some() || self.has_regions;
+                assert!(may_be_due, "{label}: due {due_ms} without a TTL");
             }
             (None, None) => {}
         }
+    }
+
+    /// When the model says that something is due; the backend's due time is not later.
+    #[must_use]
+    pub fn model_due_ms(&self) -> Option<i64> {
+        self.model.due_ms()
     }
 
     /// Exports from both and compares.
@@ -206,8 +239,7 @@ impl Trial {
 
     /// The error with which the backend refuses a cycle, which must leave everything as it was.
     pub fn refused(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> EngineError {
-        let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
-        let input = CycleInput { system_ms, time_max_ms, requests, queries };
+        let input = self.input(requests, queries);
         let Err(error) = self.backend.submit(input) else {
             panic!("{}: the cycle was taken, it must be refused", self.label);
         };

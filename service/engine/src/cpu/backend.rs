@@ -20,6 +20,7 @@ use super::shard::{ObjectHash, SHARDS, Shard, ShardCycle};
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
+use crate::events::EventSet;
 use crate::limits;
 use crate::stage::dispatch::Judge;
 
@@ -88,6 +89,7 @@ impl CpuBackend {
             answers,
             unanswered: None,
             queries: input.queries,
+            events: EventSet::default(),
             expired: self.shards.iter().map(|shard| shard.expired).sum(),
             objects: self.objects(),
         };
@@ -231,6 +233,9 @@ impl Backend for CpuBackend {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
+        if !input.subscriptions.is_empty() {
+            return Err(EngineError::Unsupported("standing regions on the CPU"));
+        }
         let output = self.cycle(input);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -278,6 +283,7 @@ impl Backend for CpuBackend {
                 time_max_ms: i64::MAX,
                 requests: vec![Request::Fixes(batch)],
                 queries: Vec::new(),
+                subscriptions: Vec::new(),
             });
         }
         self.options = options;

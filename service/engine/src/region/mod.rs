@@ -9,6 +9,7 @@ mod polygon;
 mod rectangle;
 #[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod region;
+mod segment;
 
 pub use circle::Circle;
 pub use cover::Cover;

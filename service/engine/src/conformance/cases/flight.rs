@@ -103,6 +103,7 @@ fn cycles(seed: u64) -> Vec<CycleInput> {
             time_max_ms: START_MS + 1_000_000,
             requests,
             queries,
+            subscriptions: Vec::new(),
         });
     }
     cycles

@@ -6,6 +6,7 @@ pub mod borders;
 pub mod clock;
 pub mod flight;
 pub mod limits;
+pub mod memberships;
 pub mod order;
 pub mod queries;
 pub mod refusals;
