@@ -132,9 +132,9 @@ pub enum Clock {
 /// cycle) has what is inside after the cycle as members, without dwell and without events. A
 /// *changed* one (set again; of several the last holds) compares the members before the cycle,
 /// under the old region, with the state after it, whatever its judging: members that keep their
-/// place under the new region stay, the others leave at once, who is inside enters at once; nobody
-/// is entering or leaving. A member's last time and place inside are those it had; in either case
-/// `move_interval_ms` counts from this cycle for those who became members in it.
+/// place under the new region stay (`Move` when a row was applied), the others leave at once, who
+/// is inside enters at once; nobody is entering or leaving. Where a member last was inside is known
+/// from the old region. In either case `move_interval_ms` counts from this cycle.
 ///
 /// **Snapshots.** Where a change of the cycle, behind the region's last removal, wants one, the
 /// region is told each member as `Present`, and nothing else; also that there is none.

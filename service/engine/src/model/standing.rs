@@ -383,31 +383,29 @@ impl Standing {
                 Some(change) => last_look(change),
                 None => Some(Look::Here(records[&object], false)),
             };
-            let kept = match (old.stands.get(&object), look) {
-                (_, None) => continue,
-                (Some(Stand::Member { .. }), Some(Look::Gone(row, reason))) => {
-                    events.push((reason, row));
-                    continue;
-                }
-                (_, Some(Look::Gone(..))) => continue,
-                (Some(Stand::Member { told_ms, inside_at, .. }), Some(Look::Here(row, _))) => {
-                    if !self.keeps(now, *inside_at, &row) {
+            let inside_at = match old.stands.get(&object) {
+                Some(Stand::Member { inside_at, .. }) => Some(*inside_at),
+                _ => None,
+            };
+            match (look, inside_at) {
+                (Some(Look::Gone(row, reason)), Some(_)) => events.push((reason, row)),
+                (Some(Look::Here(row, is_written)), Some(inside_at)) => {
+                    let is_inside = self.subscription.holds(&row, now.tick_ms);
+                    if !self.keeps(now, inside_at, &row) {
                         events.push((EventKind::RegionChanged, row));
                         continue;
                     }
-                    Some((*told_ms, *inside_at))
+                    let inside_at = if is_inside { (row.x, row.y) } else { inside_at };
+                    let told_ms = now.clock_ms;
+                    let stand = Stand::Member { leaving_since_ms: None, told_ms, inside_at };
+                    self.stands.insert(object, stand);
+                    events.extend(is_written.then_some((EventKind::Move, row)));
                 }
-                _ => None,
-            };
-            let Some(Look::Here(row, is_written)) = look else { continue };
-            if let Some((told_ms, inside_at)) = kept {
-                let stand = Stand::Member { leaving_since_ms: None, told_ms, inside_at };
-                let (stand, event) = self.remain(now, stand, &row, is_written);
-                self.stands.extend(stand.map(|stand| (object, stand)));
-                events.extend(event.map(|kind| (kind, row)));
-            } else if self.subscription.holds(&row, now.tick_ms) {
-                self.stands.insert(object, member(now, &row));
-                events.push((EventKind::Enter, row));
+                (Some(Look::Here(row, _)), None) if self.subscription.holds(&row, now.tick_ms) => {
+                    self.stands.insert(object, member(now, &row));
+                    events.push((EventKind::Enter, row));
+                }
+                _ => {}
             }
         }
         events

@@ -128,6 +128,46 @@ impl Circle {
         self.rank_sure.is_some_and(|rank_sure| self.farthest_rank(&rect) <= rank_sure)
     }
 
+    /// See [`super::Region::misses`].
+    #[must_use]
+    pub fn misses(&self, rect: &QuantaRect) -> bool {
+        if self.is_everything() {
+            return false;
+        }
+        let (x, y) = self.ranker.centre();
+        if !self.ranker.is_geographic() {
+            let near = (x.clamp(rect.x_min, rect.x_max), y.clamp(rect.y_min, rect.y_max));
+            return self.ranker.rank(near.0, near.1) > self.rank_max;
+        }
+        let radius_m = sphere::distance_m(f64::from_bits(self.rank_max)) + MARGIN_M;
+        let beyond = sphere::chord_squared_of(radius_m).map_or(u64::MAX, f64::to_bits);
+        self.nearest_rank(rect).is_some_and(|rank| rank > beyond)
+    }
+
+    /// A lower bound of the rank of the points of a geographic `rect`, but for rounding; none where
+    /// it is a quarter of a turn away.
+    ///
+    /// On one parallel the distance grows with the difference in longitude, so the nearest point
+    /// lies on the nearest meridian, and there where the cosine of the distance, sin a sin b +
+    /// cos a cos b cos l, has its maximum: tan b = tan a / cos l.
+    fn nearest_rank(&self, rect: &QuantaRect) -> Option<u64> {
+        let (x, y) = self.ranker.centre();
+        let near_x = if (rect.x_min..=rect.x_max).contains(&x) {
+            x
+        } else {
+            let (west, east) = (apart(x, rect.x_min), apart(x, rect.x_max));
+            if west < east { rect.x_min } else { rect.x_max }
+        };
+        let apart = apart(x, near_x);
+        if apart >= i64::from(QUARTER_TURN) {
+            return None;
+        }
+        let latitude = (f64::from(y) / QUANTA_PER_RADIAN).tan();
+        let top = (latitude / (apart as f64 / QUANTA_PER_RADIAN).cos()).atan();
+        let near_y = (top * QUANTA_PER_RADIAN) as i32;
+        Some(self.ranker.rank(near_x, near_y.clamp(rect.y_min, rect.y_max)))
+    }
+
     /// An upper bound of the rank of the points of a geographic `rect`, but for rounding.
     ///
     /// On one parallel the distance grows with the difference in longitude. On one meridian at most
@@ -137,11 +177,7 @@ impl Circle {
     fn farthest_rank(&self, rect: &QuantaRect) -> u64 {
         let (x, y) = self.ranker.centre();
         let opposite = if x < 0 { x + HALF_TURN } else { x - HALF_TURN };
-        let apart = |other: i32| {
-            let direct = i64::from(x.abs_diff(other));
-            direct.min(2 * i64::from(HALF_TURN) - direct)
-        };
-        let (west, east) = (apart(rect.x_min), apart(rect.x_max));
+        let (west, east) = (apart(x, rect.x_min), apart(x, rect.x_max));
         let farthest = if west > east { rect.x_min } else { rect.x_max };
         let meets_opposite = rect.x_min <= opposite && opposite <= rect.x_max;
         if !meets_opposite && west.max(east) <= i64::from(QUARTER_TURN) {
@@ -151,6 +187,12 @@ impl Circle {
         // The latitude of `rect` nearest to -y, on the opposite meridian.
         self.ranker.rank(opposite, (-y).clamp(rect.y_min, rect.y_max))
     }
+}
+
+/// How far two longitudes are apart, quanta.
+fn apart(a: i32, b: i32) -> i64 {
+    let direct = i64::from(a.abs_diff(b));
+    direct.min(2 * i64::from(HALF_TURN) - direct)
 }
 
 /// The box of a planar circle whose points are at most `sqrt(rank_max)` quanta away.

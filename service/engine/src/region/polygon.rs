@@ -226,6 +226,19 @@ impl Polygon {
             && self.contains_at(rect.x_min, rect.y_min)
     }
 
+    /// True when no edge meets `rect` and one of its corners is outside: then all of it is.
+    #[must_use]
+    pub fn misses(&self, rect: &QuantaRect) -> bool {
+        if self.touches_180 && rect.x_min == -HALF_TURN {
+            return false;
+        }
+        let Some(near) = rect.intersection(&self.extent) else {
+            return true;
+        };
+        let edges = self.slab_edges(self.slab(near.y_min), self.slab(near.y_max));
+        edges.iter().all(|edge| edge.misses(&near)) && !self.contains_at(near.x_min, near.y_min)
+    }
+
     /// The slab of a `y` within the extent.
     #[inline]
     fn slab(&self, y: i32) -> usize {

@@ -109,6 +109,21 @@ impl Region {
             Self::Polygon(polygon) => polygon.covers(rect),
         }
     }
+
+    /// True only when no point of the space in `rect` lies in the region; may be false though none
+    /// does.
+    #[must_use]
+    pub fn misses(&self, rect: &QuantaRect) -> bool {
+        let cover = self.cover();
+        if cover.as_slice().iter().all(|own| own.intersection(rect).is_none()) {
+            return true;
+        }
+        match self {
+            Self::Rectangle(_) => false,
+            Self::Circle(circle) => circle.misses(rect),
+            Self::Polygon(polygon) => polygon.misses(rect),
+        }
+    }
 }
 
 /// One geographic coordinate in quanta, longitude 180 kept apart from -180.

@@ -4,3 +4,4 @@
 //! launches.
 
 pub mod dispatch;
+pub mod region_index;

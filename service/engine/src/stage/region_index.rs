@@ -1,0 +1,530 @@
+//! Which standing regions may a position lie in? Per cell the list of those that cover it.
+//!
+//! A region is filed at the level where its cover takes at most so many cells, so that adding and
+//! removing one costs the same whatever its size; a position looks into one cell of each level
+//! that is in use. A cell tells the regions that hold all of it from those that must be asked.
+//! Knows regions by small numbers and nothing of their members.
+
+use crate::region::Region;
+use crate::space::QuantaRect;
+
+/// Cells that one region takes at most: eight by eight, so that cells are about a quarter of a
+/// radius wide. Fewer make more positions ask, more make longer lists (weak evidence: 2 cores).
+pub const REGION_CELLS_MAX: u64 = 64;
+/// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
+const LEVELS: u32 = 33;
+/// The key of a free place; no cell has it, for y never exceeds half of the range.
+const FREE: u64 = u64::MAX;
+/// Places of a table that has none yet.
+const PLACES_MIN: usize = 16;
+
+/// The regions of one cell, in no order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellRegions<'a> {
+    /// Those that must be asked.
+    pub partial: &'a [u32],
+    /// Those that hold all of it.
+    pub whole: &'a [u32],
+}
+
+/// Regions by the cells that they touch.
+#[derive(Clone, Debug)]
+pub struct RegionIndex {
+    bounds: QuantaRect,
+    levels: Vec<Level>,
+}
+
+/// One level that some region is filed at.
+#[derive(Clone, Debug)]
+struct Level {
+    level: u32,
+    regions: usize,
+    cells: usize,
+    /// Open addressing, a power of two, at most three quarters full.
+    places: Vec<CellPlace>,
+    lists: Lists,
+}
+
+/// One cell: where its list is.
+#[derive(Clone, Copy, Debug)]
+pub struct CellPlace {
+    key: u64,
+    at: u32,
+    partial: u32,
+    whole: u32,
+    /// The list has room for `1 << class`.
+    class: u32,
+}
+
+const EMPTY: CellPlace = CellPlace { key: FREE, at: 0, partial: 0, whole: 0, class: 0 };
+
+/// Lists of cells in one stretch of memory, in rooms of powers of two that are used again.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    words: Vec<u32>,
+    /// Per class the rooms that nobody uses.
+    free: Vec<Vec<u32>>,
+}
+
+impl RegionIndex {
+    /// An index without regions of a space with these bounds.
+    #[must_use]
+    pub fn new(bounds: QuantaRect) -> Self {
+        Self { bounds, levels: Vec::new() }
+    }
+
+    /// Files a region under a number, once.
+    pub fn insert(&mut self, number: u32, region: &Region) {
+        let Some(level) = level_of(&self.bounds, region) else { return };
+        let at = self.levels.iter().position(|held| held.level == level);
+        let at = at.unwrap_or_else(|| {
+            self.levels.push(Level::new(level));
+            self.levels.len() - 1
+        });
+        let held = &mut self.levels[at];
+        held.regions += 1;
+        for_each_cell(&self.bounds, level, region, |key, is_whole| {
+            held.add(key, number, is_whole);
+        });
+    }
+
+    /// Takes out what was filed under a number, which must be this region.
+    pub fn remove(&mut self, number: u32, region: &Region) {
+        let Some(level) = level_of(&self.bounds, region) else { return };
+        let Some(at) = self.levels.iter().position(|held| held.level == level) else { return };
+        let held = &mut self.levels[at];
+        for_each_cell(&self.bounds, level, region, |key, is_whole| {
+            held.take(key, number, is_whole);
+        });
+        held.regions -= 1;
+        if held.regions == 0 {
+            self.levels.swap_remove(at);
+        }
+    }
+
+    /// Levels that are in use, as places for the functions below.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The cell of a position of the space at a place among the levels.
+    #[inline]
+    #[must_use]
+    pub fn cell(&self, place: usize, x: i32, y: i32) -> u64 {
+        key_at(&self.bounds, self.levels[place].level, x, y)
+    }
+
+    /// The regions of a cell.
+    #[inline]
+    #[must_use]
+    pub fn regions(&self, place: usize, key: u64) -> CellRegions<'_> {
+        let level = &self.levels[place];
+        level.find(key).map_or_else(CellRegions::default, |at| level.regions_of(&level.places[at]))
+    }
+
+    /// Calls `each` with the regions of the cells that hold a position, one call a level.
+    #[inline]
+    pub fn at(&self, x: i32, y: i32, mut each: impl FnMut(CellRegions<'_>)) {
+        for place in 0..self.levels.len() {
+            each(self.regions(place, self.cell(place, x, y)));
+        }
+    }
+
+    /// What a search for a cell reads first, to be asked of a cache ahead.
+    #[inline]
+    #[must_use]
+    pub fn first_look(&self, place: usize, key: u64) -> &CellPlace {
+        let level = &self.levels[place];
+        &level.places[level.first(key)]
+    }
+
+    /// The levels that are in use and every cell of them with its regions, in no order.
+    pub fn cells(&self) -> impl Iterator<Item = (u32, u64, CellRegions<'_>)> {
+        self.levels.iter().flat_map(|level| {
+            let taken = level.places.iter().filter(|place| place.key != FREE);
+            taken.map(|place| (level.level, place.key, level.regions_of(place)))
+        })
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let level = |level: &Level| {
+            let free: usize = level.lists.free.iter().map(Vec::capacity).sum();
+            level.places.capacity() * size_of::<CellPlace>()
+                + (level.lists.words.capacity() + free) * size_of::<u32>()
+        };
+        self.levels.iter().map(level).sum()
+    }
+}
+
+/// The least level at which a region's cover takes few enough cells; none for a region without
+/// points.
+#[must_use]
+pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
+    let cover = region.cover();
+    let cells = |level: u32| -> u64 {
+        let sides = |rect: &QuantaRect| {
+            let (columns, rows) = spans(bounds, level, rect);
+            (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1)
+        };
+        cover.as_slice().iter().map(|rect| sides(rect)).fold(0, u64::saturating_add)
+    };
+    if cover.as_slice().is_empty() {
+        return None;
+    }
+    // At the last level two boxes take two cells.
+    (0..LEVELS).find(|level| cells(*level) <= REGION_CELLS_MAX)
+}
+
+/// Calls `each` with every cell of a level that a region may have a point in, once, and whether
+/// the region holds all of it.
+pub fn for_each_cell(
+    bounds: &QuantaRect,
+    level: u32,
+    region: &Region,
+    mut each: impl FnMut(u64, bool),
+) {
+    let cover = region.cover();
+    let boxes = cover.as_slice();
+    for (number, rect) in boxes.iter().enumerate() {
+        let (columns, rows) = spans(bounds, level, rect);
+        for column in columns.0..=columns.1 {
+            for row in rows.0..=rows.1 {
+                let is_earlier = boxes[..number].iter().any(|earlier| {
+                    let (columns, rows) = spans(bounds, level, earlier);
+                    (columns.0..=columns.1).contains(&column) && (rows.0..=rows.1).contains(&row)
+                });
+                let cell = cell_rect(bounds, level, column, row);
+                if !is_earlier && !region.misses(&cell) {
+                    each(column << 32 | row, region.covers(&cell));
+                }
+            }
+        }
+    }
+}
+
+/// First and last column, first and last row of a box inside the bounds.
+fn spans(bounds: &QuantaRect, level: u32, rect: &QuantaRect) -> ((u64, u64), (u64, u64)) {
+    let side = |value: i32, least: i32| u64::from(value.abs_diff(least)) >> level;
+    let columns = (side(rect.x_min, bounds.x_min), side(rect.x_max, bounds.x_min));
+    (columns, (side(rect.y_min, bounds.y_min), side(rect.y_max, bounds.y_min)))
+}
+
+/// The points of a cell that are in the bounds.
+fn cell_rect(bounds: &QuantaRect, level: u32, column: u64, row: u64) -> QuantaRect {
+    let low = |number: u64, least: i32| i64::from(least) + ((number as i64) << level);
+    let high = |number: u64, least: i32, most: i32| {
+        (low(number + 1, least) - 1).min(i64::from(most)) as i32
+    };
+    QuantaRect {
+        x_min: low(column, bounds.x_min) as i32,
+        y_min: low(row, bounds.y_min) as i32,
+        x_max: high(column, bounds.x_min, bounds.x_max),
+        y_max: high(row, bounds.y_min, bounds.y_max),
+    }
+}
+
+/// The cell of a position inside the bounds.
+#[inline]
+#[must_use]
+pub fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
+    let side = |value: i32, least: i32| u64::from(value.wrapping_sub(least) as u32) >> level;
+    side(x, bounds.x_min) << 32 | side(y, bounds.y_min)
+}
+
+impl Level {
+    fn new(level: u32) -> Self {
+        let places = vec![EMPTY; PLACES_MIN];
+        Self { level, regions: 0, cells: 0, places, lists: Lists::default() }
+    }
+
+    #[inline]
+    fn regions_of(&self, place: &CellPlace) -> CellRegions<'_> {
+        let (at, middle) = (place.at as usize, (place.at + place.partial) as usize);
+        CellRegions {
+            partial: &self.lists.words[at..middle],
+            whole: &self.lists.words[middle..middle + place.whole as usize],
+        }
+    }
+
+    /// Where the search for a key begins: a multiplication spreads neighbours.
+    #[inline]
+    fn first(&self, key: u64) -> usize {
+        let mixed = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ key.rotate_left(17);
+        (mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) as usize & (self.places.len() - 1)
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<usize> {
+        let mut at = self.first(key);
+        loop {
+            let held = self.places[at].key;
+            if held == key {
+                return Some(at);
+            }
+            if held == FREE {
+                return None;
+            }
+            at = (at + 1) & (self.places.len() - 1);
+        }
+    }
+
+    fn add(&mut self, key: u64, number: u32, is_whole: bool) {
+        let at = self.find(key).unwrap_or_else(|| self.claim(key));
+        let place = &mut self.places[at];
+        let length = place.partial + place.whole;
+        if length == 1 << place.class {
+            let room = self.lists.lend(place.class + 1);
+            let from = place.at as usize;
+            self.lists.words.copy_within(from..from + length as usize, room as usize);
+            self.lists.give_back(place.at, place.class);
+            (place.at, place.class) = (room, place.class + 1);
+        }
+        let end = (place.at + length) as usize;
+        if is_whole {
+            place.whole += 1;
+            self.lists.words[end] = number;
+        } else {
+            // The first whole one makes room at the end of the partial ones.
+            let middle = (place.at + place.partial) as usize;
+            self.lists.words[end] = self.lists.words[middle];
+            self.lists.words[middle] = number;
+            place.partial += 1;
+        }
+    }
+
+    fn take(&mut self, key: u64, number: u32, is_whole: bool) {
+        let Some(at) = self.find(key) else { return };
+        let place = &mut self.places[at];
+        let first = place.at as usize;
+        let (middle, end) =
+            (first + place.partial as usize, first + (place.partial + place.whole) as usize);
+        let list = &mut self.lists.words[first..end];
+        let part = if is_whole { middle - first..end - first } else { 0..middle - first };
+        let Some(found) = list[part.clone()].iter().position(|held| *held == number) else {
+            debug_assert!(false, "a region is filed where it is looked for");
+            return;
+        };
+        let found = part.start + found;
+        if is_whole {
+            list[found] = list[end - first - 1];
+            place.whole -= 1;
+        } else {
+            list[found] = list[middle - first - 1];
+            list[middle - first - 1] = list[end - first - 1];
+            place.partial -= 1;
+        }
+        if place.partial + place.whole == 0 {
+            self.lists.give_back(place.at, place.class);
+            self.vacate(at);
+        }
+    }
+
+    /// A place for a new cell.
+    fn claim(&mut self, key: u64) -> usize {
+        if (self.cells + 1) * 4 > self.places.len() * 3 {
+            let doubled = vec![EMPTY; self.places.len() * 2];
+            let held = std::mem::replace(&mut self.places, doubled);
+            for place in held.into_iter().filter(|place| place.key != FREE) {
+                let at = self.vacant(place.key);
+                self.places[at] = place;
+            }
+        }
+        self.cells += 1;
+        let at = self.vacant(key);
+        self.places[at] = CellPlace { key, at: self.lists.lend(0), ..EMPTY };
+        at
+    }
+
+    fn vacant(&self, key: u64) -> usize {
+        let mut at = self.first(key);
+        while self.places[at].key != FREE {
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        at
+    }
+
+    /// Frees a place and moves up those behind it that could not be where they belong.
+    fn vacate(&mut self, mut hole: usize) {
+        self.cells -= 1;
+        let mask = self.places.len() - 1;
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let place = self.places[at];
+            if place.key == FREE {
+                break;
+            }
+            let home = self.first(place.key);
+            // The hole lies on the way from its home to where it is.
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.places[hole] = place;
+                hole = at;
+            }
+        }
+        self.places[hole] = EMPTY;
+    }
+}
+
+impl Lists {
+    /// A room of a class.
+    fn lend(&mut self, class: u32) -> u32 {
+        let class_at = class as usize;
+        if self.free.len() <= class_at {
+            self.free.resize_with(class_at + 1, Vec::new);
+        }
+        self.free[class_at].pop().unwrap_or_else(|| {
+            let at = self.words.len();
+            assert!(at + (1 << class) < u32::MAX as usize, "the lists of a level fit 32 bits");
+            self.words.resize(at + (1 << class), 0);
+            at as u32
+        })
+    }
+
+    fn give_back(&mut self, at: u32, class: u32) {
+        self.free[class as usize].push(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::Space;
+
+    fn regions(space: &Space) -> Vec<Region> {
+        let planar = |x: f64, y: f64, r: f64| Region::circle(space, x, y, r).unwrap();
+        let ring = vec![(-20.0, -3.0), (40.0, 5.0), (0.0, 60.0), (3.0, 4.0)];
+        let mut regions = vec![
+            planar(5.0, 6.0, 700.0),
+            planar(5.001, 6.001, 300.0),
+            planar(5.0, 6.0, 0.0),
+            Region::polygon(space, &[ring]).unwrap(),
+            Region::rectangle(space, 4.9, 5.9, 5.1, 6.1).unwrap(),
+            Region::rectangle(space, 0.0, 0.0, 0.0, 0.0).unwrap(),
+        ];
+        if space.is_geographic() {
+            let ring = vec![(170.0, -3.0), (180.0, 0.0), (179.0, 60.0)];
+            regions.extend([
+                planar(0.0, 90.0, 1e6),
+                planar(-180.0, -89.9, 1e5),
+                planar(179.9999, 10.0, 5e4),
+                planar(3.0, 4.0, 1.5e7),
+                planar(3.0, 4.0, f64::INFINITY),
+                Region::polygon(space, &[ring]).unwrap(),
+                Region::rectangle(space, 179.0, -1.0, -179.0, 1.0).unwrap(),
+                Region::rectangle(space, 180.0, -90.0, 180.0, 90.0).unwrap(),
+            ]);
+        }
+        regions
+    }
+
+    fn points(space: &Space) -> Vec<(i32, i32)> {
+        let bounds = space.bounds();
+        let mut points = vec![(bounds.x_min, bounds.y_min), (bounds.x_max, bounds.y_max)];
+        points.push((bounds.x_min, 0));
+        let (x, y) = space.quantise(5.0, 6.0).unwrap();
+        let mut state = 7_u64;
+        for turn in 0..40_000_u32 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let wide = 1_i64 << (turn % 33);
+            let side = |middle: i32, part: u64, min: i32, max: i32| {
+                let value = i64::from(middle) + (part as i64 % wide) - wide / 2;
+                value.clamp(min.into(), max.into()) as i32
+            };
+            let middle_x = if turn % 3 == 0 { bounds.x_min } else { x };
+            points.push((
+                side(middle_x, state >> 33, bounds.x_min, bounds.x_max),
+                side(y, (state >> 11) & 0xFFFF_FFFF, bounds.y_min, bounds.y_max),
+            ));
+        }
+        points
+    }
+
+    /// Checks every point against every region that stands.
+    fn check(index: &RegionIndex, standing: &[(u32, &Region)], points: &[(i32, i32)]) {
+        for (x, y) in points {
+            let (mut partial, mut whole) = (Vec::new(), Vec::new());
+            index.at(*x, *y, |cell| {
+                partial.extend_from_slice(cell.partial);
+                whole.extend_from_slice(cell.whole);
+            });
+            for (number, region) in standing {
+                let is_inside = region.contains(*x, *y);
+                let times = |list: &[u32]| list.iter().filter(|held| **held == *number).count();
+                let (partly, wholly) = (times(&partial), times(&whole));
+                assert!(partly + wholly <= 1, "{number} is filed once at {x}, {y}");
+                assert!(!is_inside || partly + wholly == 1, "{number} is found at {x}, {y}");
+                assert!(is_inside || wholly == 0, "{number} does not hold {x}, {y}");
+            }
+            assert!(partial.len() + whole.len() <= standing.len());
+        }
+    }
+
+    #[test]
+    fn positions_find_their_regions_while_they_come_and_go() {
+        for space in [Space::geographic(), Space::planar(1e4, 1e4, 0.01).unwrap()] {
+            let (regions, points) = (regions(&space), points(&space));
+            let mut index = RegionIndex::new(space.bounds());
+            let mut standing: Vec<(u32, &Region)> = Vec::new();
+            for (number, region) in (0..).zip(&regions) {
+                index.insert(number, region);
+                standing.push((number, region));
+            }
+            check(&index, &standing, &points);
+            for turn in 0..3 * regions.len() {
+                let (number, region) = standing.remove(turn * 5 % standing.len());
+                index.remove(number, region);
+                if turn % 3 == 0 {
+                    check(&index, &standing, &points[..2_000]);
+                }
+                index.insert(number + 100, region);
+                standing.push((number + 100, region));
+            }
+            check(&index, &standing, &points);
+            for (number, region) in standing {
+                index.remove(number, region);
+            }
+            assert_eq!((index.levels(), index.memory_bytes()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_region_takes_few_cells_whatever_its_size() {
+        let space = Space::geographic();
+        for (region, number) in regions(&space).iter().zip(0..) {
+            let mut index = RegionIndex::new(space.bounds());
+            index.insert(number, region);
+            let cells = index.cells().count() as u64;
+            assert!((1..=REGION_CELLS_MAX).contains(&cells), "{region:?} takes {cells}");
+        }
+        let circle = Region::circle(&space, 5.0, 6.0, 500.0).unwrap();
+        let mut index = RegionIndex::new(space.bounds());
+        index.insert(1, &circle);
+        let wholes = index.cells().filter(|(_, _, cell)| !cell.whole.is_empty()).count();
+        assert!(index.cells().count() >= 12 && wholes >= 1);
+    }
+
+    #[test]
+    fn crowds_of_one_cell_come_and_go() {
+        let space = Space::planar(1_000.0, 1_000.0, 1.0).unwrap();
+        let region = Region::rectangle(&space, 3.0, 3.0, 3.0, 3.0).unwrap();
+        let mut index = RegionIndex::new(space.bounds());
+        for number in 0..1_000 {
+            index.insert(number, &region);
+        }
+        let crowd = index.memory_bytes();
+        for number in (0..1_000).filter(|number| number % 7 != 0) {
+            index.remove(number, &region);
+        }
+        let mut found = Vec::new();
+        index.at(3, 3, |cell| found.extend_from_slice(cell.whole));
+        found.sort_unstable();
+        assert_eq!(found, (0..1_000).step_by(7).collect::<Vec<u32>>());
+        for number in (0..1_000).filter(|number| number % 7 != 0) {
+            index.insert(number, &region);
+        }
+        assert_eq!(index.memory_bytes(), crowd, "rooms are used again");
+    }
+}
