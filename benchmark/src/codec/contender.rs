@@ -73,6 +73,27 @@ pub(super) trait Contender {
     /// What was chosen for the column that was prepared last.
     fn choice(&self) -> String;
 
+    /// Decodes what was encoded last of all blocks, `copies` times over, by one call; says how long
+    /// that took. None where blocks are decoded one by one.
+    fn decode_together(
+        &mut self,
+        _blocks: &[Block],
+        _column: usize,
+        _copies: usize,
+    ) -> Result<Option<Duration>, BenchmarkError> {
+        Ok(None)
+    }
+
+    /// The same for whole blocks, once every column was encoded; none where that is the sum of the
+    /// columns.
+    fn decode_whole_together(
+        &mut self,
+        _blocks: &[Block],
+        _copies: usize,
+    ) -> Result<Option<Duration>, BenchmarkError> {
+        Ok(None)
+    }
+
     /// The same for whole blocks with their container, once every column was prepared; none where a
     /// block is the sum of its columns.
     fn whole(&mut self, _blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use shoal_codec::{Column, EncodedTree, Tree, Values};
+use shoal_codec::{Block as CodecBlock, Budget, Column, EncodedTree, Tree, Values};
 use shoal_gpu::{Decoder, EncodeError, EncodedColumn, Encoder, Gpu};
 
 use super::block::Block;
@@ -17,6 +17,8 @@ use crate::error::BenchmarkError;
 
 /// Memory of the device that each way may take.
 const MEMORY_BYTES: u64 = 8 << 30;
+/// Runs of which the median counts when blocks are decoded together.
+const TOGETHER_RUNS: usize = 9;
 
 /// The codec on the first device.
 pub(super) struct CudaContender {
@@ -57,6 +59,16 @@ impl CudaContender {
         }
         let timed = self.encoder.encode_resident(&[(&column, tree)], key.as_ref())?;
         Ok((encoded, milliseconds(timed.device_ms)))
+    }
+}
+
+impl CudaContender {
+    /// Decodes what lies on the device some more times; the median.
+    fn decode_again(&mut self) -> Result<Duration, BenchmarkError> {
+        let runs = (0..TOGETHER_RUNS).map(|_| self.decoder.decode());
+        let mut times_ms = runs.collect::<Result<Vec<f32>, _>>()?;
+        times_ms.sort_by(f32::total_cmp);
+        Ok(milliseconds(times_ms[TOGETHER_RUNS / 2].into()))
     }
 }
 
@@ -120,5 +132,56 @@ impl Contender for CudaContender {
 
     fn choice(&self) -> String {
         self.host.choice()
+    }
+
+    fn decode_together(
+        &mut self,
+        blocks: &[Block],
+        column: usize,
+        copies: usize,
+    ) -> Result<Option<Duration>, BenchmarkError> {
+        let mut keys = Vec::with_capacity(blocks.len());
+        for (index, encoded) in self.encoded.iter().enumerate() {
+            let is_keyed = encoded.as_ref().is_some_and(|it| it.plan.key_column().is_some());
+            let objects = objects(Part { blocks, index, column }).filter(|_| is_keyed);
+            let raw = |keys: Values| self.encoder.encode_column(&keys, &Tree::Raw, None);
+            keys.push(objects.map(raw).transpose().map_err(|error| failed(&error))?);
+        }
+        let trees = self.encoded.iter().zip(&keys);
+        let once = trees.filter_map(|(encoded, key)| {
+            encoded.as_ref().map(|encoded| EncodedColumn { encoded, key: key.as_ref() })
+        });
+        let columns: Vec<_> = once.collect();
+        let many = columns.repeat(copies);
+        for (index, values) in self.decoder.columns(&many)?.into_iter().enumerate() {
+            if values? != blocks[index % blocks.len()].columns[column].values {
+                return Err(BenchmarkError::Codec("together other values come back".into()));
+            }
+        }
+        self.decode_again().map(Some)
+    }
+
+    fn decode_whole_together(
+        &mut self,
+        blocks: &[Block],
+        copies: usize,
+    ) -> Result<Option<Duration>, BenchmarkError> {
+        let Some(whole) = self.host.whole(blocks) else {
+            return Ok(None);
+        };
+        let mut encoded = Vec::with_capacity(blocks.len());
+        for index in 0..blocks.len() {
+            let mut bytes = Vec::new();
+            whole.encode(blocks, index, &mut bytes)?;
+            encoded.push(CodecBlock::parse(bytes.into(), &Budget::default())?);
+        }
+        let many = vec![encoded; copies].concat();
+        for (index, fixes) in self.decoder.blocks(&many)?.into_iter().enumerate() {
+            let expected = blocks[index % blocks.len()].fixes.as_ref().map(|(fixes, _)| fixes);
+            if Some(&fixes?) != expected {
+                return Err(BenchmarkError::Codec("together other blocks come back".into()));
+            }
+        }
+        self.decode_again().map(Some)
     }
 }

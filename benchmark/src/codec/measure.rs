@@ -17,6 +17,8 @@ pub(super) struct Effort {
     pub(super) runs: usize,
     /// No run is started after so long, but the first.
     pub(super) time_max: Duration,
+    /// Bytes that a device decodes at once as well; 0: it does not.
+    pub(super) together_bytes: u64,
 }
 
 /// What was measured; times are of all blocks together.
@@ -29,6 +31,8 @@ pub(super) struct Measured {
     pub(super) decode: Times,
     pub(super) runs: usize,
     pub(super) choice: String,
+    /// Decoded bytes a second when many blocks are decoded at once, where a contender does.
+    pub(super) together_bytes_s: Option<f64>,
 }
 
 /// Seconds of one and the same work, done several times.
@@ -66,7 +70,23 @@ pub(super) fn measure(
     let named = |error| BenchmarkError::Codec(format!("column {name}, `{choice}`: {error}"));
     let (encoded_bytes, encode, decode, runs) = measured.map_err(named)?;
     let raw_bytes = blocks.iter().map(|block| block.columns[column].bytes.len() as u64).sum();
-    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice })
+    let together_bytes_s =
+        together(raw_bytes, effort, |copies| contender.decode_together(blocks, column, copies))?;
+    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice, together_bytes_s })
+}
+
+/// Bytes a second of `decode` on as many copies as make up the wanted bytes.
+pub(super) fn together(
+    raw_bytes: u64,
+    effort: Effort,
+    decode: impl FnOnce(usize) -> Result<Option<Duration>, BenchmarkError>,
+) -> Result<Option<f64>, BenchmarkError> {
+    if effort.together_bytes == 0 || raw_bytes == 0 {
+        return Ok(None);
+    }
+    let copies = effort.together_bytes.div_ceil(raw_bytes);
+    let took = decode(copies as usize)?;
+    Ok(took.map(|took| (copies * raw_bytes) as f64 / took.as_secs_f64()))
 }
 
 /// Measures whole blocks, whose columns were all prepared.
@@ -79,7 +99,8 @@ pub(super) fn measure_whole(
     let (encoded_bytes, encode, decode, runs) = repeated(&mut work, blocks.len(), true, effort)?;
     let columns = blocks.iter().flat_map(|block| &block.columns);
     let raw_bytes = columns.map(|column| column.bytes.len() as u64).sum();
-    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice: String::new() })
+    let choice = String::new();
+    Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice, together_bytes_s: None })
 }
 
 /// What is done with each block.

@@ -14,6 +14,8 @@ use crate::error::BenchmarkError;
 
 /// Memory of the device that it may take.
 const MEMORY_BYTES: u64 = 8 << 30;
+/// Runs of which the median counts when blocks are decoded together.
+const TOGETHER_RUNS: usize = 5;
 
 /// One of its codecs.
 pub(super) struct NvCompContender {
@@ -95,6 +97,29 @@ impl Contender for NvCompContender {
         let (bytes, took_ms) = self.library.decode(&choice, encoded)?;
         *out = bytes;
         Ok(milliseconds(took_ms))
+    }
+
+    fn decode_together(
+        &mut self,
+        blocks: &[Block],
+        column: usize,
+        copies: usize,
+    ) -> Result<Option<Duration>, BenchmarkError> {
+        let choice = self.chosen()?;
+        let once: Vec<u8> =
+            blocks.iter().flat_map(|block| &block.columns[column].bytes).copied().collect();
+        let bytes = once.repeat(copies);
+        let (encoded, _) = self.library.encode(&choice, &bytes)?;
+        let mut times_ms = Vec::with_capacity(TOGETHER_RUNS);
+        for _ in 0..TOGETHER_RUNS {
+            let (back, took_ms) = self.library.decode(&choice, &encoded)?;
+            if back != bytes {
+                return Err(BenchmarkError::Codec("together other bytes come back".into()));
+            }
+            times_ms.push(took_ms);
+        }
+        times_ms.sort_by(f64::total_cmp);
+        Ok(Some(milliseconds(times_ms[TOGETHER_RUNS / 2])))
     }
 
     fn choice(&self) -> String {

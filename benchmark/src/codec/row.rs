@@ -37,6 +37,9 @@ pub(super) struct Row {
     pub(super) block_ratio_mean: f64,
     pub(super) encode_gb_s_best: f64,
     pub(super) decode_gb_s_best: f64,
+    /// Many blocks decoded at once, where a codec of a device was asked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) decode_gb_s_together: Option<f64>,
     /// Runs of the column that had fewest.
     pub(super) runs: usize,
     pub(super) machine: String,
@@ -84,6 +87,7 @@ impl Row {
             block_ratio_mean: sum / setting.rows.len() as f64,
             encode_gb_s_best: rate(measured.encode.best_s),
             decode_gb_s_best: rate(measured.decode.best_s),
+            decode_gb_s_together: measured.together_bytes_s.map(|rate| rate / 1e9),
             runs: measured.runs,
             machine: setting.machine.to_owned(),
         }
@@ -95,6 +99,7 @@ impl Row {
         codec: (CodecName, &'static str),
         columns: &[(&str, Measured)],
         whole: Option<Measured>,
+        whole_together_bytes_s: Option<f64>,
     ) -> Self {
         let mut choice = String::new();
         let mut summed_bytes = vec![0; setting.rows.len()];
@@ -108,15 +113,24 @@ impl Row {
             encode = encode.and(measured.encode);
             decode = decode.and(measured.decode);
         }
+        let raw_bytes: u64 = columns.iter().map(|(_, measured)| measured.raw_bytes).sum();
+        // As long as it takes one after the other.
+        let together = columns.iter().map(|(_, measured)| {
+            measured.together_bytes_s.map(|rate| measured.raw_bytes as f64 / rate)
+        });
+        let together_s: Option<f64> = together.sum();
+        let together_bytes_s =
+            whole_together_bytes_s.or(together_s.map(|seconds| raw_bytes as f64 / seconds));
         let summed = Measured {
-            raw_bytes: columns.iter().map(|(_, measured)| measured.raw_bytes).sum(),
+            raw_bytes,
             encoded_bytes: summed_bytes,
             encode,
             decode,
             runs: columns.iter().map(|(_, measured)| measured.runs).min().unwrap_or(0),
             choice: String::new(),
+            together_bytes_s: None,
         };
-        let measured = Measured { choice, ..whole.unwrap_or(summed) };
+        let measured = Measured { choice, together_bytes_s, ..whole.unwrap_or(summed) };
         Self::of_column(setting, ALL, codec, &measured)
     }
 }

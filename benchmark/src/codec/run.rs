@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::contender::{Contender, contender};
 use super::experiment::{Prepared, codecs, each};
-use super::measure::{Effort, measure, measure_whole};
+use super::measure::{Effort, measure, measure_whole, together};
 use super::options::{CodecName, Experiment, Options};
 use super::row::{ALL, Row, Setting};
 use super::{plot, table};
@@ -86,6 +86,7 @@ fn run_codec(
     let effort = Effort {
         runs: options.runs as usize,
         time_max: Duration::try_from_secs_f64(options.seconds).unwrap_or(Duration::MAX),
+        together_bytes: u64::from(options.together_mib) << 20,
     };
     let blocks = &prepared.blocks;
     let Some(first) = blocks.first() else {
@@ -108,7 +109,10 @@ fn run_codec(
     if columns.len() == first.columns.len() {
         let whole = contender.whole(blocks);
         let whole = whole.map(|whole| measure_whole(whole, blocks, effort)).transpose()?;
-        rows.push(Row::of_all(setting, codec, &columns, whole));
+        let raw_bytes = columns.iter().map(|(_, measured)| measured.raw_bytes).sum();
+        let together =
+            together(raw_bytes, effort, |copies| contender.decode_whole_together(blocks, copies))?;
+        rows.push(Row::of_all(setting, codec, &columns, whole, together));
     }
     Ok(rows)
 }

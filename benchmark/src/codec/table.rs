@@ -30,6 +30,7 @@ pub(super) fn print_data_set(rows: &[Row]) {
         "best",
         "decode GB/s",
         "best",
+        "together",
         "runs",
     ]));
     for all in rows.iter().filter(|row| row.column == ALL) {
@@ -41,6 +42,8 @@ pub(super) fn print_data_set(rows: &[Row]) {
         let mut line = vec![all.codec.text()];
         line.extend(columns.iter().map(ratio));
         line.extend(speeds.map(|speed| format!("{speed:.3}")));
+        let together = all.decode_gb_s_together;
+        line.push(together.map_or_else(String::new, |speed| format!("{speed:.3}")));
         line.push(all.runs.to_string());
         table.add_row(line);
     }

@@ -15,7 +15,7 @@ use crate::codec::recorded;
 
 use super::SAMPLE;
 
-const EFFORT: Effort = Effort { runs: 1, time_max: Duration::ZERO };
+const EFFORT: Effort = Effort { runs: 1, time_max: Duration::ZERO, together_bytes: 1 << 20 };
 
 /// Columns of one shape in every type, patterns cut to the type's width.
 fn columns(shape: &str, patterns: &[u64]) -> Vec<(String, Values)> {
