@@ -14,6 +14,16 @@ pub(crate) enum BenchmarkError {
     /// The engine refused a cycle.
     #[error(transparent)]
     Engine(#[from] shoal_engine::EngineError),
+    /// A cycle's queries were not answered, or not all of them.
+    #[error("the {queries} queries of cycle {epoch} were not answered: {why}")]
+    Unanswered {
+        /// The cycle.
+        epoch: u64,
+        /// How many it asked.
+        queries: usize,
+        /// Why there are no answers, or how many there are.
+        why: String,
+    },
     /// Rows could not be encoded or decoded.
     #[error(transparent)]
     Block(#[from] shoal_codec::BlockError),

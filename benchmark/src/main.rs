@@ -4,6 +4,7 @@
 //! answers, so that a number can be repeated and a fast wrong answer is seen.
 
 mod answer_hash;
+mod answered;
 mod codec;
 mod cycle_times;
 mod engine;
