@@ -1,5 +1,5 @@
 // Entry points of stage dispatch, in the order in which a cycle runs them; one thread an arrival
-// unless said otherwise. All threads of a warp stay to the end.
+// unless said otherwise. All threads of a block stay to the end where it counts together.
 #include "dispatch.cuh"
 
 // Blocks with a row outside their header's ranges fail as a whole, before anything counts.
@@ -61,8 +61,7 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     }
     count_by_group(refusal != 0, number, &input.fates[number].refused);
     count_where(refusal != 0, &rows.report->refused);
-    time = warp_max(time);
-    if (lane() == 0 && time != 0) atomicMax((u64*)&rows.report->time_max, time);
+    raise_together(time, (u64*)&rows.report->time_max);
 }
 
 // Sorts out late rows and lets the others of one object compete. For cycles of fixes alone.

@@ -164,11 +164,11 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
     return settled;
 }
 
-// Books what became of an object; called by all threads of a warp.
+// Books what became of an object; called by all threads of a block.
 __device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, const Settled& settled,
                             u32 request, Fates* fates) {
     Report* report = rows.report;
-    u32 place = append_where(settled.moved, &report->moves);
+    u32 place = append_together(settled.moved, &report->moves);
     if (settled.moved) {
         rows.moved[place] = slot;
         rows.stamps[slot] = (u32)rules.epoch;

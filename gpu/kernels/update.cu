@@ -192,14 +192,7 @@ extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mea
         rooms[cell] = is_tight != 0 ? count : room_of(count, mean);
         square = (u64)count * count;
     }
-    // All add to one word: a block does so once.
-    __shared__ u64 together;
-    if (threadIdx.x == 0) together = 0;
-    __syncthreads();
-    square = warp_sum(square);
-    if (lane() == 0 && square != 0) atomicAdd(&together, square);
-    __syncthreads();
-    if (threadIdx.x == 0 && together != 0) atomicAdd(squares, together);
+    sum_together(square, squares);
 }
 
 // The finished cells, and what is behind the last. One thread a cell.

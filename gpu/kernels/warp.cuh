@@ -24,6 +24,16 @@ __device__ inline void add_signs(int change, u64* counter) {
     if (sum != 0 && lane() == 0) atomicAdd(counter, (u64)(i64)sum);
 }
 
+// The sum over the lanes below.
+__device__ inline u32 warp_sum_before(u32 value) {
+    u32 sum = value;
+    for (int step = 1; step < 32; step *= 2) {
+        u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
+        if (lane() >= (u32)step) sum += below;
+    }
+    return sum - value;
+}
+
 // A place of its own in a growing list for every thread with `yes`.
 __device__ inline u32 append_where(bool yes, u32* length) {
     u32 votes = __ballot_sync(WHOLE_WARP, yes);
@@ -31,6 +41,24 @@ __device__ inline u32 append_where(bool yes, u32* length) {
     if (votes != 0 && lane() == 0) first = atomicAdd(length, (u32)__popc(votes));
     first = __shfl_sync(WHOLE_WARP, first, 0);
     return first + __popc(votes & ((1u << lane()) - 1u));
+}
+
+// As `append_where` by one atomic a block, for lists to which nearly all blocks append: atomics on
+// one word wait for each other. Called by all threads of a block, all of whose warps are whole.
+__device__ inline u32 append_together(bool yes, u32* length) {
+    __shared__ u32 firsts[32];
+    u32 votes = __ballot_sync(WHOLE_WARP, yes), warp = threadIdx.x / 32;
+    if (lane() == 0) firsts[warp] = (u32)__popc(votes);
+    __syncthreads();
+    if (warp == 0) {
+        u32 count = lane() < blockDim.x / 32 ? firsts[lane()] : 0;
+        u32 before = warp_sum_before(count), first = 0;
+        if (lane() == 31 && before + count != 0) first = atomicAdd(length, before + count);
+        first = __shfl_sync(WHOLE_WARP, first, 31);
+        firsts[lane()] = first + before;
+    }
+    __syncthreads();
+    return firsts[warp] + __popc(votes & ((1u << lane()) - 1u));
 }
 
 // Adds 1 to the counter of each thread's own group where `yes`; neighbours mostly share a group.
@@ -57,12 +85,25 @@ __device__ inline u64 warp_sum(u64 value) {
     return value;
 }
 
-// The sum over the lanes below.
-__device__ inline u32 warp_sum_before(u32 value) {
-    u32 sum = value;
-    for (int step = 1; step < 32; step *= 2) {
-        u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
-        if (lane() >= (u32)step) sum += below;
-    }
-    return sum - value;
+// Raises a word to the greatest value of a block, 0 for none; one atomic a block, as above.
+__device__ inline void raise_together(u64 value, u64* word) {
+    __shared__ u64 greatest[32];
+    value = warp_max(value);
+    u32 warp = threadIdx.x / 32;
+    if (lane() == 0) greatest[warp] = value;
+    __syncthreads();
+    if (warp != 0) return;
+    value = warp_max(lane() < blockDim.x / 32 ? greatest[lane()] : 0);
+    if (lane() == 0 && value != 0) atomicMax(word, value);
+}
+
+// Adds up a value of every thread of a block; one atomic a block, as above.
+__device__ inline void sum_together(u64 value, u64* word) {
+    __shared__ u64 together;
+    if (threadIdx.x == 0) together = 0;
+    __syncthreads();
+    value = warp_sum(value);
+    if (lane() == 0 && value != 0) atomicAdd(&together, value);
+    __syncthreads();
+    if (threadIdx.x == 0 && together != 0) atomicAdd(word, together);
 }
