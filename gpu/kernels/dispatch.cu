@@ -145,15 +145,17 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
         u32 old = newest(records, slot);
         Version start = load(records.versions + 2ull * slot + old);
         bool existed = start.alive != 0, gone = false, has_winner = false;
-        u32 winner = 0, clear = 0;
+        u32 winner = 0, clear = 0, ended = EVENT_REMOVED;
         i64 winner_ms = 0;
         for (u32 next = entry;; next++) {
             bool more = next < rules.rows && keys[next] == slot;
             u32 arrival = more ? arrivals[next] : 0xffffffffu;
             for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
                 if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
-                if (has_winner || (existed && !gone))
+                if (has_winner || (existed && !gone)) {
                     atomicAdd(&input.fates[clear_requests[clear]].removed, 1u);
+                    ended = EVENT_CLEARED;
+                }
                 has_winner = false;
                 gone = true;
             }
@@ -164,6 +166,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             bool starts = existed && !gone, alive = has_winner || starts;
             if (request.kind == REQUEST_REMOVE) {
                 atomicAdd(alive ? &fates->removed : &fates->missing, 1u);
+                if (alive) ended = EVENT_REMOVED;
                 if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
                 has_winner = false;
                 gone = true;
@@ -194,7 +197,8 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
                                     read_state(input, request, at_row),
                                     read_optional(input, request, at_row), !gone);
         } else if (existed && gone) {
-            settled = end_object(records, rules, slot, old, start);
+            settled = end_object(records, rules, slot, old, start,
+                                 optional_of(records, slot, old), ended);
         }
     }
     book(rows, rules, slot, settled, winner_request, input.fates);
@@ -227,7 +231,9 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
             u32 old = newest(records, slot);
             Version was = load(records.versions + 2ull * slot + old);
             cleared = was.alive != 0;
-            if (cleared) settled = end_object(records, rules, slot, old, was);
+            if (cleared)
+                settled = end_object(records, rules, slot, old, was,
+                                     optional_of(records, slot, old), EVENT_CLEARED);
         }
     }
     count_by_group(cleared, request, &input.fates[request].removed);
@@ -246,8 +252,8 @@ extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, 
         if (was.alive != 0) {
             // A record of this cycle was judged by age when it was written.
             if (was.epoch != rules.epoch && was.time_ms < time_min_of(rules, rows.report)) {
-                settled = end_object(records, rules, slot, old, was);
-                settled.expired = true;
+                settled = end_object(records, rules, slot, old, was,
+                                     optional_of(records, slot, old), EVENT_EXPIRED);
             } else {
                 time = (u64)(was.time_ms - TIME_ORIGIN_MS);
             }

@@ -125,16 +125,18 @@ __device__ inline void write(const Records& records, u32 slot, u32 place, const 
     if (records.optional != nullptr) records.optional[2ull * slot + place] = optional;
 }
 
-// Ends an object that existed at the start of the cycle.
+// Ends an object that existed at the start of the cycle. What was removed or cleared keeps that
+// event in place of its time, which no record has; what expired is as it was last.
 __device__ inline Settled end_object(const Records& records, const Rules& rules, u32 slot,
-                                     u32 old, Version was) {
+                                     u32 old, Version last, const Optional& optional, u32 event) {
     Settled settled = {};
     settled.objects = -1;
     settled.moved = true;
-    Optional optional = optional_of(records, slot, old);
-    was.alive = 0;
-    was.epoch = rules.epoch;
-    write(records, slot, 1 - old, was, optional);
+    settled.expired = event == EVENT_EXPIRED;
+    last.alive = 0;
+    last.epoch = rules.epoch;
+    if (event != EVENT_EXPIRED) last.time_ms = event;
+    write(records, slot, 1 - old, last, optional);
     return settled;
 }
 
@@ -152,12 +154,13 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
         settled.duplicate = true;
         return settled;
     }
+    Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
     if (row.time_ms < time_min) {
-        if (existed) settled = end_object(records, rules, slot, old, was);
+        if (existed)
+            settled = end_object(records, rules, slot, old, now, optional, EVENT_EXPIRED);
         settled.expired = true;
         return settled;
     }
-    Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
     write(records, slot, 1 - old, now, optional);
     settled.moved = !existed || was.x != row.x || was.y != row.y || was.state != state;
     settled.objects = existed ? 0 : 1;

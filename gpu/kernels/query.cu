@@ -103,11 +103,9 @@ extern "C" __global__ void query_write_many(View view, Questions questions, cons
 
 __device__ inline Answered answered(const Records& records, u32 slot, u64 epoch) {
     u32 held = held_at(records, slot, epoch);
-    Version version = load(records.versions + 2ull * slot + held);
-    Optional optional = optional_of(records, slot, held);
-    bool found = version.alive != 0 && version.epoch <= epoch;
-    return {records.objects[slot], version.time_ms, version.x, version.y, optional.speed_mm_s,
-            optional.altitude_mm, optional.heading_cdeg, version.state, found ? 1u : 0u, 0u};
+    Answered told = record_at(records, slot, held);
+    if (records.versions[2ull * slot + held].epoch > epoch) told.found = 0;
+    return told;
 }
 
 // The records of a list of slots. One thread a slot.

@@ -57,26 +57,7 @@ __device__ inline bool filter_passes(const View& view, const Shape& shape, const
         i64 time = view.records.versions[2ull * entry.slot + held].time_ms;
         if (view.clock_ms - time > shape.age_max_ms) return false;
     }
-    Optional optional = optional_of(view.records, entry.slot, held);
-    if (shape.filter & FILTER_SPEED) {
-        u32 speed = optional.speed_mm_s;
-        if (speed == 0xffffffffu || speed < shape.speed_min || speed > shape.speed_max)
-            return false;
-    }
-    if (shape.filter & FILTER_HEADING) {
-        u32 heading = optional.heading_cdeg, from = shape.heading_min, to = shape.heading_max;
-        if (heading == 0xffffu) return false;
-        bool within = from <= to ? from <= heading && heading <= to
-                                 : heading >= from || heading <= to;
-        if (!within) return false;
-    }
-    if (shape.filter & FILTER_ALTITUDE) {
-        i32 altitude = optional.altitude_mm;
-        if (altitude == (i32)0x80000000u || altitude < shape.altitude_min
-            || altitude > shape.altitude_max)
-            return false;
-    }
-    return true;
+    return attributes_pass(shape, optional_of(view.records, entry.slot, held));
 }
 
 // Whether one candidate, among the entries, matches a part.

@@ -53,3 +53,39 @@ __device__ inline bool equal(const Optional& a, const Optional& b) {
     return a.speed_mm_s == b.speed_mm_s && a.altitude_mm == b.altitude_mm
         && a.heading_cdeg == b.heading_cdeg;
 }
+
+// Whether a filter's conditions on optional values hold.
+__device__ inline bool attributes_pass(const Shape& shape, const Optional& optional) {
+    if (shape.filter & FILTER_SPEED) {
+        u32 speed = optional.speed_mm_s;
+        if (speed == 0xffffffffu || speed < shape.speed_min || speed > shape.speed_max)
+            return false;
+    }
+    if (shape.filter & FILTER_HEADING) {
+        u32 heading = optional.heading_cdeg, from = shape.heading_min, to = shape.heading_max;
+        if (heading == 0xffffu) return false;
+        bool within = from <= to ? from <= heading && heading <= to
+                                 : heading >= from || heading <= to;
+        if (!within) return false;
+    }
+    if (shape.filter & FILTER_ALTITUDE) {
+        i32 altitude = optional.altitude_mm;
+        if (altitude == (i32)0x80000000u || altitude < shape.altitude_min
+            || altitude > shape.altitude_max)
+            return false;
+    }
+    return true;
+}
+
+// The event that ended an object, of the version that says so.
+__device__ inline u32 event_of(const Version& dead) {
+    return dead.time_ms < TIME_ORIGIN_MS ? (u32)dead.time_ms : EVENT_EXPIRED;
+}
+
+// One version of a record, as it is told.
+__device__ inline Answered record_at(const Records& records, u32 slot, u32 place) {
+    Version version = load(records.versions + 2ull * slot + place);
+    Optional optional = optional_of(records, slot, place);
+    return {records.objects[slot], version.time_ms, version.x, version.y, optional.speed_mm_s,
+            optional.altitude_mm, optional.heading_cdeg, version.state, version.alive, 0u};
+}

@@ -40,6 +40,8 @@ pub struct CudaBackend {
     submitted: u64,
     /// The epoch of the next cycle.
     epoch_next: u64,
+    /// Regions that stand after the submitted cycles, at most.
+    standing_most: usize,
     /// Outputs that came before they were asked for.
     early: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
@@ -120,6 +122,7 @@ impl CudaBackend {
             thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
             submitted: 0,
             epoch_next: 1,
+            standing_most: 0,
             early: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
@@ -137,8 +140,10 @@ impl CudaBackend {
         }
     }
 
-    fn stage(&mut self, input: CycleInput) -> Result<Staged, EngineError> {
+    fn stage(&mut self, mut input: CycleInput) -> Result<Staged, EngineError> {
         self.memory.bind()?;
+        let changes = std::mem::take(&mut input.subscriptions);
+        let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
             // One arena more than cycles in flight: there is always one, or one on its way.
             self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
@@ -151,12 +156,27 @@ impl CudaBackend {
             // one that never comes.
             self.spare = Some(Arena::new(&self.memory)?);
         }
-        staged
+        staged.map(|staged| Staged { changes, ..staged })
     }
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
         let sent = self.commands.as_ref().map(|commands| commands.send(command));
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// Checks that the regions of a cycle may stand; asks the driver which do only when they may be
+    /// too many.
+    fn check_regions(&mut self, input: &CycleInput) -> Result<(), EngineError> {
+        let added = input.subscriptions.len();
+        if self.standing_most + added > limits::REGIONS_MAX {
+            let (reply, answer) = channel();
+            self.send(Command::Regions(reply))?;
+            let standing = answer.recv().map_err(|_| self.gone())?;
+            input.check_regions(standing.len(), |region| standing.contains(&region))?;
+            self.standing_most = standing.len();
+        }
+        self.standing_most += added;
+        Ok(())
     }
 
     /// That nothing has ended this engine.
@@ -264,10 +284,11 @@ impl Backend for CudaBackend {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
-        if !input.subscriptions.is_empty() {
-            return Err(EngineError::Unsupported("standing regions on a device"));
+        if input.subscriptions.iter().any(|change| !crate::pipeline::is_plain_change(change)) {
+            return Err(EngineError::Unsupported("standing regions with a memory on a device"));
         }
         self.is_running()?;
+        self.check_regions(&input)?;
         let staged = self.stage(input);
         let staged = staged.map_err(|error| self.note(error))?;
         self.send(Command::Cycle(Box::new(staged)))?;

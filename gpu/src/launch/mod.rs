@@ -19,6 +19,7 @@ mod plain;
 mod primitives;
 mod query;
 mod sort;
+mod subscription;
 #[cfg(test)]
 pub(crate) mod tests;
 mod update;
@@ -38,4 +39,7 @@ pub(crate) use parameters::{
 };
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;
+pub(crate) use subscription::{
+    Added, BinsArgument, Listed, NewBinsArgument, RegionsArgument, SceneArgument,
+};
 pub(crate) use update::Clustered;

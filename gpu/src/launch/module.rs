@@ -65,6 +65,11 @@ kernels! {
         rebuild_fill, dispatch_unknown;
     "query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
+    "subscription": subscription_claim, subscription_claim_bins, subscription_counts,
+        subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
+        subscription_gather, subscription_gather_ended, subscription_count, subscription_tally,
+        subscription_write, subscription_heads, subscription_columns, subscription_fixes,
+        subscription_stands;
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
     "codec_decode": codec_open, codec_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_slot_64, codec_slots_32, codec_slots_64;

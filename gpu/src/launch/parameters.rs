@@ -249,9 +249,15 @@ pub(crate) struct Span {
 /// `Polygons` of space.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct PolygonsArgument {
+pub(super) struct PolygonsArgument {
     slabs: u64,
     edges: u64,
+}
+
+impl PolygonsArgument {
+    pub(super) fn new(slabs: &DeviceBuffer<u32>, edges: &DeviceBuffer<Edge>) -> Self {
+        Self { slabs: slabs.address(), edges: edges.address() }
+    }
 }
 
 /// `View` of query.cuh.

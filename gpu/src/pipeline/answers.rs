@@ -198,7 +198,7 @@ impl Maker<'_> {
 }
 
 /// Puts questions that are not part of a cycle's input on the device.
-fn upload(
+pub(super) fn upload(
     asking: &Asking,
     (parts, queries): (&[Part], usize),
     shapes: &Shapes,

@@ -46,7 +46,7 @@ pub(crate) struct Asking {
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) objects: DeviceBuffer<u64>,
-    slots: DeviceBuffer<u32>,
+    pub(crate) slots: DeviceBuffer<u32>,
 }
 
 impl Sorted {

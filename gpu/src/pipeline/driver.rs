@@ -6,12 +6,15 @@
 //! dispatch, update, queries and copies out have a stream each and wait for each other by events;
 //! the host waits for numbers only (how much moved, how much was found), while streams work.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{Fates, Report};
-use shoal_engine::{AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, Snapshot};
+use shoal_engine::{
+    AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
+};
 
 use super::asking::{Asking, Sorted};
 use super::cells::Cells;
@@ -20,6 +23,7 @@ use super::grid::Chosen;
 use super::records::Records;
 use super::results::{Answers, Finished, Pool};
 use super::staging::{Arena, Staged};
+use super::subscription::Subscriptions;
 use super::tables::Tables;
 use super::timeline::Timeline;
 use super::updating::Update;
@@ -33,6 +37,8 @@ pub(crate) enum Command {
     Cycle(Box<Staged>),
     /// Copy the state out.
     Export(Sender<Result<Snapshot, EngineError>>),
+    /// Tell which regions stand.
+    Regions(Sender<BTreeSet<RegionId>>),
     /// Take this state.
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
@@ -126,6 +132,7 @@ pub(crate) struct Driver {
     pub(super) lacking: Option<EngineError>,
     pub(super) asking: Asking,
     pub(super) sorted: [Sorted; 2],
+    pub(super) subscriptions: Subscriptions,
     /// Pinned memory for bounds of answers, and for their ids.
     pub(super) bounds: Pool,
     pub(super) ids: Pool,
@@ -187,6 +194,7 @@ impl Driver {
             lacking: None,
             asking: Asking::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
+            subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?)?,
             bounds: Pool::new(memory),
             ids: Pool::new(memory),
             updating: None,
@@ -208,6 +216,7 @@ impl Driver {
             let goes_on = match command {
                 Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.export()).is_ok(),
+                Command::Regions(reply) => reply.send(self.subscriptions.standing()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
             if !goes_on {
@@ -249,7 +258,7 @@ impl Driver {
     }
 
     /// Runs a cycle whose changes have room.
-    fn cycle(&mut self, staged: Staged) -> Result<Finished, EngineError> {
+    fn cycle(&mut self, mut staged: Staged) -> Result<Finished, EngineError> {
         self.epoch += 1;
         let epoch = self.epoch;
         let (timeline, dispatch) = (self.timeline.clone(), self.dispatch.clone());
@@ -257,7 +266,9 @@ impl Driver {
         dispatch.wait(&staged.copied).map_err(fault)?;
         let dispatching = timeline.begin(&dispatch)?;
         let lists = self.begin_dispatch(&staged)?;
+        self.subscriptions.wait(&dispatch)?;
         self.finish_dispatch(&staged, &lists)?;
+        self.gather(&staged, &lists)?;
         timeline.end((epoch, "dispatch"), dispatching, &dispatch)?;
         let dispatched = dispatch.record_event(None).map_err(fault)?;
         self.conclude_update()?;
@@ -271,6 +282,7 @@ impl Driver {
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
+        let begun = self.begin_events(&mut staged)?;
         let answers = asked.and_then(|asked| self.answer(&staged, asked));
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),
@@ -280,6 +292,7 @@ impl Driver {
             }
         };
         timeline.end((epoch, "query"), asking, &query)?;
+        let events = self.finish_events(begun)?;
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
         arena.idle = Some(asked.clone());
@@ -299,6 +312,6 @@ impl Driver {
             expired: report.expired,
             objects: self.objects,
         };
-        Ok(Finished { output, answers })
+        Ok(Finished { output, answers, events })
     }
 }

@@ -16,6 +16,7 @@ mod records;
 mod results;
 mod room;
 mod staging;
+mod subscription;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -27,5 +28,6 @@ pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use questions::Questions;
 pub(crate) use results::Finished;
 pub(crate) use staging::{Arena, Staged, stage};
+pub(crate) use subscription::{file, is_plain_change};
 pub use timeline::StageSpan;
 pub(crate) use timeline::Timeline;

@@ -232,7 +232,8 @@ impl Shapes {
         (0..cover.as_slice().len()).map(move |at| part(&cover.as_slice()[at], number, shape))
     }
 
-    fn shape(&mut self, region: &Region, filter: Option<&Filter>) -> Shape {
+    /// What a region and a filter are tested against; adds what a polygon needs.
+    pub(super) fn shape(&mut self, region: &Region, filter: Option<&Filter>) -> Shape {
         let shape = filter.map_or_else(Shape::default, filtered);
         match region {
             Region::Circle(circle) if !circle.is_everything() => of_circle(circle, shape),

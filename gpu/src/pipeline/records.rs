@@ -280,7 +280,7 @@ fn versions(row: &Answered) -> [Version; 2] {
 }
 
 /// Makes room for `capacity` values; the first `length` stay.
-fn widen<T: crate::launch::Plain>(
+pub(super) fn widen<T: crate::launch::Plain>(
     memory: &Memory,
     stream: &CudaStream,
     buffer: &mut DeviceBuffer<T>,

@@ -1,29 +1,32 @@
 //! What a finished cycle is while its answers may still be on their way to the host.
+//!
+//! Pinned memory that they are copied into is lent from pools and goes back when it is dropped.
 
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::CudaEvent;
 use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 
-use crate::launch::{Memory, PinnedBuffer, fault};
+use super::subscription::Events;
+use crate::launch::{Memory, PinnedBuffer, Plain, fault};
 
 /// Pinned buffers that are kept for the next answers.
 const KEPT: usize = 8;
 
 /// Pinned memory that answers are copied into, lent and given back.
 #[derive(Clone, Debug)]
-pub(crate) struct Pool {
+pub(crate) struct Pool<T: Plain = u64> {
     memory: Memory,
-    free: Arc<Mutex<Vec<PinnedBuffer<u64>>>>,
+    free: Arc<Mutex<Vec<PinnedBuffer<T>>>>,
 }
 
-impl Pool {
+impl<T: Plain> Pool<T> {
     pub(crate) fn new(memory: &Memory) -> Self {
         Self { memory: memory.clone(), free: Arc::default() }
     }
 
-    /// Room for `length` words.
-    pub(crate) fn lend(&self, length: usize) -> Result<Lent, EngineError> {
+    /// Room for `length` values.
+    pub(crate) fn lend(&self, length: usize) -> Result<Lent<T>, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The smallest that fits, so that large ones are there for large answers.
         let sizes = free.iter().map(|buffer| buffer.as_slice().len()).enumerate();
@@ -42,28 +45,28 @@ impl Pool {
     }
 }
 
-/// Words of a pool's buffer; goes back when dropped.
+/// Values of a pool's buffer; goes back when dropped.
 #[derive(Debug)]
-pub(crate) struct Lent {
-    buffer: Option<PinnedBuffer<u64>>,
+pub(crate) struct Lent<T: Plain = u64> {
+    buffer: Option<PinnedBuffer<T>>,
     length: usize,
-    pool: Pool,
+    pool: Pool<T>,
 }
 
-impl Lent {
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u64] {
+impl<T: Plain> Lent<T> {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         let length = self.length;
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.as_mut_slice()[..length])
     }
 }
 
-impl AsRef<[u64]> for Lent {
-    fn as_ref(&self) -> &[u64] {
+impl<T: Plain> AsRef<[T]> for Lent<T> {
+    fn as_ref(&self) -> &[T] {
         self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[..self.length])
     }
 }
 
-impl Drop for Lent {
+impl<T: Plain> Drop for Lent<T> {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if free.len() < KEPT {
@@ -106,14 +109,16 @@ impl Answers {
 /// A cycle that the driver is done with.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Everything but the answers.
+    /// Everything but the answers and the events.
     pub(crate) output: CycleOutput,
     pub(crate) answers: Answers,
+    pub(crate) events: Events,
 }
 
 impl Finished {
     /// The whole output.
     pub(crate) fn wait(self) -> Result<CycleOutput, EngineError> {
-        Ok(CycleOutput { answers: self.answers.wait()?, ..self.output })
+        let (answers, events) = (self.answers.wait()?, self.events.wait()?);
+        Ok(CycleOutput { answers, events, ..self.output })
     }
 }

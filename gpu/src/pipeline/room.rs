@@ -43,6 +43,7 @@ impl Driver {
 
     fn fit(&mut self, staged: &Staged) -> Result<(), EngineError> {
         self.fit_lists(staged)?;
+        self.fit_subscriptions(staged)?;
         match self.fit_records(staged.rows as usize, staged.has_optional) {
             Err(EngineError::OutOfMemory { .. } | EngineError::Limit { .. }) => {
                 // Perhaps most objects are known: then they need no slots.

@@ -15,6 +15,7 @@ use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
 use super::packing::Packing;
 use super::questions::Questions;
+use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, List, Place, Wish, of_block};
 use crate::launch::{
@@ -82,6 +83,8 @@ pub(crate) struct Staged {
     pub(crate) clears: Vec<(u32, u32)>,
     pub(crate) has_removals: bool,
     pub(crate) has_optional: bool,
+    /// Changes of the standing regions.
+    pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
     pub(crate) time_max_ms: i64,
 }
@@ -157,6 +160,7 @@ pub(crate) fn stage(
         clears: clears(&requests),
         has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
         has_optional: requests.iter().any(has_optional),
+        changes: Changes::new(),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
         kinds,

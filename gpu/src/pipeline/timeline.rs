@@ -16,7 +16,7 @@ use crate::launch::fault;
 pub struct StageSpan {
     /// The cycle, counted from 1 by the engine.
     pub epoch: u64,
-    /// "copy in", "dispatch", "update", "query" or "copy out".
+    /// "copy in", "dispatch", "update", "query", "subscription" or "copy out".
     pub stage: &'static str,
     /// Milliseconds since recording began.
     pub begin_ms: f32,

@@ -161,6 +161,16 @@ impl Driver {
         Ok(())
     }
 
+    /// Brings up the grid of the running cycle, whose update was queued, for whoever reads it now.
+    pub(super) fn bring_up_now(&mut self) -> Result<(), EngineError> {
+        self.conclude_update()?;
+        if self.cells[self.epoch as usize % 2].epoch != Some(self.epoch) {
+            self.build(self.epoch, false)?;
+            self.updated = Some(self.update.record_event(None).map_err(fault)?);
+        }
+        Ok(())
+    }
+
     /// Finds out whether the last grid was brought up: not when its cells had no room for what was
     /// to be applied. Learns what it cost.
     pub(super) fn conclude_update(&mut self) -> Result<(), EngineError> {

@@ -124,6 +124,40 @@ constants! { CONSTANTS:
     FILTER_HEADING: u32 = 8;
     /// See `Filter`.
     FILTER_ALTITUDE: u32 = 16;
+    /// Numbers of `EventKind`.
+    EVENT_ENTER: u32 = 1;
+    /// See `EventKind`.
+    EVENT_MOVE: u32 = 2;
+    /// See `EventKind`.
+    EVENT_LEFT: u32 = 4;
+    /// See `EventKind`.
+    EVENT_REMOVED: u32 = 5;
+    /// See `EventKind`.
+    EVENT_EXPIRED: u32 = 6;
+    /// See `EventKind`.
+    EVENT_FILTERED: u32 = 7;
+    /// See `EventKind`.
+    EVENT_CLEARED: u32 = 9;
+    /// The shape of a standing region that is a planar circle without a filter.
+    STANDING_CIRCLE: u32 = u32::MAX;
+    /// Flag of a standing region beside the bits of the kinds that it wants: it stands.
+    STANDING_ALIVE: u32 = 1 << 16;
+    /// Flag of a standing region: records are wanted beside ids.
+    STANDING_FIXES: u32 = 1 << 17;
+    /// Flag of a standing region: the host judges it.
+    STANDING_STATEFUL: u32 = 1 << 18;
+    /// The cell of a free bin; no level has it.
+    NO_CELL: u64 = u64::MAX;
+    /// Bits of a column and of a row in the number of a cell; above them is its level.
+    CELL_BITS: u32 = 28;
+    /// Lowest bit of a region's number in a reference.
+    REFERENCE_BITS: u32 = 2;
+    /// Flag of a reference: all of the cell lies in the region.
+    REFERENCE_WHOLE: u32 = 1;
+    /// Flag of a reference: where the cell is whole, nothing happens while objects stay in it.
+    REFERENCE_QUIET: u32 = 2;
+    /// Lowest bit of an event's kind in its key; below it is the region's number.
+    EVENT_KIND_SHIFT: u32 = 28;
 }
 
 records! { RECORDS:
@@ -307,4 +341,35 @@ records! { RECORDS:
 
     /// One edge of a polygon, its lower end first.
     Edge { x_low: i32, y_low: i32, x_high: i32, y_high: i32, }
+
+    /// A standing region: a planar circle, or a shape. 32 bytes, what the device reads at once.
+    Standing {
+        rank_max: u64,
+        x: i32,
+        y: i32,
+        /// Place among the shapes of standing regions, STANDING_CIRCLE without one.
+        shape: u32,
+        /// Kinds of events that are told, by bit, and flags.
+        flags: u32,
+        /// The lower bits of the last epoch in which it tells no events of its own.
+        silent: u32,
+        reserved: u32,
+    }
+
+    /// The regions of one cell, in a table found by hash.
+    Bin { cell: u64, start: u32, count: u32, }
+
+    /// What was gathered of a cycle: objects whose record was written.
+    Gathered {
+        /// Every bit that is set in one of the objects.
+        bits: u64,
+        length: u32,
+        reserved: u32,
+    }
+
+    /// How much happened in standing regions.
+    Happened { events: u64, fixes: u64, }
+
+    /// The first event of a region.
+    Told { region: u64, first: u32, flags: u32, }
 }

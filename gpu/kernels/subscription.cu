@@ -1,0 +1,217 @@
+// Entry points of stage subscription: the tables of cells, then what a cycle's records came to.
+#include "subscription.cuh"
+
+// Claims the bins of added references. One thread a reference.
+extern "C" __global__ void subscription_claim(const u64* cells, const u32* references, u32 length,
+                                              const u32* numbers, NewBins table, u32* claimed) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length && renumbered(numbers, references[at]) != 0xffffffffu)
+        claim_bin(table, cells[at], claimed);
+}
+
+// Claims the bins of what an older table has. One thread a bin.
+extern "C" __global__ void subscription_claim_bins(Bins old, const u32* numbers, NewBins table,
+                                                   u32* claimed) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > old.mask || old.bins[at].cell == NO_CELL) return;
+    Bin bin = old.bins[at];
+    for (u32 next = 0; next < bin.count; next++)
+        if (renumbered(numbers, old.references[bin.start + next]) != 0xffffffffu)
+            claim_bin(table, bin.cell, claimed);
+}
+
+// How many references each bin has, and 0 behind the last. One thread a bin and one more.
+extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > table.mask + 1) return;
+    bool counts_some = at <= table.mask && table.bins[at].cell != NO_CELL;
+    counts[at] = counts_some ? table.bins[at].count + 1 : 0;
+}
+
+// Where the references of each bin begin; none is filed yet. One thread a bin.
+extern "C" __global__ void subscription_starts(NewBins table, const u32* starts) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > table.mask) return;
+    table.bins[at].start = starts[at];
+    table.bins[at].count = 0;
+}
+
+// Files added references. One thread a reference.
+extern "C" __global__ void subscription_file(const u64* cells, const u32* references, u32 length,
+                                             const u32* numbers, NewBins table) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 reference = at < length ? renumbered(numbers, references[at]) : 0xffffffffu;
+    if (reference != 0xffffffffu) file_reference(table, cells[at], reference);
+}
+
+// Files what an older table has. One thread a bin.
+extern "C" __global__ void subscription_file_bins(Bins old, const u32* numbers, NewBins table) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > old.mask || old.bins[at].cell == NO_CELL) return;
+    Bin bin = old.bins[at];
+    for (u32 next = 0; next < bin.count; next++) {
+        u32 reference = renumbered(numbers, old.references[bin.start + next]);
+        if (reference != 0xffffffffu) file_reference(table, bin.cell, reference);
+    }
+}
+
+// Lets regions end, or be silent for a cycle. One thread a region; a number is twice the region's,
+// and one more when it ends.
+extern "C" __global__ void subscription_mark(Standing* standing, const u32* marks, u32 length,
+                                             u32 epoch) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    Standing* marked = standing + marks[at] / 2;
+    marked->silent = epoch;
+    if ((marks[at] & 1u) != 0) marked->flags = 0;
+}
+
+// Adds a slot to the list of those whose record was written, for threads with `yes`; called by all
+// threads of a warp.
+__device__ inline void gather(bool yes, u32 slot, const Records& records, Gathered* gathered,
+                              u64* objects, u32* slots) {
+    u64 object = yes ? records.objects[slot] : 0;
+    u32 place = append_where(yes, &gathered->length);
+    if (yes) {
+        objects[place] = object;
+        slots[place] = slot;
+    }
+    u64 bits = object;
+    for (int step = 16; step > 0; step /= 2) bits |= __shfl_xor_sync(WHOLE_WARP, bits, step);
+    if (lane() == 0 && (bits & ~*(volatile u64*)&gathered->bits) != 0)
+        atomicOr((u64*)&gathered->bits, bits);
+}
+
+// Lists the objects whose record the cycle's rows wrote or ended; those of several rows repeat. One
+// thread an arrival.
+extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, u64 epoch,
+                                               Index index, Records records, Gathered* gathered,
+                                               u64* objects, u32* slots) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
+    bool written = slot != NO_SLOT
+        && records.versions[2ull * slot + newest(records, slot)].epoch == epoch;
+    gather(written, slot, records, gathered, objects, slots);
+}
+
+// Adds the objects that a cycle ended without a row of their own, some once more. As many threads
+// as there are, each for several of the slots that moved.
+extern "C" __global__ void subscription_gather_ended(const u32* moved, const Report* report,
+                                                     Records records, Gathered* gathered,
+                                                     u64* objects, u32* slots) {
+    u32 moves = report->moves, threads = gridDim.x * blockDim.x;
+    u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    for (u32 base = 0; base < moves; base += threads) {
+        u32 slot = base + first < moves ? moved[base + first] : NO_SLOT;
+        bool ended = slot != NO_SLOT
+            && records.versions[2ull * slot + newest(records, slot)].alive == 0;
+        gather(ended, slot, records, gathered, objects, slots);
+    }
+}
+
+// How many events each object comes to, 0 behind the last, and how many of all want records. A
+// group of threads an object.
+extern "C" __global__ void subscription_count(Scene scene, u32* counts, Happened* happened) {
+    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
+    u32 count = 0, fixes = 0;
+    if (entry < scene.length) {
+        judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+            count += kind != 0;
+            fixes += kind != 0 && (flags & STANDING_FIXES) != 0;
+        });
+    }
+    __syncwarp();
+    for (u32 step = GROUP / 2; step > 0; step /= 2) {
+        count += __shfl_xor_sync(WHOLE_WARP, count, step);
+    }
+    if (entry <= scene.length && threadIdx.x % GROUP == 0) counts[entry] = count;
+    u64 sum = warp_sum(fixes);
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->fixes, sum);
+}
+
+// Counts the events of each region. A group of threads an object.
+extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
+    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
+    if (entry >= scene.length) return;
+    judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        if (kind != 0) atomicAdd(tallies + number, 1u);
+    });
+}
+
+// Writes the events of each object: the key has the kind above the region's number, the value is
+// the object's place. A group of threads an object.
+extern "C" __global__ void subscription_write(Scene scene, const u64* offsets, u32* keys,
+                                              u32* entries) {
+    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
+    if (entry >= scene.length) return;
+    u64 place = offsets[entry];
+    if (offsets[entry + 1] == place) return;
+    u32 member = threadIdx.x % GROUP;
+    judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        u32 votes = group_votes(kind != 0);
+        if (kind != 0) {
+            u64 at = place + __popc(votes & ((1u << member) - 1u));
+            keys[at] = kind << EVENT_KIND_SHIFT | number;
+            entries[at] = entry;
+        }
+        place += __popc(votes);
+    });
+}
+
+__device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
+
+// Marks the first event of each region in two ways: whether it is one, and whether it wants a
+// record; 0 behind the last. One thread an event and one more.
+extern "C" __global__ void subscription_heads(const u32* keys, u32 length,
+                                              const Standing* standing, u32* heads, u32* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > length) return;
+    u32 number = at < length ? number_of(keys[at]) : 0;
+    heads[at] = at < length && (at == 0 || number_of(keys[at - 1]) != number);
+    if (fixes != nullptr)
+        fixes[at] = at < length && (standing[number].flags & STANDING_FIXES) != 0;
+}
+
+// Writes the sorted events as columns, and where each region's begin. One thread an event.
+extern "C" __global__ void subscription_columns(const u32* keys, const u32* entries, u32 length,
+                                                const u64* written, const u32* heads,
+                                                const Standing* standing, const u64* regions,
+                                                u64* objects, u8* kinds, Told* told) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 key = keys[at], number = number_of(key);
+    objects[at] = written[entries[at]];
+    kinds[at] = (u8)(key >> EVENT_KIND_SHIFT);
+    if (heads[at + 1] != heads[at])
+        told[heads[at]] = {regions[number], at, standing[number].flags};
+}
+
+// Writes the records of those events that want one: as it is after the event, the last one of an
+// object that ended. One thread an event.
+extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, const u32* places,
+                                              const u32* slots, Records records, u64 epoch,
+                                              Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length || places[at + 1] == places[at]) return;
+    u32 slot = slots[entries[at]];
+    u32 place = newest(records, slot);
+    Version now = load(records.versions + 2ull * slot + place);
+    if (now.alive == 0 && event_of(now) != EVENT_EXPIRED) place = 1 - place;
+    fixes[places[at]] = record_at(records, slot, place);
+}
+
+// What became of the objects of some slots in a cycle: `found` while they live, then `reserved` is 1
+// where the cycle wrote the record; else `reserved` is the event that ended them. One thread a slot.
+extern "C" __global__ void subscription_stands(Records records, u64 epoch, const u32* slots,
+                                               u32 length, Answered* stands) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 slot = slots[at], place = newest(records, slot);
+    Version now = load(records.versions + 2ull * slot + place);
+    u32 event = now.alive != 0 ? 0 : event_of(now);
+    if (event != 0 && event != EVENT_EXPIRED) place = 1 - place;
+    Answered told = record_at(records, slot, place);
+    told.found = now.alive;
+    told.reserved = event != 0 ? event : (now.epoch == epoch ? 1u : 0u);
+    stands[at] = told;
+}

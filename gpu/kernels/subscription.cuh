@@ -1,0 +1,249 @@
+// Stage subscription: which standing regions does a written record enter, leave or move in?
+//
+// Every region is filed in the cells that it meets, on the level whose cells are some sixth to
+// twelfth of its width; a cell that lies in the region whole is marked. The cells of all levels are
+// bins of one hash table, behind each bin the references to its regions. There are two tables: a
+// large one, and one with what has been added since. A group of GROUP threads takes an object
+// through the bins of its position before and after the cycle. While both are one bin, only regions
+// that it meets in part are tested; whole ones matter where moves are told.
+#pragma once
+#include "index.cuh"
+#include "record.cuh"
+#include "space.cuh"
+#include "warp.cuh"
+
+// Threads that share the bins of one object.
+static const u32 GROUP = 8;
+
+struct Bins {
+    const Bin* bins;
+    const u32* references;
+    // Bins are a power of two; this is one less.
+    u32 mask;
+    // Levels with regions, by bit.
+    u32 levels;
+};
+
+// The standing regions by number.
+struct Regions {
+    const Standing* standing;
+    const Shape* shapes;
+    Polygons polygons;
+};
+
+// What a cycle's events are found in.
+struct Scene {
+    Bins base;
+    Bins recent;
+    Regions regions;
+    Records records;
+    u64 epoch;
+    // Objects whose record was written, ascending; some repeat.
+    const u64* objects;
+    const u32* slots;
+    u32 length;
+    u32 reserved;
+};
+
+// Finaliser of MurmurHash3. Not keyed: cells are those of regions, whose number is limited.
+__device__ inline u32 home_of_cell(u64 cell) {
+    cell ^= cell >> 33;
+    cell *= 0xff51afd7ed558ccdull;
+    cell ^= cell >> 33;
+    cell *= 0xc4ceb9fe1a85ec53ull;
+    cell ^= cell >> 33;
+    return (u32)cell;
+}
+
+// The cell of a level that a point lies in; the twin of cells.rs.
+__device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
+    u64 column = ((u32)x ^ 0x80000000u) >> level, row = ((u32)y ^ 0x80000000u) >> level;
+    return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
+}
+
+__device__ inline Bin find_bin(const Bins& bins, u64 cell) {
+    for (u32 at = home_of_cell(cell) & bins.mask;; at = (at + 1) & bins.mask) {
+        int4 words = *(const int4*)(bins.bins + at);
+        Bin bin = *(Bin*)&words;
+        if (bin.cell == cell) return bin;
+        if (bin.cell == NO_CELL) return {cell, 0, 0};
+    }
+}
+
+__device__ inline Standing load(const Standing* standing) {
+    const int4* words = (const int4*)standing;
+    int4 both[2] = {words[0], words[1]};
+    return *(Standing*)both;
+}
+
+// The twin of `Region::contains`. A rectangle whose west is beyond its east goes the other way
+// round.
+__device__ inline bool region_holds(const Regions& regions, const Standing& standing, i32 x,
+                                    i32 y) {
+    if (standing.shape == STANDING_CIRCLE)
+        return squared_quanta(standing.x, standing.y, x, y) <= standing.rank_max;
+    const Shape& shape = regions.shapes[standing.shape];
+    if (shape.kind != SHAPE_RECTANGLE) return shape_holds(shape, regions.polygons, x, y);
+    bool east = x >= shape.x, west = x <= shape.x_max;
+    return y >= shape.y && y <= shape.y_max
+        && (shape.x <= shape.x_max ? east && west : east || west);
+}
+
+// Whether a filter without an age lets a record pass.
+__device__ inline bool region_passes(const Regions& regions, const Standing& standing,
+                                     const Records& records, u32 slot, u32 place, u32 state) {
+    if (standing.shape == STANDING_CIRCLE) return true;
+    const Shape& shape = regions.shapes[standing.shape];
+    if (shape.filter == 0) return true;
+    if ((shape.filter & FILTER_STATE) && (state & shape.state_mask) != shape.state_value)
+        return false;
+    if ((shape.filter & ~FILTER_STATE) == 0) return true;
+    return attributes_pass(shape, optional_of(records, slot, place));
+}
+
+// One object of a scene: its record before the cycle and after it.
+struct Subject {
+    u32 slot;
+    // Place of the version after the cycle.
+    u32 place;
+    Version was;
+    Version now;
+};
+
+// What the object's stay in one region came to, 0 for nothing. `whole` tells that it was and is in
+// a cell that lies in the region.
+__device__ inline u32 judge_region(const Scene& scene, const Subject& subject,
+                                   const Standing& standing, bool whole, bool is_one,
+                                   bool from_before) {
+    const Version &was = subject.was, &now = subject.now;
+    bool lived = was.alive != 0, lives = now.alive != 0;
+    bool was_in = lived && (whole || region_holds(scene.regions, standing, was.x, was.y));
+    bool is_in = lives && (whole || region_holds(scene.regions, standing, now.x, now.y));
+    bool before = was_in
+        && region_passes(scene.regions, standing, scene.records, subject.slot, 1 - subject.place,
+                         was.state);
+    bool after = is_in
+        && region_passes(scene.regions, standing, scene.records, subject.slot, subject.place,
+                         now.state);
+    // A region that meets both cells is told of once: for members where the object was.
+    if (!is_one && before != from_before) return 0;
+    if (after) return before ? EVENT_MOVE : EVENT_ENTER;
+    if (!before) return 0;
+    if (!lives) return event_of(now);
+    return is_in ? EVENT_FILTERED : EVENT_LEFT;
+}
+
+// Calls `each(kind, number, flags)` for the regions of one bin, all threads of a group together;
+// kind 0 is nothing.
+template <class Each>
+__device__ inline void judge_bin(const Scene& scene, const Subject& subject, const Bins& bins,
+                                 u32 start, u32 count, bool is_one, bool from_before, Each each) {
+    u32 member = threadIdx.x % GROUP;
+    for (u32 base = 0; base < count; base += GROUP) {
+        u32 kind = 0, number = 0, flags = 0;
+        if (base + member < count) {
+            u32 reference = bins.references[start + base + member];
+            bool whole = is_one && (reference & REFERENCE_WHOLE) != 0;
+            if (!whole || (reference & REFERENCE_QUIET) == 0) {
+                number = reference >> REFERENCE_BITS;
+                Standing standing = load(scene.regions.standing + number);
+                flags = standing.flags;
+                bool tells = (flags & STANDING_ALIVE) != 0 && standing.silent != (u32)scene.epoch;
+                if (tells)
+                    kind = judge_region(scene, subject, standing, whole, is_one, from_before);
+                if ((flags >> kind & 1u) == 0) kind = 0;
+            }
+        }
+        each(kind, number, flags);
+    }
+}
+
+// Calls `each(kind, number, flags)` for all that the object at `entry` may have come to, all
+// threads of a group together.
+template <class Each>
+__device__ inline void judge_object(const Scene& scene, u32 entry, Each each) {
+    Subject subject;
+    subject.slot = scene.slots[entry];
+    if (entry > 0 && scene.slots[entry - 1] == subject.slot) return;
+    subject.place = newest(scene.records, subject.slot);
+    const Version* both = scene.records.versions + 2ull * subject.slot;
+    subject.now = load(both + subject.place);
+    subject.was = load(both + 1 - subject.place);
+    u32 group = 0xffu << (lane() & ~(GROUP - 1)), member = threadIdx.x % GROUP;
+    for (u32 levels = scene.base.levels | scene.recent.levels; levels != 0; levels &= levels - 1) {
+        u32 level = (u32)__ffs((i32)levels) - 1;
+        u64 from = cell_at(level, subject.was.x, subject.was.y);
+        u64 to = cell_at(level, subject.now.x, subject.now.y);
+        bool leaves = subject.was.alive != 0, comes = subject.now.alive != 0;
+        bool is_one = leaves && comes && from == to;
+        // The first four threads look up a bin each: of both tables, before and after.
+        bool is_recent = (member & 1) != 0, is_after = (member & 2) != 0;
+        bool wanted = member < 4 && (is_after ? comes && !is_one : leaves);
+        const Bins& bins = is_recent ? scene.recent : scene.base;
+        Bin bin = {};
+        if (wanted && (bins.levels >> level & 1u) != 0) bin = find_bin(bins, is_after ? to : from);
+        for (u32 way = 0; way < 4; way++) {
+            u32 start = __shfl_sync(group, bin.start, way, GROUP);
+            u32 count = __shfl_sync(group, bin.count, way, GROUP);
+            const Bins& searched = (way & 1) != 0 ? scene.recent : scene.base;
+            judge_bin(scene, subject, searched, start, count, is_one, (way & 2) == 0, each);
+        }
+    }
+}
+
+// Which of the group's threads have `yes`, from the lowest bit.
+__device__ inline u32 group_votes(bool yes) {
+    u32 first = lane() & ~(GROUP - 1);
+    return __ballot_sync(0xffu << first, yes) >> first & 0xffu;
+}
+
+// A table that is being filled.
+struct NewBins {
+    Bin* bins;
+    u32* references;
+    u32 mask;
+    // Bins in use at most; more, and it must be made larger.
+    u32 most;
+};
+
+// The bin of a cell, claimed if it is not there yet; counts one reference more. Counts begin below
+// 0, as bins are filled with ones. A table that is too full is given up: `claimed` says so.
+__device__ inline void claim_bin(const NewBins& table, u64 cell, u32* claimed) {
+    u32 home = home_of_cell(cell);
+    for (u32 step = 0; step <= table.mask; step++) {
+        u32 at = (home + step) & table.mask;
+        u64* place = (u64*)&table.bins[at].cell;
+        u64 seen = *(volatile u64*)place;
+        if (seen == NO_CELL) {
+            if (*(volatile u32*)claimed > table.most) return;
+            seen = atomicCAS(place, NO_CELL, cell);
+            if (seen == NO_CELL) {
+                atomicAdd(claimed, 1u);
+                seen = cell;
+            }
+        }
+        if (seen == cell) {
+            atomicAdd(&table.bins[at].count, 1u);
+            return;
+        }
+    }
+    atomicOr(claimed, 0x80000000u);
+}
+
+// Puts a reference behind its bin, which is there.
+__device__ inline void file_reference(const NewBins& table, u64 cell, u32 reference) {
+    for (u32 at = home_of_cell(cell) & table.mask;; at = (at + 1) & table.mask) {
+        if (table.bins[at].cell != cell) continue;
+        u32 place = atomicAdd(&table.bins[at].count, 1u);
+        table.references[table.bins[at].start + place] = reference;
+        return;
+    }
+}
+
+// A reference under the new number of its region, ~0 when it has none.
+__device__ inline u32 renumbered(const u32* numbers, u32 reference) {
+    if (numbers == nullptr) return reference;
+    u32 number = numbers[reference >> REFERENCE_BITS];
+    u32 flags = reference & ((1u << REFERENCE_BITS) - 1u);
+    return number == 0xffffffffu ? number : number << REFERENCE_BITS | flags;
+}

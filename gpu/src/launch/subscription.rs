@@ -1,0 +1,379 @@
+//! Launches of stage subscription.
+//!
+//! One safe function a kernel, or a run of kernels that always follow each other.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{
+    Answered, Bin, Edge, Gathered, Happened, Report, Shape, Standing, Told,
+};
+
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, arguments, launch};
+use super::parameters::{IndexArgument, PolygonsArgument, RecordsArgument};
+
+/// Threads that share the bins of one object.
+const GROUP: u64 = 8;
+/// Threads that look through the slots that moved.
+const ENDED_THREADS: u64 = 1 << 18;
+
+/// `Bins` of subscription.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct BinsArgument {
+    bins: u64,
+    references: u64,
+    mask: u32,
+    levels: u32,
+}
+
+impl BinsArgument {
+    /// The first `capacity` bins; the lists of all of them have `length` references.
+    pub(crate) fn new(
+        (bins, capacity): (&DeviceBuffer<Bin>, usize),
+        (references, length): (&DeviceBuffer<u32>, usize),
+        levels: u32,
+    ) -> Self {
+        assert!(capacity.is_power_of_two(), "bins are found by masking");
+        assert!(capacity <= bins.len() && length <= references.len(), "everything is there");
+        let mask = (capacity - 1) as u32;
+        Self { bins: bins.address(), references: references.address(), mask, levels }
+    }
+}
+
+/// `NewBins` of subscription.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct NewBinsArgument {
+    bins: u64,
+    references: u64,
+    mask: u32,
+    most: u32,
+}
+
+impl NewBinsArgument {
+    /// The first `capacity` bins, to be filled with at most `length` references.
+    pub(crate) fn new(
+        (bins, capacity): (&DeviceBuffer<Bin>, usize),
+        (references, length): (&DeviceBuffer<u32>, usize),
+    ) -> Self {
+        assert!(capacity.is_power_of_two(), "bins are found by masking");
+        assert!(capacity <= bins.len() && length <= references.len(), "everything has room");
+        let (bins, references) = (bins.address(), references.address());
+        Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
+    }
+
+    /// Bins in use from which a table is too full: probing gets long.
+    pub(crate) fn most(capacity: usize) -> u32 {
+        (capacity / 8 * 5) as u32
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::from(self.mask) + 1
+    }
+}
+
+/// `Regions` of subscription.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RegionsArgument {
+    standing: u64,
+    shapes: u64,
+    polygons: PolygonsArgument,
+}
+
+impl RegionsArgument {
+    pub(crate) fn new(
+        standing: &DeviceBuffer<Standing>,
+        shapes: &DeviceBuffer<Shape>,
+        slabs: &DeviceBuffer<u32>,
+        edges: &DeviceBuffer<Edge>,
+    ) -> Self {
+        let polygons = PolygonsArgument::new(slabs, edges);
+        Self { standing: standing.address(), shapes: shapes.address(), polygons }
+    }
+}
+
+/// References that are added to a table: their cells beside them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Added<'a> {
+    pub(crate) cells: &'a DeviceBuffer<u64>,
+    pub(crate) references: &'a DeviceBuffer<u32>,
+    pub(crate) length: usize,
+    /// New numbers of all regions, where they change.
+    pub(crate) numbers: Option<&'a DeviceBuffer<u32>>,
+}
+
+impl Added<'_> {
+    fn arguments(&self) -> (u64, u64, u32, u64) {
+        let room = self.cells.len().min(self.references.len());
+        assert!(self.length <= room, "every reference has a cell");
+        let numbers = self.numbers.map_or(0, DeviceBuffer::address);
+        (self.cells.address(), self.references.address(), self.length as u32, numbers)
+    }
+}
+
+/// `Scene` of subscription.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SceneArgument {
+    base: BinsArgument,
+    recent: BinsArgument,
+    regions: RegionsArgument,
+    records: RecordsArgument,
+    epoch: u64,
+    objects: u64,
+    slots: u64,
+    length: u32,
+    reserved: u32,
+}
+
+impl SceneArgument {
+    /// `length` written objects, sorted, and their slots; two tables of `regions`.
+    pub(crate) fn new(
+        (base, recent): (BinsArgument, BinsArgument),
+        regions: RegionsArgument,
+        (records, epoch): (RecordsArgument, u64),
+        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+        length: u32,
+    ) -> Self {
+        assert!(objects.len().min(slots.len()) >= length as usize, "a slot an object");
+        let (objects, slots) = (objects.address(), slots.address());
+        Self { base, recent, regions, records, epoch, objects, slots, length, reserved: 0 }
+    }
+
+    fn threads(&self) -> u64 {
+        u64::from(self.length) * GROUP
+    }
+}
+
+/// Lists of sorted events: by event its key and its object's place, and the sums of what stands
+/// before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed<'a> {
+    pub(crate) keys: &'a DeviceBuffer<u32>,
+    pub(crate) entries: &'a DeviceBuffer<u32>,
+    pub(crate) length: usize,
+}
+
+impl Kernels {
+    /// Claims the bins of added references; `claimed` counts the bins.
+    pub(crate) fn subscription_claim(
+        &self,
+        stream: &CudaStream,
+        added: &Added<'_>,
+        table: &NewBinsArgument,
+        claimed: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let (cells, references, length, numbers) = added.arguments();
+        let claimed = claimed.address();
+        let arguments = arguments![cells, references, length, numbers, *table, claimed];
+        launch(&self.subscription_claim, stream, length.into(), arguments)
+    }
+
+    /// Claims the bins of an older table, whose regions get new numbers.
+    pub(crate) fn subscription_claim_bins(
+        &self,
+        stream: &CudaStream,
+        (old, numbers): (&BinsArgument, &DeviceBuffer<u32>),
+        table: &NewBinsArgument,
+        claimed: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let (numbers, claimed) = (numbers.address(), claimed.address());
+        let threads = u64::from(old.mask) + 1;
+        let arguments = arguments![*old, numbers, *table, claimed];
+        launch(&self.subscription_claim_bins, stream, threads, arguments)
+    }
+
+    /// References of each bin, and 0 behind the last.
+    pub(crate) fn subscription_counts(
+        &self,
+        stream: &CudaStream,
+        table: &NewBinsArgument,
+        counts: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(counts.len() as u64 > table.capacity(), "a count a bin and one more");
+        let counts = counts.address();
+        let threads = table.capacity() + 1;
+        launch(&self.subscription_counts, stream, threads, arguments![*table, counts])
+    }
+
+    /// Files added references and those of an older table, from where each bin's begin.
+    pub(crate) fn subscription_file(
+        &self,
+        stream: &CudaStream,
+        (old, added): (Option<(&BinsArgument, &DeviceBuffer<u32>)>, &Added<'_>),
+        table: &NewBinsArgument,
+        starts: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(starts.len() as u64 > table.capacity(), "a start a bin and one more");
+        let starts = starts.address();
+        let threads = table.capacity();
+        launch(&self.subscription_starts, stream, threads, arguments![*table, starts])?;
+        if let Some((old, numbers)) = old {
+            let (numbers, threads) = (numbers.address(), u64::from(old.mask) + 1);
+            let arguments = arguments![*old, numbers, *table];
+            launch(&self.subscription_file_bins, stream, threads, arguments)?;
+        }
+        let (cells, references, length, numbers) = added.arguments();
+        let arguments = arguments![cells, references, length, numbers, *table];
+        launch(&self.subscription_file, stream, length.into(), arguments)
+    }
+
+    /// Lets regions end or be silent in this cycle; see the kernel for what a mark is.
+    pub(crate) fn subscription_mark(
+        &self,
+        stream: &CudaStream,
+        standing: &DeviceBuffer<Standing>,
+        (marks, length): (&DeviceBuffer<u32>, usize),
+        epoch: u64,
+    ) -> Result<(), EngineError> {
+        assert!(length <= marks.len(), "every mark is there");
+        let (standing, marks) = (standing.address(), marks.address());
+        let (length, epoch) = (length as u32, epoch as u32);
+        let arguments = arguments![standing, marks, length, epoch];
+        launch(&self.subscription_mark, stream, length.into(), arguments)
+    }
+
+    /// Lists the objects whose record was written, by a row or, of `ended`, without one. Every
+    /// arrival has a slot in `arrived`, and `moved` lists the slots that `report` counts.
+    pub(crate) fn subscription_gather(
+        &self,
+        stream: &CudaStream,
+        (arrived, rows): (&DeviceBuffer<u32>, u32),
+        ended: Option<(&DeviceBuffer<u32>, &DeviceBuffer<Report>)>,
+        (index, records, epoch): (&IndexArgument, &RecordsArgument, u64),
+        gathered: &DeviceBuffer<Gathered>,
+        (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        let others = ended.map_or(0, |(moved, _)| moved.len().min(u32::MAX as usize));
+        let room = objects.len().min(slots.len());
+        assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
+        assert!(ended.is_none() || room >= others, "and for everything that moved");
+        let (arrived, gathered) = (arrived.address(), gathered.address());
+        let (objects, slots) = (objects.address(), slots.address());
+        let arguments =
+            arguments![arrived, rows, epoch, *index, *records, gathered, objects, slots];
+        launch(&self.subscription_gather, stream, rows.into(), arguments)?;
+        if let Some((moved, report)) = ended {
+            let (moved, report) = (moved.address(), report.address());
+            let arguments = arguments![moved, report, *records, gathered, objects, slots];
+            launch(&self.subscription_gather_ended, stream, ENDED_THREADS, arguments)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the events of every object, 0 behind the last.
+    pub(crate) fn subscription_count(
+        &self,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        counts: &DeviceBuffer<u32>,
+        happened: &DeviceBuffer<Happened>,
+    ) -> Result<(), EngineError> {
+        assert!(counts.len() > scene.length as usize, "a count an object and one more");
+        let (counts, happened) = (counts.address(), happened.address());
+        let arguments = arguments![*scene, counts, happened];
+        launch(&self.subscription_count, stream, scene.threads() + GROUP, arguments)
+    }
+
+    /// Counts the events of every region.
+    pub(crate) fn subscription_tally(
+        &self,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        (tallies, regions): (&DeviceBuffer<u32>, usize),
+    ) -> Result<(), EngineError> {
+        assert!(tallies.len() >= regions, "a tally a region");
+        let tallies = tallies.address();
+        launch(&self.subscription_tally, stream, scene.threads(), arguments![*scene, tallies])
+    }
+
+    /// Writes the events that were counted.
+    pub(crate) fn subscription_write(
+        &self,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        offsets: &DeviceBuffer<u64>,
+        events: &Listed<'_>,
+    ) -> Result<(), EngineError> {
+        assert!(offsets.len() > scene.length as usize, "an offset an object and one more");
+        assert!(events.keys.len().min(events.entries.len()) >= events.length, "room for all");
+        let (offsets, keys) = (offsets.address(), events.keys.address());
+        let entries = events.entries.address();
+        let arguments = arguments![*scene, offsets, keys, entries];
+        launch(&self.subscription_write, stream, scene.threads(), arguments)
+    }
+
+    /// Marks the first event of each region, and with `fixes` those that want a record.
+    pub(crate) fn subscription_heads(
+        &self,
+        stream: &CudaStream,
+        events: &Listed<'_>,
+        standing: &DeviceBuffer<Standing>,
+        (heads, fixes): (&DeviceBuffer<u32>, Option<&DeviceBuffer<u32>>),
+    ) -> Result<(), EngineError> {
+        let room = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
+        assert!(room > events.length && events.keys.len() >= events.length, "a mark an event");
+        let (keys, length, standing) =
+            (events.keys.address(), events.length as u32, standing.address());
+        let (heads, fixes) = (heads.address(), fixes.map_or(0, DeviceBuffer::address));
+        let arguments = arguments![keys, length, standing, heads, fixes];
+        launch(&self.subscription_heads, stream, u64::from(length) + 1, arguments)
+    }
+
+    /// Writes sorted events as columns. `heads` has the sums of the marks.
+    pub(crate) fn subscription_columns(
+        &self,
+        stream: &CudaStream,
+        (scene, events): (&SceneArgument, &Listed<'_>),
+        heads: &DeviceBuffer<u32>,
+        (standing, regions): (&DeviceBuffer<Standing>, &DeviceBuffer<u64>),
+        (objects, kinds): (&DeviceBuffer<u64>, &DeviceBuffer<u8>),
+        (told, numbers): (&DeviceBuffer<Told>, usize),
+    ) -> Result<(), EngineError> {
+        let room = objects.len().min(kinds.len()).min(heads.len().saturating_sub(1));
+        assert!(room >= events.length, "room for every event");
+        assert!(told.len() >= events.length.min(numbers), "room for every region");
+        assert!(standing.len().min(regions.len()) >= numbers, "every region is there");
+        let (keys, entries) = (events.keys.address(), events.entries.address());
+        let (length, written) = (events.length as u32, scene.objects);
+        let (heads, standing) = (heads.address(), standing.address());
+        let (regions, objects) = (regions.address(), objects.address());
+        let (kinds, told) = (kinds.address(), told.address());
+        let arguments = arguments![
+            keys, entries, length, written, heads, standing, regions, objects, kinds, told
+        ];
+        launch(&self.subscription_columns, stream, length.into(), arguments)
+    }
+
+    /// Writes the records of events that want one; `places` has the sums of their marks.
+    pub(crate) fn subscription_fixes(
+        &self,
+        stream: &CudaStream,
+        (scene, events): (&SceneArgument, &Listed<'_>),
+        places: &DeviceBuffer<u32>,
+        (fixes, wanted): (&DeviceBuffer<Answered>, usize),
+    ) -> Result<(), EngineError> {
+        assert!(places.len() > events.length && fixes.len() >= wanted, "room for every record");
+        let (entries, length) = (events.entries.address(), events.length as u32);
+        let (places, fixes, slots) = (places.address(), fixes.address(), scene.slots);
+        let (records, epoch) = (scene.records, scene.epoch);
+        let arguments = arguments![entries, length, places, slots, records, epoch, fixes];
+        launch(&self.subscription_fixes, stream, length.into(), arguments)
+    }
+
+    /// What became of the objects of the first `length` slots in cycle `epoch`.
+    pub(crate) fn subscription_stands(
+        &self,
+        stream: &CudaStream,
+        (records, epoch): (&RecordsArgument, u64),
+        slots: &DeviceBuffer<u32>,
+        (stands, length): (&DeviceBuffer<Answered>, usize),
+    ) -> Result<(), EngineError> {
+        assert!(slots.len().min(stands.len()) >= length, "a record a slot");
+        let (slots, stands, length) = (slots.address(), stands.address(), length as u32);
+        let arguments = arguments![*records, epoch, slots, length, stands];
+        launch(&self.subscription_stands, stream, length.into(), arguments)
+    }
+}

@@ -1,0 +1,252 @@
+//! The lists through which a cycle's events come about on the device.
+//!
+//! Written objects are gathered and sorted; their events are counted, written in that order and
+//! sorted by region, stably: so they stand by (region, object). Columns are copied from one of two
+//! sets while the next cycle fills the other.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream};
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Gathered, Happened, Told};
+
+use super::on_device::OnDevice;
+use super::told::Columns;
+use crate::launch::{
+    DeviceBuffer, Kernels, Listed, Memory, PinnedBuffer, Room, SceneArgument, Scratch, fault,
+};
+use crate::pipeline::results::Pool;
+
+/// Columns on the device.
+#[derive(Debug)]
+struct Out {
+    objects: DeviceBuffer<u64>,
+    kinds: DeviceBuffer<u8>,
+    told: DeviceBuffer<Told>,
+    fixes: DeviceBuffer<Answered>,
+    /// Regions with events before each event; behind the last, all of them.
+    heads: DeviceBuffer<u32>,
+    copied: Option<Arc<CudaEvent>>,
+}
+
+/// See the file's head; grows, never shrinks.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) gathered: DeviceBuffer<Gathered>,
+    pub(super) gathered_here: PinnedBuffer<Gathered>,
+    pub(super) objects: DeviceBuffer<u64>,
+    pub(super) slots: DeviceBuffer<u32>,
+    sorted_objects: DeviceBuffer<u64>,
+    pub(super) sorted_slots: DeviceBuffer<u32>,
+    counts: DeviceBuffer<u32>,
+    offsets: DeviceBuffer<u64>,
+    happened: DeviceBuffer<Happened>,
+    happened_here: PinnedBuffer<Happened>,
+    events_here: PinnedBuffer<u64>,
+    keys: DeviceBuffer<u32>,
+    entries: DeviceBuffer<u32>,
+    sorted_keys: DeviceBuffer<u32>,
+    sorted_entries: DeviceBuffer<u32>,
+    marks: DeviceBuffer<u32>,
+    fix_marks: DeviceBuffer<u32>,
+    fix_places: DeviceBuffer<u32>,
+    tallies: DeviceBuffer<u32>,
+    out: [Out; 2],
+    scratch: Scratch,
+    pub(super) words: Pool<u64>,
+    pub(super) bytes: Pool<u8>,
+    told: Pool<Told>,
+    numbers: Pool<u32>,
+    answered: Pool<Answered>,
+}
+
+impl Found {
+    pub(super) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        let numbers = || DeviceBuffer::<u32>::new(memory, 1);
+        let words = || DeviceBuffer::<u64>::new(memory, 1);
+        let out = || -> Result<Out, EngineError> {
+            Ok(Out {
+                objects: words()?,
+                kinds: DeviceBuffer::new(memory, 1)?,
+                told: DeviceBuffer::new(memory, 1)?,
+                fixes: DeviceBuffer::new(memory, 1)?,
+                heads: numbers()?,
+                copied: None,
+            })
+        };
+        Ok(Self {
+            gathered: DeviceBuffer::new(memory, 1)?,
+            gathered_here: PinnedBuffer::new(memory, 1)?,
+            objects: words()?,
+            slots: numbers()?,
+            sorted_objects: words()?,
+            sorted_slots: numbers()?,
+            counts: numbers()?,
+            offsets: words()?,
+            happened: DeviceBuffer::new(memory, 1)?,
+            happened_here: PinnedBuffer::new(memory, 1)?,
+            events_here: PinnedBuffer::new(memory, 1)?,
+            keys: numbers()?,
+            entries: numbers()?,
+            sorted_keys: numbers()?,
+            sorted_entries: numbers()?,
+            marks: numbers()?,
+            fix_marks: numbers()?,
+            fix_places: numbers()?,
+            tallies: numbers()?,
+            out: [out()?, out()?],
+            scratch: Scratch::new(memory)?,
+            words: Pool::new(memory),
+            bytes: Pool::new(memory),
+            told: Pool::new(memory),
+            numbers: Pool::new(memory),
+            answered: Pool::new(memory),
+        })
+    }
+
+    /// Room for a list of written objects.
+    pub(super) fn fit(&mut self, length: usize) -> Result<(), EngineError> {
+        self.objects.fit(length)?;
+        self.slots.fit(length).map(drop)
+    }
+
+    /// Brings the gathered objects in order.
+    pub(super) fn sort(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
+        let Gathered { bits, length, .. } = self.gathered_here.as_slice()[0];
+        self.sorted_objects.fit(length as usize)?;
+        self.sorted_slots.fit(length as usize)?;
+        let from = (Room::of(&self.objects), Room::of(&self.slots));
+        let to = (Room::of(&self.sorted_objects), Room::of(&self.sorted_slots));
+        self.scratch.sort_wide(stream, from, to, length, u64::BITS - bits.leading_zeros())
+    }
+
+    /// The gathered objects in order, of which there are so many.
+    pub(super) fn sorted(&self) -> (&DeviceBuffer<u64>, &DeviceBuffer<u32>, u32) {
+        let length = self.gathered_here.as_slice()[0].length;
+        (&self.sorted_objects, &self.sorted_slots, length)
+    }
+
+    /// Queues counting events; the numbers are here when the stream has come so far.
+    pub(super) fn count(
+        &mut self,
+        kernels: &Kernels,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+    ) -> Result<(), EngineError> {
+        let length = self.gathered_here.as_slice()[0].length as usize;
+        self.counts.fit(length + 1)?;
+        self.offsets.fit(length + 1)?;
+        self.happened.fill(stream, 0, 1)?;
+        kernels.subscription_count(stream, scene, &self.counts, &self.happened)?;
+        let entries = length as u32 + 1;
+        self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
+        self.happened.download(stream, 0, &mut self.happened_here.as_mut_slice()[..1])?;
+        self.offsets.download(stream, length, &mut self.events_here.as_mut_slice()[..1])
+    }
+
+    /// What was counted.
+    pub(super) fn counted(&self) -> Happened {
+        Happened { events: self.events_here.as_slice()[0], ..self.happened_here.as_slice()[0] }
+    }
+
+    /// The events of each number; waits.
+    pub(super) fn tally(
+        &mut self,
+        kernels: &Kernels,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        numbers: usize,
+    ) -> Result<Vec<u32>, EngineError> {
+        let mut tallies = vec![0; numbers];
+        self.tallies.fit(numbers)?;
+        self.tallies.fill(stream, 0, numbers)?;
+        kernels.subscription_tally(stream, scene, (&self.tallies, numbers))?;
+        self.tallies.download(stream, 0, &mut tallies)?;
+        stream.synchronize().map_err(fault)?;
+        Ok(tallies)
+    }
+
+    /// Writes the events that were counted, sorts them and copies them out, with room for `others`
+    /// behind them. `numbers` are in use.
+    pub(super) fn write(
+        &mut self,
+        kernels: &Kernels,
+        (stream, copy_out): (&Arc<CudaStream>, &Arc<CudaStream>),
+        scene: &SceneArgument,
+        (regions, numbers): (&OnDevice, usize),
+        (parity, others): (usize, usize),
+    ) -> Result<Box<Columns>, EngineError> {
+        let Happened { events, fixes } = self.counted();
+        let (events, fixes) = (events as usize, fixes as usize);
+        self.fit_events(events, numbers, (parity, fixes))?;
+        // All of the pinned memory is there before anything is queued.
+        let mut objects = self.words.lend(events + others)?;
+        let mut kinds = self.bytes.lend(events + others)?;
+        let mut told = self.told.lend(events.min(numbers))?;
+        let mut count = self.numbers.lend(1)?;
+        let mut answered = self.answered.lend(fixes)?;
+        let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
+        kernels.subscription_write(stream, scene, &self.offsets, &written)?;
+        let from = (&self.keys, &self.entries);
+        let to = (&self.sorted_keys, &self.sorted_entries);
+        let bits = usize::BITS - numbers.leading_zeros();
+        self.scratch.sort_pairs(stream, from, to, events as u32, bits)?;
+        let sorted =
+            Listed { keys: &self.sorted_keys, entries: &self.sorted_entries, length: events };
+        let marks = (&self.marks, (fixes > 0).then_some(&self.fix_marks));
+        kernels.subscription_heads(stream, &sorted, &regions.standing, marks)?;
+        let length = events as u32 + 1;
+        let out = &mut self.out[parity];
+        if let Some(copied) = &out.copied {
+            stream.wait(copied).map_err(fault)?;
+        }
+        self.scratch.sum_before(stream, &self.marks, &out.heads, length)?;
+        let (what, columns) = ((&regions.standing, &regions.ids), (&out.objects, &out.kinds));
+        let told_there = (&out.told, numbers);
+        let of = (scene, &sorted);
+        kernels.subscription_columns(stream, of, &out.heads, what, columns, told_there)?;
+        if fixes > 0 {
+            self.scratch.sum_before(stream, &self.fix_marks, &self.fix_places, length)?;
+            let places = &self.fix_places;
+            kernels.subscription_fixes(stream, of, places, (&out.fixes, fixes))?;
+        }
+        copy_out.wait(&stream.record_event(None).map_err(fault)?).map_err(fault)?;
+        out.objects.download(copy_out, 0, &mut objects.as_mut_slice()[..events])?;
+        out.kinds.download(copy_out, 0, &mut kinds.as_mut_slice()[..events])?;
+        out.told.download(copy_out, 0, told.as_mut_slice())?;
+        out.fixes.download(copy_out, 0, answered.as_mut_slice())?;
+        out.heads.download(copy_out, events, count.as_mut_slice())?;
+        let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
+        out.copied = Some(copied.clone());
+        let (regions, fixes) = (count, answered);
+        Ok(Box::new(Columns { copied, events, objects, kinds, told, regions, fixes }))
+    }
+
+    fn fit_events(
+        &mut self,
+        events: usize,
+        numbers: usize,
+        (parity, fixes): (usize, usize),
+    ) -> Result<(), EngineError> {
+        let lists = [
+            &mut self.keys,
+            &mut self.entries,
+            &mut self.sorted_keys,
+            &mut self.sorted_entries,
+            &mut self.marks,
+        ];
+        for list in lists {
+            list.fit(events + 1)?;
+        }
+        if fixes > 0 {
+            self.fix_marks.fit(events + 1)?;
+            self.fix_places.fit(events + 1)?;
+        }
+        let out = &mut self.out[parity];
+        out.heads.fit(events + 1)?;
+        out.objects.fit(events)?;
+        out.kinds.fit(events)?;
+        out.told.fit(events.min(numbers))?;
+        out.fixes.fit(fixes).map(drop)
+    }
+}

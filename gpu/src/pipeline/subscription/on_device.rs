@@ -1,0 +1,111 @@
+//! The standing regions as the device reads them: by number what they are, and their shapes.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::layout::{Edge, Shape, Standing};
+use shoal_engine::{EngineError, Region};
+
+use super::changes::Changes;
+use super::table::Table;
+use crate::launch::{DeviceBuffer, Memory, RegionsArgument};
+use crate::pipeline::records::widen;
+
+/// Lengths of the lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lengths {
+    regions: usize,
+    shapes: usize,
+    slabs: usize,
+    edges: usize,
+}
+
+impl Lengths {
+    /// Those of a table.
+    pub(super) fn of(table: &Table) -> Self {
+        Self {
+            regions: table.numbers(),
+            shapes: table.shapes.shapes.len(),
+            slabs: table.shapes.slabs.len(),
+            edges: table.shapes.edges.len(),
+        }
+    }
+
+    /// What changes add at most.
+    pub(super) fn added(changes: &Changes) -> Self {
+        let mut added = Self { regions: changes.len(), shapes: changes.len(), slabs: 0, edges: 0 };
+        for (change, _) in changes {
+            if let shoal_engine::SubscriptionChange::Set { subscription, .. } = change
+                && let Region::Polygon(polygon) = &subscription.region
+            {
+                added.slabs += polygon.slabs().starts.len();
+                added.edges += polygon.slabs().edges.len();
+            }
+        }
+        added
+    }
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct OnDevice {
+    memory: Memory,
+    pub(super) standing: DeviceBuffer<Standing>,
+    pub(super) ids: DeviceBuffer<u64>,
+    shapes: DeviceBuffer<Shape>,
+    slabs: DeviceBuffer<u32>,
+    edges: DeviceBuffer<Edge>,
+}
+
+impl OnDevice {
+    pub(super) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self {
+            memory: memory.clone(),
+            standing: DeviceBuffer::new(memory, 1)?,
+            ids: DeviceBuffer::new(memory, 1)?,
+            shapes: DeviceBuffer::new(memory, 1)?,
+            slabs: DeviceBuffer::new(memory, 1)?,
+            edges: DeviceBuffer::new(memory, 1)?,
+        })
+    }
+
+    pub(super) fn argument(&self) -> RegionsArgument {
+        RegionsArgument::new(&self.standing, &self.shapes, &self.slabs, &self.edges)
+    }
+
+    /// Makes room for more behind what is there.
+    pub(super) fn fit(
+        &mut self,
+        stream: &CudaStream,
+        present: Lengths,
+        added: Lengths,
+    ) -> Result<(), EngineError> {
+        let memory = &self.memory;
+        let room = |present: usize, added: usize, length: usize| {
+            let needed = present + added;
+            if needed > length { needed + needed / 2 } else { needed }
+        };
+        let regions = room(present.regions, added.regions, self.standing.len());
+        widen(memory, stream, &mut self.standing, regions, present.regions)?;
+        widen(memory, stream, &mut self.ids, regions, present.regions)?;
+        let shapes = room(present.shapes, added.shapes, self.shapes.len());
+        widen(memory, stream, &mut self.shapes, shapes, present.shapes)?;
+        let slabs = room(present.slabs, added.slabs, self.slabs.len());
+        widen(memory, stream, &mut self.slabs, slabs, present.slabs)?;
+        let edges = room(present.edges, added.edges, self.edges.len());
+        widen(memory, stream, &mut self.edges, edges, present.edges)
+    }
+
+    /// Takes over what a table has from these lengths on, for which there is room.
+    pub(super) fn take(
+        &self,
+        stream: &CudaStream,
+        table: &Table,
+        from: Lengths,
+    ) -> Result<(), EngineError> {
+        let shapes = &table.shapes;
+        self.standing.upload(stream, from.regions, &table.standing[from.regions..])?;
+        self.ids.upload(stream, from.regions, &table.ids[from.regions..])?;
+        self.shapes.upload(stream, from.shapes, &shapes.shapes[from.shapes..])?;
+        self.slabs.upload(stream, from.slabs, &shapes.slabs[from.slabs..])?;
+        self.edges.upload(stream, from.edges, &shapes.edges[from.edges..])
+    }
+}
