@@ -29,23 +29,24 @@ pub struct EventHead {
     pub fixes: (usize, usize),
 }
 
-/// The events of one cycle, by region ascending.
+/// Lists that heads point into.
 #[derive(Clone)]
-pub struct EventSet {
-    heads: Vec<EventHead>,
+struct Part {
     objects: SharedWords,
     kinds: SharedBytes,
-    fixes: Arc<Vec<FixRow>>,
+    fixes: Vec<FixRow>,
 }
 
-impl Default for EventSet {
-    fn default() -> Self {
-        Self::new(Vec::new(), Vec::new(), Vec::new(), Vec::new())
-    }
+/// The events of one cycle, by region ascending.
+#[derive(Clone, Default)]
+pub struct EventSet {
+    /// Each with the part that it points into.
+    heads: Vec<(EventHead, u32)>,
+    parts: Arc<Vec<Part>>,
 }
 
 impl EventSet {
-    /// Builds a set from heads, ascending by region, and the lists that they point into.
+    /// Builds a set from heads and the lists that they point into.
     #[must_use]
     pub fn new(
         heads: Vec<EventHead>,
@@ -56,6 +57,19 @@ impl EventSet {
         Self::of_shared(heads, Arc::new(objects), Arc::new(kinds), fixes)
     }
 
+    /// All regions of some sets, which have none in common.
+    #[must_use]
+    pub fn joined(sets: Vec<Self>) -> Self {
+        let (mut heads, mut parts) = (Vec::new(), Vec::new());
+        for set in sets {
+            let first = parts.len() as u32;
+            heads.extend(set.heads.iter().map(|(head, part)| (*head, first + part)));
+            parts.extend(Arc::unwrap_or_clone(set.parts));
+        }
+        heads.sort_unstable_by_key(|(head, _)| head.region);
+        Self { heads, parts: Arc::new(parts) }
+    }
+
     /// As [`EventSet::new`], of memory that is shared. A kind is its number.
     #[must_use]
     pub fn of_shared(
@@ -64,7 +78,9 @@ impl EventSet {
         kinds: SharedBytes,
         fixes: Vec<FixRow>,
     ) -> Self {
-        Self { heads, objects, kinds, fixes: Arc::new(fixes) }
+        let mut heads: Vec<_> = heads.into_iter().map(|head| (head, 0)).collect();
+        heads.sort_unstable_by_key(|(head, _)| head.region);
+        Self { heads, parts: Arc::new(vec![Part { objects, kinds, fixes }]) }
     }
 
     /// Regions that are told something.
@@ -82,7 +98,7 @@ impl EventSet {
     /// Events of all regions.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.heads.iter().map(|head| (head.events.1 - head.events.0) as u64).sum()
+        self.heads.iter().map(|(head, _)| (head.events.1 - head.events.0) as u64).sum()
     }
 
     /// The events of the region at a place; panics past the end, as slices do.
@@ -94,7 +110,7 @@ impl EventSet {
     /// The events of a region, if it is told any.
     #[must_use]
     pub fn find(&self, region: RegionId) -> Option<RegionEvents<'_>> {
-        let place = self.heads.binary_search_by_key(&region, |head| head.region).ok()?;
+        let place = self.heads.binary_search_by_key(&region, |(head, _)| head.region).ok()?;
         Some(self.get(place))
     }
 
@@ -103,15 +119,16 @@ impl EventSet {
         self.heads.iter().map(|head| self.of(head))
     }
 
-    fn of(&self, head: &EventHead) -> RegionEvents<'_> {
+    fn of(&self, (head, part): &(EventHead, u32)) -> RegionEvents<'_> {
+        let Part { objects, kinds, fixes } = &self.parts[*part as usize];
         let (first, end) = head.events;
         RegionEvents {
             region: head.region,
             is_lagged: head.is_lagged,
             is_snapshot: head.is_snapshot,
-            objects: &(*self.objects).as_ref()[first..end],
-            kinds: KindList(&(*self.kinds).as_ref()[first..end]),
-            fixes: &self.fixes[head.fixes.0..head.fixes.1],
+            objects: &(**objects).as_ref()[first..end],
+            kinds: KindList(&(**kinds).as_ref()[first..end]),
+            fixes: &fixes[head.fixes.0..head.fixes.1],
         }
     }
 }

@@ -12,3 +12,5 @@ fn cpu(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 shoal_engine::conformance_suite!(cpu);
+shoal_engine::conformance_subscriptions!(cpu);
+shoal_engine::conformance_standing!(cpu);

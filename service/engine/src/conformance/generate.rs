@@ -235,7 +235,7 @@ impl Generator {
     }
 
     /// Where an object is, or may be.
-    fn point_of_interest(&mut self, model: &Model) -> (i32, i32) {
+    pub(super) fn point_of_interest(&mut self, model: &Model) -> (i32, i32) {
         let from = self.id();
         match model.records().range(from..).next() {
             Some((_, row)) if self.random.once_in(2) => (row.x, row.y),
@@ -243,7 +243,7 @@ impl Generator {
         }
     }
 
-    fn filter(&mut self) -> Filter {
+    pub(super) fn filter(&mut self) -> Filter {
         let mut filter = Filter::default();
         if self.random.once_in(2) {
             filter.state_mask = self.random.below(16) as u32;
@@ -265,7 +265,7 @@ impl Generator {
         filter
     }
 
-    fn region(&mut self, model: &Model) -> Region {
+    pub(super) fn region(&mut self, model: &Model) -> Region {
         loop {
             // Borders pass through objects: corners are places where objects are.
             let (a, b) = (self.point_of_interest(model), self.point_of_interest(model));

@@ -10,9 +10,11 @@ mod generate;
 mod operations;
 pub mod random;
 mod rows;
+mod standing;
 mod suite;
 mod trial;
 
 pub use compare::first_difference;
 pub use operations::{many_objects, operations_per_seed, random_operations};
+pub use standing::standing_regions;
 pub use trial::{Make, Trial};

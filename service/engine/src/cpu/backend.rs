@@ -5,24 +5,29 @@
 //! own epoch.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 
 use shoal_codec::FixColumns;
 
 use super::band::Band;
 use super::dispatch::{Dispatch, Lane, Router};
 use super::grid::Grid;
+use super::motion::Telling;
 use super::parallel;
 use super::query::View;
-use super::record::{Fate, NO_OBJECT};
+use super::record::{Attributes, Fate, NO_OBJECT};
 use super::regrid::{self, Chosen};
 use super::scan::Cells;
 use super::shard::{ObjectHash, SHARDS, Shard, ShardCycle};
+use super::standing::{Plan, Standing};
+use super::subscription;
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits;
 use crate::stage::dispatch::Judge;
+use crate::stage::subscription::Moment;
 
 /// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
 const LANES_KEPT: usize = 32;
@@ -39,6 +44,7 @@ pub struct CpuBackend {
     bands: Vec<Band>,
     chosen: Chosen,
     dispatch: Dispatch,
+    standing: Standing,
     outputs: VecDeque<(Ticket, CycleOutput)>,
     next_ticket: u64,
 }
@@ -51,6 +57,7 @@ impl CpuBackend {
         let (grid, bands, _) = regrid::rebuild(&options.space, &mut shards);
         Self {
             hash: ObjectHash::new(options.term),
+            standing: Standing::new(&options.space),
             options,
             epoch: 0,
             clock_ms: 0,
@@ -69,9 +76,12 @@ impl CpuBackend {
             Router { judge: Judge::new(&self.options.space, input.time_max_ms), hash: self.hash };
         self.dispatch.route(&router, &input.requests);
         self.settle_clock(input.system_ms);
-        let cleared = self.settle_shards(input.requests.len());
+        let plan = self.standing.plan(input.subscriptions);
+        let listed = AtomicU64::new(0);
+        let cleared = self.settle_shards(input.requests.len(), &plan, &listed);
         self.update();
         self.epoch += 1;
+        let events = self.tell(plan, &listed);
         let view = View {
             space: &self.options.space,
             hash: self.hash,
@@ -89,7 +99,7 @@ impl CpuBackend {
             answers,
             unanswered: None,
             queries: input.queries,
-            events: EventSet::default(),
+            events,
             expired: self.shards.iter().map(|shard| shard.expired).sum(),
             objects: self.objects(),
         };
@@ -107,7 +117,12 @@ impl CpuBackend {
 
     /// Hands the lanes to the shards; returns the number of objects that each `Clear` removed, by
     /// request.
-    fn settle_shards(&mut self, requests: usize) -> Vec<(usize, u64)> {
+    fn settle_shards(
+        &mut self,
+        requests: usize,
+        plan: &Plan,
+        listed: &AtomicU64,
+    ) -> Vec<(usize, u64)> {
         let dispatch = &self.dispatch;
         let attributes = |arrival: u32| dispatch.attributes(arrival);
         let cycle = ShardCycle {
@@ -119,6 +134,13 @@ impl CpuBackend {
                 .ttl_ms
                 .map_or(i64::MIN, |ttl_ms| self.clock_ms.saturating_sub(ttl_ms)),
             attributes: if dispatch.has_attributes() { Some(&attributes) } else { None },
+            telling: (!self.standing.is_empty()).then(|| Telling {
+                standing: &self.standing,
+                now: Moment::new(&self.options.space, self.clock_ms),
+                keeps_marks: plan.has_comparison(),
+                listed,
+                events_max: self.options.events_max,
+            }),
         };
         let lanes = dispatch.lanes();
         let clears = lanes.iter().filter_map(|lane| lane.clear);
@@ -129,12 +151,13 @@ impl CpuBackend {
         let mut work: Vec<_> = self.shards.iter_mut().zip(&mut removed).collect();
         parallel::for_each_mut(&mut work, size, |number, (shard, removed)| {
             shard.notes.clear();
+            shard.told.begin();
             let mut removed = removed.iter_mut();
             for lane in lanes {
                 if lane.clear.is_some()
                     && let Some(count) = removed.next()
                 {
-                    *count = shard.clear(cycle.hash);
+                    *count = shard.clear(&cycle);
                 }
                 shard.take(&cycle, &lane.routed[number]);
             }
@@ -159,6 +182,36 @@ impl CpuBackend {
             (self.grid, self.bands, self.chosen) =
                 regrid::rebuild(&self.options.space, &mut self.shards);
         }
+    }
+
+    /// Tells what happened in the standing regions and puts their changes in place.
+    fn tell(&mut self, plan: Plan, listed: &AtomicU64) -> EventSet {
+        if self.standing.is_empty() && plan.changes.is_empty() {
+            return EventSet::default();
+        }
+        let dispatch = &self.dispatch;
+        let attributes = |arrival: u32| dispatch.attributes(arrival);
+        let attributes: Option<&(dyn Fn(u32) -> Attributes + Sync)> =
+            if dispatch.has_attributes() { Some(&attributes) } else { None };
+        let telling = Telling {
+            standing: &self.standing,
+            now: Moment::new(&self.options.space, self.clock_ms),
+            keeps_marks: plan.has_comparison(),
+            listed,
+            events_max: self.options.events_max,
+        };
+        let blind = View {
+            space: &self.options.space,
+            hash: self.hash,
+            shards: &[],
+            cells: Cells { grid: &self.grid, bands: &self.bands },
+            clock_ms: self.clock_ms,
+        };
+        let (events, outcomes) =
+            subscription::tell(&telling, attributes, &plan, &mut self.shards, blind);
+        let clock_ms = self.clock_ms;
+        subscription::conclude(&mut self.standing, plan, outcomes, clock_ms, &mut self.shards);
+        events
     }
 
     /// Sums lanes and notes up per request.
@@ -233,9 +286,7 @@ impl Backend for CpuBackend {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
-        if !input.subscriptions.is_empty() {
-            return Err(EngineError::Unsupported("standing regions on the CPU"));
-        }
+        input.check_regions(self.standing.len(), |region| self.standing.stands(region))?;
         let output = self.cycle(input);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -293,9 +344,11 @@ impl Backend for CpuBackend {
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let ttl_ms = self.options.ttl_ms?;
-        let oldest = self.shards.iter().filter_map(Shard::oldest_bound_ms).min()?;
-        Some(oldest.saturating_add(ttl_ms).saturating_add(1))
+        let oldest = self.shards.iter().filter_map(Shard::oldest_bound_ms).min();
+        let expires =
+            |(oldest, ttl_ms): (i64, i64)| oldest.saturating_add(ttl_ms).saturating_add(1);
+        let standing = self.shards.iter().filter_map(|shard| shard.told.members.due_ms());
+        standing.chain(oldest.zip(self.options.ttl_ms).map(expires)).min()
     }
 
     fn objects(&self) -> u64 {
@@ -305,6 +358,6 @@ impl Backend for CpuBackend {
     fn memory_bytes(&self) -> u64 {
         let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
         let bands: usize = self.bands.iter().map(Band::memory_bytes).sum();
-        (shards + bands + self.dispatch.memory_bytes()) as u64
+        (shards + bands + self.dispatch.memory_bytes() + self.standing.memory_bytes()) as u64
     }
 }

@@ -4,7 +4,7 @@
 //! Updates only ever lower a bound, so the work is one scan of a block per time to live, and
 //! nothing is queued.
 
-use super::record::{NO_OBJECT, UNTOUCHED};
+use super::record::{EXPIRING, NO_OBJECT, UNTOUCHED};
 use super::shard::{EXPIRY_BLOCK, Shard, ShardCycle};
 use super::update::CellOperation;
 
@@ -27,8 +27,11 @@ impl Shard {
             if record.object == NO_OBJECT {
                 continue;
             }
-            debug_assert_eq!(record.touched, UNTOUCHED, "expiry runs after the rows are settled");
             if record.time_ms < cycle.time_min_ms {
+                if record.touched != EXPIRING {
+                    debug_assert_eq!(record.touched, UNTOUCHED, "expiry runs after the rows");
+                    self.went_by_age(cycle, slot);
+                }
                 let delete = CellOperation::delete(base | slot as u32, record.x, record.y);
                 self.list(cycle.grid.locate(record.x, record.y), delete);
                 self.free_slot(slot as u32, cycle.hash.shard_and_hash(record.object).1);

@@ -9,10 +9,15 @@
 mod backend;
 mod band;
 mod bucket;
+mod changes;
 mod dispatch;
 mod expiry;
 mod grid;
 mod index;
+mod judge;
+mod listing;
+mod members;
+mod motion;
 mod nearest;
 mod parallel;
 mod prefetch;
@@ -21,6 +26,9 @@ mod record;
 mod regrid;
 mod scan;
 mod shard;
+mod standing;
+mod steps;
+mod subscription;
 mod update;
 
 pub use backend::CpuBackend;

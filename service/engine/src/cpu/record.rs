@@ -7,6 +7,8 @@ use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 
 /// Marks a record that no row of the running cycle has touched.
 pub(super) const UNTOUCHED: u32 = u32::MAX;
+/// Marks a record that goes by age in the running cycle and is listed among its motions.
+pub(super) const EXPIRING: u32 = u32::MAX - 1;
 /// The object of a free slot; refused as an id.
 pub(super) const NO_OBJECT: u64 = u64::MAX;
 

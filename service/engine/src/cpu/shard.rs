@@ -7,8 +7,10 @@
 
 use super::grid::Grid;
 use super::index::Index;
-use super::record::{Attributes, Fate, NO_OBJECT, Note, Record, RoutedRow, UNTOUCHED};
+use super::motion::{Happening, Motion, MotionFate, Telling, Told, What};
+use super::record::{Attributes, EXPIRING, Fate, NO_OBJECT, Note, Record, RoutedRow, UNTOUCHED};
 use super::update::CellOperation;
+use crate::subscription::EventKind;
 
 /// Shards of one engine: more than cores, few enough that small cycles stay cheap.
 pub(super) const SHARDS: usize = 64;
@@ -50,6 +52,8 @@ struct Touched {
     existed: bool,
     /// The record at the start of the cycle counts no more: a removal or a clear arrived.
     gone: bool,
+    /// What ended it last while it existed; counts when it is not alive.
+    ending: EventKind,
     has_winner: bool,
 }
 
@@ -70,6 +74,8 @@ pub(super) struct ShardCycle<'a> {
     pub(super) time_min_ms: i64,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
     pub(super) attributes: Option<&'a (dyn Fn(u32) -> Attributes + Sync)>,
+    /// Present while regions stand or came to stand.
+    pub(super) telling: Option<Telling<'a>>,
 }
 
 /// Objects of one share of the id space.
@@ -88,6 +94,7 @@ pub(super) struct Shard {
     /// Rows of the running cycle that were not applied, and removals.
     pub(super) notes: Vec<Note>,
     pub(super) expired: u64,
+    pub(super) told: Told,
 }
 
 impl Shard {
@@ -102,6 +109,7 @@ impl Shard {
             operations: Vec::new(),
             notes: Vec::new(),
             expired: 0,
+            told: Told::default(),
         }
     }
 
@@ -119,6 +127,7 @@ impl Shard {
             + self.touched.capacity() * size_of::<Touched>()
             + operations * size_of::<CellOperation>()
             + self.notes.capacity() * size_of::<Note>()
+            + self.told.memory_bytes()
     }
 
     /// The attributes of a record.
@@ -153,7 +162,7 @@ impl Shard {
             }
             for (row, hash) in group.iter().zip(hashes) {
                 if row.is_removal() {
-                    self.take_removal(hash, row);
+                    self.take_removal(cycle, hash, row);
                 } else {
                     self.take_fix(cycle, hash, row);
                 }
@@ -179,7 +188,9 @@ impl Shard {
         let starts = touched.existed && !touched.gone;
         if starts && row.time_ms < self.records[touched.slot as usize].time_ms {
             self.note(row.arrival, Fate::Late);
-        } else if touched.has_winner && row.time_ms < touched.winner.time_ms {
+            return;
+        }
+        if touched.has_winner && row.time_ms < touched.winner.time_ms {
             self.note(row.arrival, Fate::Superseded);
         } else {
             let beaten = touched.has_winner.then_some(touched.winner.arrival);
@@ -189,38 +200,53 @@ impl Shard {
                 self.note(arrival, Fate::Superseded);
             }
         }
+        self.happened(cycle, place, What::Row(*row));
     }
 
-    fn take_removal(&mut self, hash: u32, row: &RoutedRow) {
+    /// Takes note of what happened to an object, where rows are judged one by one.
+    fn happened(&mut self, cycle: &ShardCycle<'_>, place: usize, what: What) {
+        if cycle.telling.is_some_and(|telling| telling.standing.every_fix > 0) {
+            self.told.happenings.push(Happening { place: place as u32, what });
+        }
+    }
+
+    fn take_removal(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
         let Some(slot) = self.find(hash, row.object) else {
             return self.note(row.arrival, Fate::Missing);
         };
         let place = self.touch(slot, hash);
-        let fate = if self.kill(place) { Fate::Removed } else { Fate::Missing };
+        let was_alive = self.kill(cycle, place, EventKind::Removed);
+        let fate = if was_alive { Fate::Removed } else { Fate::Missing };
         self.note(row.arrival, fate);
     }
 
     /// Ends the object's life so far in this cycle; whether it was alive.
-    fn kill(&mut self, place: usize) -> bool {
+    fn kill(&mut self, cycle: &ShardCycle<'_>, place: usize, reason: EventKind) -> bool {
         let touched = &mut self.touched[place];
         let was_alive = touched.is_alive();
+        if was_alive {
+            touched.ending = reason;
+        }
         let beaten = touched.has_winner.then_some(touched.winner.arrival);
         touched.gone = true;
         touched.has_winner = false;
         if let Some(arrival) = beaten {
             self.note(arrival, Fate::Superseded);
         }
+        if was_alive {
+            self.happened(cycle, place, What::End(reason));
+        }
         was_alive
     }
 
     /// Removes every object at this point of the arrival order; returns how many were alive.
-    pub(super) fn clear(&mut self, hash: ObjectHash) -> u64 {
+    pub(super) fn clear(&mut self, cycle: &ShardCycle<'_>) -> u64 {
         let mut removed = 0;
         for slot in 0..self.records.len() {
             let object = self.records[slot].object;
             if object != NO_OBJECT {
-                let place = self.touch(slot as u32, hash.shard_and_hash(object).1);
-                removed += u64::from(self.kill(place));
+                let place = self.touch(slot as u32, cycle.hash.shard_and_hash(object).1);
+                removed += u64::from(self.kill(cycle, place, EventKind::Cleared));
             }
         }
         removed
@@ -241,6 +267,7 @@ impl Shard {
                 hash,
                 existed: true,
                 gone: false,
+                ending: EventKind::Removed,
                 has_winner: false,
             });
         }
@@ -276,6 +303,7 @@ impl Shard {
             hash,
             existed: false,
             gone: false,
+            ending: EventKind::Removed,
             has_winner: false,
         });
         place
@@ -290,33 +318,49 @@ impl Shard {
         self.operations.resize_with(cycle.grid.bands(), Vec::new);
         let base = (shard as u32) << SLOT_BITS;
         let touched = std::mem::take(&mut self.touched);
-        for object in &touched {
-            self.settle_object(cycle, base, object);
+        for (place, object) in touched.iter().enumerate() {
+            self.settle_object(cycle, base, place, object);
         }
         self.touched = touched;
         self.touched.clear();
         self.expire(cycle, base);
+        if let Some(telling) = &cycle.telling {
+            self.judge(telling, cycle.attributes);
+        }
     }
 
-    fn settle_object(&mut self, cycle: &ShardCycle<'_>, base: u32, touched: &Touched) {
+    fn settle_object(
+        &mut self,
+        cycle: &ShardCycle<'_>,
+        base: u32,
+        place: usize,
+        touched: &Touched,
+    ) {
         let slot = touched.slot as usize;
         let start = self.records[slot];
         self.records[slot].touched = UNTOUCHED;
         if !touched.has_winner {
             if !touched.is_alive() {
+                self.moved(cycle, place, touched, MotionFate::Gone(touched.ending));
                 if touched.existed {
                     let from = cycle.grid.locate(start.x, start.y);
                     self.list(from, CellOperation::delete(base | touched.slot, start.x, start.y));
                 }
                 self.free_slot(touched.slot, touched.hash);
+            } else {
+                self.moved(cycle, place, touched, MotionFate::Still);
             }
             return;
         }
         let winner = &touched.winner;
         let attributes = cycle.attributes.map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
         if touched.existed && !touched.gone && self.is_same(&start, slot, winner, attributes) {
+            self.moved(cycle, place, touched, MotionFate::Still);
             return self.note(winner.arrival, Fate::Duplicate);
         }
+        let is_old = winner.time_ms < cycle.time_min_ms;
+        let fate = if is_old { MotionFate::Gone(EventKind::Expired) } else { MotionFate::Written };
+        self.moved(cycle, place, touched, fate);
         self.write(slot, winner, attributes);
         let slot = base | touched.slot;
         let (x, y) = (winner.x, winner.y);
@@ -328,6 +372,59 @@ impl Shard {
             self.list(from, CellOperation::delete(slot, start.x, start.y));
             self.list(to, CellOperation::insert(slot, x, y));
         }
+    }
+
+    /// Takes note of an object for the standing regions; its record is still the one before.
+    fn moved(&mut self, cycle: &ShardCycle<'_>, place: usize, touched: &Touched, fate: MotionFate) {
+        let Some(telling) = &cycle.telling else { return };
+        let has_steps = telling.standing.every_fix > 0;
+        let is_nothing = fate == MotionFate::Still || (!touched.existed && !touched.has_winner);
+        if is_nothing && !has_steps {
+            return;
+        }
+        let slot = touched.slot as usize;
+        let start = self.records[slot];
+        let is_old = fate == MotionFate::Still && start.time_ms < cycle.time_min_ms;
+        let fate = if is_old { MotionFate::Gone(EventKind::Expired) } else { fate };
+        let to = if touched.has_winner {
+            (touched.winner.x, touched.winner.y)
+        } else {
+            (start.x, start.y)
+        };
+        let had = touched.existed;
+        let from = if had { (start.x, start.y) } else { to };
+        let motion = Motion { object: start.object, slot: touched.slot, fate, had, from, to };
+        if telling.standing.needs_records() {
+            self.told.befores.push(start.row(self.attributes_of(slot)));
+        }
+        if has_steps {
+            self.told.places.push(place as u32);
+        }
+        match fate {
+            MotionFate::Gone(EventKind::Expired) => self.records[slot].touched = EXPIRING,
+            MotionFate::Written if telling.keeps_marks => {
+                self.records[slot].touched = self.told.motions.len() as u32;
+            }
+            _ => {}
+        }
+        self.told.motions.push(motion);
+    }
+
+    /// Takes note of a record that goes by age and that no row of the cycle has written.
+    pub(super) fn went_by_age(&mut self, cycle: &ShardCycle<'_>, slot: usize) {
+        let Some(telling) = &cycle.telling else { return };
+        let record = self.records[slot];
+        let at = (record.x, record.y);
+        let fate = MotionFate::Gone(EventKind::Expired);
+        let (object, slot_in) = (record.object, slot as u32);
+        let motion = Motion { object, slot: slot_in, fate, had: true, from: at, to: at };
+        if telling.standing.needs_records() {
+            self.told.befores.push(record.row(self.attributes_of(slot)));
+        }
+        if telling.standing.every_fix > 0 {
+            self.told.places.push(u32::MAX);
+        }
+        self.told.motions.push(motion);
     }
 
     fn is_same(&self, start: &Record, slot: usize, row: &RoutedRow, new: Attributes) -> bool {

@@ -5,3 +5,4 @@
 
 pub mod dispatch;
 pub mod region_index;
+pub mod subscription;

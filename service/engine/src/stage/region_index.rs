@@ -31,6 +31,8 @@ pub struct CellRegions<'a> {
 #[derive(Clone, Debug)]
 pub struct RegionIndex {
     bounds: QuantaRect,
+    /// Regions are filed in every cell of their cover.
+    is_wide: bool,
     levels: Vec<Level>,
 }
 
@@ -70,7 +72,15 @@ impl RegionIndex {
     /// An index without regions of a space with these bounds.
     #[must_use]
     pub fn new(bounds: QuantaRect) -> Self {
-        Self { bounds, levels: Vec::new() }
+        Self { bounds, is_wide: false, levels: Vec::new() }
+    }
+
+    /// As [`RegionIndex::new`], for ways between positions: a region is filed in every cell of its
+    /// cover, so that a way that cuts it has a cell with it in common, though it may pass between
+    /// the points of the space.
+    #[must_use]
+    pub fn wide(bounds: QuantaRect) -> Self {
+        Self { is_wide: true, ..Self::new(bounds) }
     }
 
     /// Files a region under a number, once.
@@ -83,7 +93,7 @@ impl RegionIndex {
         });
         let held = &mut self.levels[at];
         held.regions += 1;
-        for_each_cell(&self.bounds, level, region, |key, is_whole| {
+        for_each_cell(&self.bounds, self.is_wide, level, region, |key, is_whole| {
             held.add(key, number, is_whole);
         });
     }
@@ -93,7 +103,7 @@ impl RegionIndex {
         let Some(level) = level_of(&self.bounds, region) else { return };
         let Some(at) = self.levels.iter().position(|held| held.level == level) else { return };
         let held = &mut self.levels[at];
-        for_each_cell(&self.bounds, level, region, |key, is_whole| {
+        for_each_cell(&self.bounds, self.is_wide, level, region, |key, is_whole| {
             held.take(key, number, is_whole);
         });
         held.regions -= 1;
@@ -128,6 +138,30 @@ impl RegionIndex {
     pub fn at(&self, x: i32, y: i32, mut each: impl FnMut(CellRegions<'_>)) {
         for place in 0..self.levels.len() {
             each(self.regions(place, self.cell(place, x, y)));
+        }
+    }
+
+    /// Appends the regions of the cells that a box inside the bounds touches, in no order and
+    /// perhaps more than once; where those are more than `cells_max`, all of a level.
+    pub fn within(&self, rect: &QuantaRect, cells_max: u64, regions: &mut Vec<u32>) {
+        for level in &self.levels {
+            let (columns, rows) = spans(&self.bounds, level.level, rect);
+            let mut add = |cell: CellRegions<'_>| {
+                regions.extend_from_slice(cell.partial);
+                regions.extend_from_slice(cell.whole);
+            };
+            if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > cells_max {
+                let taken = level.places.iter().filter(|place| place.key != FREE);
+                taken.for_each(|place| add(level.regions_of(place)));
+                continue;
+            }
+            for column in columns.0..=columns.1 {
+                for row in rows.0..=rows.1 {
+                    if let Some(at) = level.find(column << 32 | row) {
+                        add(level.regions_of(&level.places[at]));
+                    }
+                }
+            }
         }
     }
 
@@ -178,10 +212,11 @@ pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     (0..LEVELS).find(|level| cells(*level) <= REGION_CELLS_MAX)
 }
 
-/// Calls `each` with every cell of a level that a region may have a point in, once, and whether
-/// the region holds all of it.
+/// Calls `each` with every cell of a level that a region may have a point in (`is_wide`: that its
+/// cover touches), once, and whether the region holds all of it.
 pub fn for_each_cell(
     bounds: &QuantaRect,
+    is_wide: bool,
     level: u32,
     region: &Region,
     mut each: impl FnMut(u64, bool),
@@ -197,7 +232,7 @@ pub fn for_each_cell(
                     (columns.0..=columns.1).contains(&column) && (rows.0..=rows.1).contains(&row)
                 });
                 let cell = cell_rect(bounds, level, column, row);
-                if !is_earlier && !region.misses(&cell) {
+                if !is_earlier && (is_wide || !region.misses(&cell)) {
                     each(column << 32 | row, region.covers(&cell));
                 }
             }

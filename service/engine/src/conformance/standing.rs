@@ -1,0 +1,200 @@
+//! Does a backend tell the model's events over random fixes, removals and changes of regions? And
+//! do they add up to the members?
+//!
+//! Few objects and few regions of every kind and mode, so that everything meets. Clocks run by
+//! milliseconds and by seconds; some seeds let few events through.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::generate::Generator;
+use super::rows::START_MS;
+use super::trial::{Make, Trial};
+use crate::backend::{Clock, EngineOptions};
+use crate::events::EventSet;
+use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::rank::Ranker;
+use crate::space::Space;
+use crate::subscription::{
+    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange, tick_ms,
+};
+
+/// Runs so many random operations on a few objects and regions, compares every event with the
+/// model's, and what they add up to with range queries.
+pub fn standing_regions(make: Make, seed: u64, operations: u64) {
+    let space = match seed % 4 {
+        0 | 2 => Space::geographic(),
+        1 => Space::planar(30.0, 20.0, 1.0).expect("the plane exists"),
+        _ => Space::planar(100_000.0, 60_000.0, 0.01).expect("the plane exists"),
+    };
+    let options = EngineOptions {
+        clock: if seed % 3 == 2 { Clock::System } else { Clock::Event },
+        ttl_ms: (seed % 5 > 1).then_some(20_000),
+        objects_max: if seed % 5 == 4 { 30 } else { 1 << 20 },
+        events_max: if seed % 4 == 1 { 40 } else { 1 << 20 },
+        term: seed,
+        ..EngineOptions::new(space)
+    };
+    let mut trial = Trial::new(make, options.clone(), &format!("regions, seed {seed}"));
+    let mut generator = Generator::new(seed, space, 60, START_MS);
+    let mut followers = Followers::default();
+    let mut done = 0;
+    while done < operations {
+        if generator.random.once_in(40) {
+            generator.next_phase();
+        }
+        generator.now_ms += *generator.random.pick(&[0, 1, 300, 500, 5_000]);
+        let step_back_ms = *generator.random.pick(&[0, 0, 0, 10_000]);
+        trial.system_ms = generator.now_ms - step_back_ms;
+        trial.time_max_ms = generator.now_ms + 60_000;
+        // Followers know what stands only while no cycle flies.
+        let changes = if trial.in_flight() == 0 { generator.random.below(4) } else { 0 };
+        for _ in 0..changes {
+            let change = generator.change(&trial);
+            followers.change(&change);
+            trial.change(change);
+        }
+        let mut requests = Vec::new();
+        for _ in 0..generator.random.below(4) {
+            let (request, count) = generator.request(trial.model(), 25);
+            done += count;
+            requests.push(request);
+        }
+        done += 1;
+        trial.submit(requests, Vec::new());
+        if trial.in_flight() < 2 && generator.random.once_in(4) {
+            continue;
+        }
+        while trial.in_flight() > 0 {
+            let output = trial.wait(0);
+            followers.apply(output.epoch, &output.events);
+        }
+        followers.check(&trial);
+        if generator.random.once_in(200) {
+            trial.migrate(options.clone());
+            followers = Followers::default();
+        }
+    }
+    while trial.in_flight() > 0 {
+        trial.wait(0);
+    }
+}
+
+/// What followers hold of the regions that are told everything and remember nothing.
+#[derive(Default)]
+struct Followers {
+    subscriptions: BTreeMap<RegionId, Box<Subscription>>,
+    held: BTreeMap<RegionId, BTreeSet<u64>>,
+}
+
+impl Followers {
+    fn change(&mut self, change: &SubscriptionChange) {
+        match change {
+            SubscriptionChange::Set { region, subscription, is_snapshot_wanted } => {
+                let is_new = self.subscriptions.insert(*region, subscription.clone()).is_none();
+                let is_unseen = is_new && !is_snapshot_wanted;
+                if is_unseen || subscription.wanted != EventKinds::ALL {
+                    self.held.remove(region);
+                }
+            }
+            SubscriptionChange::Snapshot(_) => {}
+            SubscriptionChange::Remove(region) => {
+                self.subscriptions.remove(region);
+                self.held.remove(region);
+            }
+        }
+    }
+
+    /// Only regions whose snapshot has come are followed; a lagged one is not any more.
+    fn apply(&mut self, epoch: u64, events: &EventSet) {
+        for told in events.iter() {
+            if told.is_lagged {
+                self.held.remove(&told.region);
+            } else if told.is_snapshot {
+                let of = self.subscriptions.get(&told.region);
+                if of.is_none_or(|of| of.wanted != EventKinds::ALL) {
+                    continue;
+                }
+                self.held.insert(told.region, told.objects.iter().copied().collect());
+            } else if let Some(held) = self.held.get_mut(&told.region) {
+                for (object, kind, _) in told.iter() {
+                    let is_right = match kind {
+                        EventKind::Present => false,
+                        EventKind::Enter => held.insert(object),
+                        EventKind::Move => held.contains(&object),
+                        EventKind::Cross => !held.contains(&object),
+                        _ => held.remove(&object),
+                    };
+                    let region = told.region.0;
+                    assert!(is_right, "epoch {epoch} region {region}: {kind:?} of {object}");
+                }
+            }
+        }
+    }
+
+    fn check(&self, trial: &Trial) {
+        for (region, held) in &self.held {
+            let Some(subscription) = self.subscriptions.get(region) else { continue };
+            let is_exact = subscription.enter_dwell_ms == 0
+                && subscription.leave_dwell_ms == 0
+                && subscription.hysteresis_rank_max.is_none();
+            if !is_exact {
+                continue;
+            }
+            let query = Query {
+                kind: QueryKind::Range(subscription.region.clone()),
+                filter: subscription.filter.clone(),
+                projection: Projection::Ids,
+                limit: None,
+            };
+            let model = trial.model();
+            let members = model.answer(&query, tick_ms(model.clock_ms())).objects;
+            let epoch = model.epoch();
+            assert!(members.iter().eq(held), "epoch {epoch}: region {} holds {held:?}", region.0);
+        }
+    }
+}
+
+impl Generator {
+    /// A change of some region.
+    fn change(&mut self, trial: &Trial) -> SubscriptionChange {
+        let number = self.random.below(14);
+        let region =
+            RegionId(if number.is_multiple_of(3) { number << 60 | number } else { number });
+        match self.random.below(9) {
+            0 => SubscriptionChange::Remove(region),
+            1 => SubscriptionChange::Snapshot(region),
+            _ => SubscriptionChange::Set {
+                region,
+                subscription: Box::new(self.subscription(trial)),
+                is_snapshot_wanted: self.random.once_in(2),
+            },
+        }
+    }
+
+    fn subscription(&mut self, trial: &Trial) -> Subscription {
+        let mut subscription = Subscription::new(self.region(trial.model()));
+        subscription.with_fixes = self.random.once_in(2);
+        if self.random.once_in(3) {
+            subscription.wanted = EventKinds(self.random.below(1 << 10) as u16);
+        }
+        if self.random.once_in(3) {
+            let filter = self.filter();
+            let age_max_ms = filter.age_max_ms.map(|age_ms| age_ms / 4);
+            subscription.filter = Filter { age_max_ms, ..filter }.boxed();
+        }
+        subscription.judging =
+            *self.random.pick(&[Judging::Cycle, Judging::EveryFix, Judging::Crossing]);
+        if self.random.once_in(2) {
+            subscription.move_interval_ms = *self.random.pick(&[0, 1, 700, 6_000]);
+            subscription.enter_dwell_ms = *self.random.pick(&[0, 1, 800, 4_000]);
+            subscription.leave_dwell_ms = *self.random.pick(&[0, 1, 800, 4_000]);
+            if self.random.once_in(2) {
+                let (a, b) =
+                    (self.point_of_interest(trial.model()), self.point_of_interest(trial.model()));
+                let rank = Ranker::new(&trial.space(), a.0, a.1).rank(b.0, b.1);
+                subscription.hysteresis_rank_max = Some(rank);
+            }
+        }
+        subscription
+    }
+}

@@ -1,0 +1,203 @@
+//! What do the changes of a cycle tell, and who are the members of what they set?
+//!
+//! Looks at the state after the cycle through the grid, as queries do. Members before the cycle are
+//! those that the judgements listed and, of the objects that did not move, those that the old
+//! region finds now. Reads only; what it finds is put in place behind it.
+
+use rayon::prelude::*;
+
+use super::motion::MotionFate;
+use super::query::View;
+use super::record::{NO_OBJECT, UNTOUCHED};
+use super::shard::SLOT_BITS;
+use super::standing::{Change, Standing};
+use crate::stage::subscription::{Class, Look, Moment, Stand, take_over};
+use crate::subscription::{EventKind, RegionId, Subscription};
+
+/// Ids from which sorting is spread over the cores.
+const PARALLEL_SORT: usize = 1 << 17;
+
+/// What a change comes to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) region: RegionId,
+    pub(super) is_snapshot: bool,
+    /// Object, slot with its shard, kind; ascending by object.
+    pub(super) events: Vec<(u64, u32, EventKind)>,
+    /// Slots with their shards, and what is kept of them.
+    pub(super) stands: Vec<(u32, Stand)>,
+}
+
+/// A member before the cycle.
+struct Former {
+    object: u64,
+    slot: u32,
+    inside_at: (i32, i32),
+    look: Look,
+}
+
+/// The state after a cycle's rows, for its changes.
+pub(super) struct Changing<'a> {
+    view: View<'a>,
+    standing: &'a Standing,
+    now: Moment<'a>,
+    /// Region, shard and motion of members before the cycle, by region.
+    formers: Vec<(u32, u32, u32)>,
+}
+
+impl<'a> Changing<'a> {
+    pub(super) fn new(view: View<'a>, standing: &'a Standing, now: Moment<'a>) -> Self {
+        let shards = view.shards.iter().zip(0..);
+        let former = |(shard, number)| {
+            let shard: &super::shard::Shard = shard;
+            shard.told.former.iter().map(move |(region, motion)| (*region, number, *motion))
+        };
+        let mut formers: Vec<(u32, u32, u32)> = shards.flat_map(former).collect();
+        formers.sort_unstable();
+        Self { view, standing, now, formers }
+    }
+
+    /// What one change comes to.
+    pub(super) fn outcome(&self, region: RegionId, change: &Change) -> Outcome {
+        let is_snapshot = change.is_snapshot;
+        let (mut events, stands) = match (&change.new, change.old) {
+            (Some(new), Some(old)) => self.compare(old, new),
+            (Some(new), None) => (Vec::new(), self.members(new)),
+            (None, old) => (Vec::new(), old.map_or_else(Vec::new, |old| self.members_of(old))),
+        };
+        let new = change.new.as_deref();
+        if let Some(new) = new.filter(|_| !is_snapshot) {
+            events.retain(|(_, _, kind)| new.wanted.tells(*kind));
+        }
+        if is_snapshot {
+            let present = |(slot, stand): &(u32, Stand)| {
+                let object = self.view.record(*slot).object;
+                stand.is_member().then_some((object, *slot, EventKind::Present))
+            };
+            events = stands.iter().filter_map(present).collect();
+            sort(&mut events, |event| event.0);
+        }
+        let is_kept = new.is_some_and(|new| Class::of(new) == Class::Stateful);
+        let stands = if is_kept { stands } else { Vec::new() };
+        Outcome { region, is_snapshot, events, stands }
+    }
+
+    /// Who is inside now: objects and slots, by object.
+    fn inside(&self, of: &Subscription) -> Vec<(u64, u32)> {
+        let mut found = Vec::new();
+        self.view.slots_in(&of.region, |slot, _, _| found.push((0, slot)));
+        if of.filter.is_some() {
+            found.retain(|(_, slot)| of.passes(&self.view.fix(*slot), self.now.tick_ms));
+        }
+        for entry in &mut found {
+            entry.0 = self.view.record(entry.1).object;
+        }
+        sort(&mut found, |entry| entry.0);
+        found
+    }
+
+    /// Everything inside as members.
+    fn members(&self, of: &Subscription) -> Vec<(u32, Stand)> {
+        let stand = |(_, slot)| {
+            let record = self.view.record(slot);
+            (slot, Stand::member(self.now.clock_ms, (record.x, record.y)))
+        };
+        self.inside(of).into_iter().map(stand).collect()
+    }
+
+    /// The members of a region that stands and is not changed.
+    fn members_of(&self, number: u32) -> Vec<(u32, Stand)> {
+        let entry = self.standing.entry(number);
+        if entry.class != Class::Stateful {
+            return self.members(&entry.subscription);
+        }
+        self.kept(number).filter(|(_, stand)| stand.is_member()).collect()
+    }
+
+    /// The stands that are kept of a region, by slot with shard; some may be of objects that went.
+    fn kept(&self, number: u32) -> impl Iterator<Item = (u32, Stand)> {
+        self.view.shards.iter().zip(0_u32..).flat_map(move |(shard, at)| {
+            let stands = shard.told.members.of_region(number);
+            stands.map(move |(slot, _, stand)| (at << SLOT_BITS | slot, stand))
+        })
+    }
+
+    /// The members of a changed region before the cycle, by object.
+    fn formers(&self, number: u32) -> Vec<Former> {
+        let first = self.formers.partition_point(|(region, ..)| *region < number);
+        let listed = self.formers[first..].iter().take_while(|(region, ..)| *region == number);
+        let mut formers: Vec<Former> = listed
+            .map(|(_, at, motion)| {
+                let shard = &self.view.shards[*at as usize];
+                let motion = &shard.told.motions[*motion as usize];
+                let row = shard.row_of(motion);
+                let look = match motion.fate {
+                    MotionFate::Gone(reason) => Look::Gone { row, reason },
+                    fate => Look::Here { row, is_written: fate == MotionFate::Written },
+                };
+                let slot = at << SLOT_BITS | motion.slot;
+                Former { object: motion.object, slot, inside_at: motion.from, look }
+            })
+            .collect();
+        let entry = self.standing.entry(number);
+        if entry.class == Class::Stateful {
+            for (slot, stand) in self.kept(number) {
+                let record = self.view.record(slot);
+                let Stand::Member { inside_at, .. } = stand else { continue };
+                if record.object != NO_OBJECT {
+                    formers.push(self.former(slot, inside_at, record.touched != UNTOUCHED));
+                }
+            }
+        } else {
+            for (_, slot) in self.inside(&entry.subscription) {
+                let record = self.view.record(slot);
+                if record.touched == UNTOUCHED {
+                    formers.push(self.former(slot, (record.x, record.y), false));
+                }
+            }
+        }
+        sort(&mut formers, |former| former.object);
+        formers
+    }
+
+    fn former(&self, slot: u32, inside_at: (i32, i32), is_written: bool) -> Former {
+        let row = self.view.fix(slot);
+        Former { object: row.object, slot, inside_at, look: Look::Here { row, is_written } }
+    }
+
+    /// Events and stands of a changed region.
+    #[expect(clippy::type_complexity, reason = "the two lists of an outcome")]
+    fn compare(
+        &self,
+        old: u32,
+        new: &Subscription,
+    ) -> (Vec<(u64, u32, EventKind)>, Vec<(u32, Stand)>) {
+        let (mut events, mut stands) = (Vec::new(), Vec::new());
+        let formers = self.formers(old);
+        for former in &formers {
+            let (stand, event) = take_over(new, &self.now, former.inside_at, &former.look);
+            stands.extend(stand.map(|stand| (former.slot, stand)));
+            events.extend(event.map(|kind| (former.object, former.slot, kind)));
+        }
+        let mut known = formers.iter().map(|former| former.object).peekable();
+        for (object, slot) in self.inside(new) {
+            while known.next_if(|former| *former < object).is_some() {}
+            if known.peek() != Some(&object) {
+                let record = self.view.record(slot);
+                let stand = Stand::member(self.now.clock_ms, (record.x, record.y));
+                stands.push((slot, stand));
+                events.push((object, slot, EventKind::Enter));
+            }
+        }
+        sort(&mut events, |event| event.0);
+        (events, stands)
+    }
+}
+
+fn sort<T: Send>(list: &mut [T], key: impl Fn(&T) -> u64 + Sync) {
+    if list.len() < PARALLEL_SORT {
+        list.sort_unstable_by_key(key);
+    } else {
+        list.par_sort_unstable_by_key(key);
+    }
+}

@@ -1,0 +1,314 @@
+//! What happened in regions that judge every fix, or that remember how objects stand to them?
+//!
+//! Object by object: the regions that may have changed are those it stands to and those whose cells
+//! hold one of its positions. Then those that time alone has caught up with. The rules are those of
+//! `stage/subscription.rs`.
+
+use shoal_codec::FixRow;
+
+use super::motion::{Event, Motion, MotionFate, Told, What, fix_of};
+use super::record::Attributes;
+use super::shard::Shard;
+use super::standing::{Entry, Role, Standing};
+use crate::space::QuantaRect;
+use crate::stage::region_index::CellRegions;
+use crate::stage::subscription::{
+    Arrived, Class, Look, Moment, Stand, Step, due_ms, is_crossing, look, steps_of,
+};
+use crate::subscription::{EventKind, Judging};
+
+/// Cells of a level in which a way is looked for regions that it may cut; beyond, all are asked.
+const WAY_CELLS_MAX: u64 = 256;
+
+/// What judging the steps of a shard reads.
+#[derive(Clone, Copy)]
+pub(super) struct Stepping<'a> {
+    pub(super) standing: &'a Standing,
+    pub(super) now: Moment<'a>,
+    pub(super) shard: &'a Shard,
+    /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
+    pub(super) attributes: Option<&'a (dyn Fn(u32) -> Attributes + Sync)>,
+}
+
+/// Lists that are used again from object to object.
+#[derive(Default)]
+struct Scratch {
+    arrived: Vec<Arrived>,
+    steps: Vec<Step>,
+    regions: Vec<u32>,
+}
+
+/// One object while its regions are judged.
+struct Object<'a> {
+    place: usize,
+    motion: &'a Motion,
+    before: Option<FixRow>,
+    after: Look,
+    steps: &'a [Step],
+}
+
+/// Which regions a pass judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// All.
+    First,
+    /// Again those that remember nothing.
+    Again,
+}
+
+impl Stepping<'_> {
+    /// Judges all objects of a cycle; `tell` takes every event that is wanted, the row among the
+    /// told ones where it is no record.
+    pub(super) fn run(
+        &self,
+        told: &mut Told,
+        pass: Pass,
+        tell: &mut impl FnMut(&mut Told, Event, Class),
+    ) {
+        let mut scratch = Scratch::default();
+        let motions = std::mem::take(&mut told.motions);
+        let mut happenings = std::mem::take(&mut told.happenings);
+        // Stable: an object's happenings stay in order of arrival.
+        happenings.sort_by_key(|happening| happening.place);
+        for (place, motion) in motions.iter().enumerate() {
+            let before = told.befores.get(place).copied().filter(|_| motion.had);
+            let after = self.after(motion);
+            scratch.steps.clear();
+            if self.standing.every_fix > 0 {
+                self.cut(told.places[place], motion, before, &happenings, &mut scratch);
+            }
+            self.candidates(told, motion, &mut scratch);
+            let Scratch { steps, regions, .. } = &scratch;
+            let object = Object { place, motion, before, after, steps };
+            for region in regions {
+                self.region(told, &object, *region, pass, tell);
+            }
+        }
+        (told.motions, told.happenings) = (motions, happenings);
+    }
+
+    /// Looks again at those that time alone may have changed.
+    pub(super) fn catch_up(&self, told: &mut Told, tell: &mut impl FnMut(&mut Told, Event, Class)) {
+        while let Some(place) = told.members.pop_due(self.now.clock_ms) {
+            let (region, slot, stand) = told.members.get(place);
+            let subject = self.standing.subject(region);
+            if matches!(subject.role, Role::Former | Role::Ended) {
+                continue;
+            }
+            let of = &self.standing.entry(region).subscription;
+            let row = self.shard.row_in(slot);
+            let (after, event) =
+                look(of, &self.now, Some(stand), &Look::Here { row, is_written: false });
+            self.keep(told, (slot, region), Some(place), after, &row);
+            let is_told = subject.role == Role::Told;
+            if let Some(kind) = event.filter(|kind| is_told && subject.wanted.contains(*kind)) {
+                tell(told, Event::of_slot(region, row.object, kind, slot), Class::Stateful);
+            }
+        }
+    }
+
+    /// How an object looks after the cycle.
+    fn after(&self, motion: &Motion) -> Look {
+        let row = self.shard.row_of(motion);
+        match motion.fate {
+            MotionFate::Gone(reason) => Look::Gone { row, reason },
+            fate => Look::Here { row, is_written: fate == MotionFate::Written },
+        }
+    }
+
+    /// Cuts what happened to an object into steps.
+    fn cut(
+        &self,
+        touched: u32,
+        motion: &Motion,
+        before: Option<FixRow>,
+        happenings: &[super::motion::Happening],
+        scratch: &mut Scratch,
+    ) {
+        let first = happenings.partition_point(|happening| happening.place < touched);
+        let own = happenings[first..].iter().take_while(|happening| happening.place == touched);
+        scratch.arrived.clear();
+        scratch.arrived.extend(own.map(|happening| match happening.what {
+            What::End(reason) => Arrived::End(reason),
+            What::Row(row) => {
+                let attributes = self.attributes.map_or(Attributes::UNKNOWN, |of| of(row.arrival));
+                Arrived::Row(fix_of(&row, attributes))
+            }
+        }));
+        let is_expired = motion.fate == MotionFate::Gone(EventKind::Expired);
+        let expired = is_expired.then(|| self.shard.row_of(motion));
+        steps_of(before, &scratch.arrived, expired, &mut scratch.steps);
+    }
+
+    /// The regions that may have changed, each once.
+    fn candidates(&self, told: &Told, motion: &Motion, scratch: &mut Scratch) {
+        let Scratch { steps, regions, .. } = scratch;
+        regions.clear();
+        regions.extend(told.members.of_object(motion.slot).map(|(region, ..)| region));
+        let mut add = |cell: CellRegions<'_>| {
+            regions.extend_from_slice(cell.partial);
+            regions.extend_from_slice(cell.whole);
+        };
+        let index = &self.standing.stepped;
+        if motion.had {
+            index.at(motion.from.0, motion.from.1, &mut add);
+        }
+        index.at(motion.to.0, motion.to.1, &mut add);
+        for step in steps.iter() {
+            let Look::Here { row, .. } = step.look else { continue };
+            if (row.x, row.y) != motion.to {
+                index.at(row.x, row.y, &mut add);
+            }
+        }
+        if self.standing.crossing.levels() > 0 {
+            for step in steps.iter() {
+                if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
+                    self.crossed(&before, &row, regions);
+                }
+            }
+        }
+        regions.sort_unstable();
+        regions.dedup();
+    }
+
+    /// The regions that the way between two records may cut.
+    fn crossed(&self, before: &FixRow, row: &FixRow, regions: &mut Vec<u32>) {
+        let (west, east) = (before.x.min(row.x), before.x.max(row.x));
+        let (y_min, y_max) = (before.y.min(row.y), before.y.max(row.y));
+        let bounds = self.now.space.bounds();
+        let half_turn = crate::space::HALF_TURN as u32;
+        let over = self.now.space.is_geographic() && east.abs_diff(west) > half_turn;
+        let sides =
+            if over { [(bounds.x_min, west), (east, bounds.x_max)] } else { [(west, east); 2] };
+        for (x_min, x_max) in &sides[..if over { 2 } else { 1 }] {
+            let rect = QuantaRect { x_min: *x_min, y_min, x_max: *x_max, y_max };
+            self.standing.crossing.within(&rect, WAY_CELLS_MAX, regions);
+        }
+    }
+
+    /// Judges one region for one object.
+    fn region(
+        &self,
+        told: &mut Told,
+        object: &Object<'_>,
+        region: u32,
+        pass: Pass,
+        tell: &mut impl FnMut(&mut Told, Event, Class),
+    ) {
+        let entry = self.standing.entry(region);
+        let role = self.standing.subject(region).role;
+        let is_kept = entry.class == Class::Stateful;
+        let (slot, of) = (object.motion.slot, &entry.subscription);
+        if role == Role::Ended || (is_kept && pass == Pass::Again) {
+            return;
+        }
+        let held = told.members.of_object(slot).find(|(held, ..)| is_kept && *held == region);
+        let mut stand = match (is_kept, object.before) {
+            (true, _) => held.map(|(_, _, stand)| stand),
+            (false, before) => before
+                .filter(|row| of.holds(row, self.now.tick_ms))
+                .map(|row| Stand::member(self.now.clock_ms, (row.x, row.y))),
+        };
+        if role == Role::Former {
+            let is_listed = stand.is_some_and(|stand| stand.is_member())
+                && object.motion.fate != MotionFate::Still
+                && (!is_kept || matches!(object.motion.fate, MotionFate::Gone(_)));
+            if is_listed && pass == Pass::First {
+                told.former.push((region, object.place as u32));
+            }
+            return;
+        }
+        if of.judging == Judging::Cycle {
+            if object.motion.fate == MotionFate::Still {
+                return;
+            }
+            let event;
+            (stand, event) = look(of, &self.now, stand, &object.after);
+            let told_of = Event::of_slot;
+            self.tell(
+                told,
+                entry,
+                region,
+                event.map(|kind| told_of(region, object.motion.object, kind, slot)),
+                tell,
+            );
+        } else {
+            stand = self.steps(told, entry, region, object, stand, tell);
+        }
+        if is_kept {
+            let (Look::Here { row, .. } | Look::Gone { row, .. }) = &object.after;
+            self.keep(told, (slot, region), held.map(|(_, place, _)| place), stand, row);
+        }
+    }
+
+    /// Judges every step; the stand after the last.
+    fn steps(
+        &self,
+        told: &mut Told,
+        entry: &Entry,
+        region: u32,
+        object: &Object<'_>,
+        mut stand: Option<Stand>,
+        tell: &mut impl FnMut(&mut Told, Event, Class),
+    ) -> Option<Stand> {
+        for step in object.steps {
+            let was_member = stand.is_some_and(|stand| stand.is_member());
+            let (after, mut event) = look(&entry.subscription, &self.now, stand, &step.look);
+            let is_member = was_member || after.is_some_and(|stand| stand.is_member());
+            if event.is_none() && is_crossing(&entry.subscription, &self.now, step, is_member) {
+                event = Some(EventKind::Cross);
+            }
+            stand = after;
+            let subject = self.standing.subject(region);
+            let is_told = |kind: &EventKind| subject.wanted.contains(*kind);
+            if let Some(kind) = event.filter(is_told).filter(|_| subject.role == Role::Told) {
+                let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
+                let place = told.rows.len();
+                told.rows.push(row);
+                tell(told, Event::of_row(region, row.object, kind, place), entry.class);
+            }
+        }
+        stand
+    }
+
+    fn tell(
+        &self,
+        told: &mut Told,
+        entry: &Entry,
+        region: u32,
+        event: Option<Event>,
+        tell: &mut impl FnMut(&mut Told, Event, Class),
+    ) {
+        let subject = self.standing.subject(region);
+        let Some(event) = event.filter(|_| subject.role == Role::Told) else { return };
+        let kind = EventKind::of(event.kind());
+        if kind.is_some_and(|kind| subject.wanted.contains(kind)) {
+            tell(told, event, entry.class);
+        }
+    }
+
+    /// Files what an object's stand has become.
+    fn keep(
+        &self,
+        told: &mut Told,
+        (slot, region): (u32, u32),
+        held: Option<u32>,
+        stand: Option<Stand>,
+        row: &FixRow,
+    ) {
+        let members = &mut told.members;
+        let place = match (held, stand) {
+            (Some(place), Some(stand)) => {
+                members.set(place, stand);
+                place
+            }
+            (None, Some(stand)) => members.insert(slot, region, stand),
+            (Some(place), None) => return members.remove(place),
+            (None, None) => return,
+        };
+        let of = &self.standing.entry(region).subscription;
+        if let Some(stand) = stand {
+            members.queue(place, due_ms(of, &stand, row));
+        }
+    }
+}
