@@ -41,6 +41,9 @@ pub(crate) enum BenchmarkError {
         /// The hash of that one's.
         others: String,
     },
+    /// Events and queries contradict each other.
+    #[error("{0}")]
+    Membership(String),
     /// A codec failed, or gave other values back than it was given.
     #[error("{0}")]
     Codec(String),

@@ -7,13 +7,16 @@ mod answer_hash;
 mod answered;
 mod codec;
 mod cycle_times;
+mod drive;
 mod engine;
 mod error;
 mod experiments;
 mod glfpp;
 mod machine;
 mod pgrid;
+mod rows;
 mod source;
+mod subscription;
 
 use std::process::ExitCode;
 
@@ -35,6 +38,9 @@ enum Command {
     Codec(codec::Options),
     /// The experiments of the G-LFPP paper, the baseline PGrid beside the backends.
     Glfpp(glfpp::Options),
+    /// What standing regions cost: updates over the number of circles that are told who comes and
+    /// goes.
+    Subscription(subscription::Options),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +48,7 @@ fn main() -> ExitCode {
         Command::Engine(options) => engine::run(&options),
         Command::Codec(options) => codec::run(&options),
         Command::Glfpp(options) => glfpp::run(&options),
+        Command::Subscription(options) => subscription::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

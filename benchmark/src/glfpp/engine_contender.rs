@@ -4,12 +4,10 @@
 //! by a thread of their own, which checks that every row was taken, and dropped; the queries that
 //! come back with them are freed after the clock has stopped, as are the rows.
 
-use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
-use shoal_codec::Block;
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{AnswerSet, Backend, CycleInput, CycleOutput, Query};
 
@@ -19,6 +17,7 @@ use super::timeline::Recorder;
 use crate::answer_hash::AnswerHash;
 use crate::answered::answers;
 use crate::cycle_times::CycleTimes;
+use crate::drive::{Place, check_objects, check_rows, drive};
 use crate::error::BenchmarkError;
 
 /// Cycles that warm up what is kept between cycles: as many as fly, several times over.
@@ -32,9 +31,6 @@ pub(super) struct EngineContender {
     recorder: Option<Box<dyn Recorder>>,
     settings: Settings,
 }
-
-/// Puts a block where a backend likes it best, before the clock starts.
-pub(super) type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
 
 impl EngineContender {
     /// Keeps `in_flight` cycles under way, 1 to [`CYCLES_IN_FLIGHT_MAX`].
@@ -60,34 +56,6 @@ impl EngineContender {
         Ok(Cycle { blocks, queries: cycle.queries.clone() }.input())
     }
 
-    /// Runs cycles back to back; outputs go to `outputs` as they come.
-    fn drive(
-        &mut self,
-        inputs: Vec<CycleInput>,
-        times: &mut CycleTimes,
-        outputs: &Sender<CycleOutput>,
-    ) -> Result<(), BenchmarkError> {
-        let mut flying = VecDeque::with_capacity(self.in_flight);
-        let mut inputs = inputs.into_iter();
-        loop {
-            let next = inputs.next();
-            let is_last = next.is_none();
-            if let Some(input) = next {
-                let submitted = Instant::now();
-                flying.push_back((self.backend.submit(input)?, submitted));
-            }
-            while flying.len() >= self.in_flight || is_last {
-                let Some((ticket, submitted)) = flying.pop_front() else {
-                    return Ok(());
-                };
-                let output = self.backend.wait(ticket)?;
-                times.add(submitted.elapsed());
-                // The taker stops at the first output that is wrong.
-                let _ = outputs.send(output);
-            }
-        }
-    }
-
     fn load(&mut self, prepared: &Prepared) -> Result<(), BenchmarkError> {
         for cycle in &prepared.load {
             let output = self.backend.run(cycle.input())?;
@@ -98,14 +66,9 @@ impl EngineContender {
         // Answers are held until the last is there, so that as much memory as that is at hand
         // later.
         let (sender, outputs) = channel();
-        self.drive(warm, &mut CycleTimes::new()?, &sender)?;
+        drive(&mut *self.backend, self.in_flight, warm, &mut CycleTimes::new()?, &sender)?;
         drop((sender, outputs));
-        let (known, objects) = (self.backend.objects(), prepared.case.objects);
-        if known == objects {
-            return Ok(());
-        }
-        let text = format!("the first reports brought {known} of {objects} objects");
-        Err(BenchmarkError::WorkloadRows(text))
+        check_objects(&*self.backend, prepared.case.objects)
     }
 
     /// The answers to some queries when nothing changes.
@@ -130,7 +93,7 @@ impl Contender for EngineContender {
         let (seconds, found) = thread::scope(|scope| {
             let taker = scope.spawn(move || take(prepared, &outputs));
             let start = Instant::now();
-            let driven = self.drive(inputs, &mut times, &sender);
+            let driven = drive(&mut *self.backend, self.in_flight, inputs, &mut times, &sender);
             let seconds = start.elapsed().as_secs_f64();
             drop(sender);
             let found = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -177,17 +140,6 @@ fn take(
 
 /// Every row of a cycle was taken, none refused, and every query answered.
 fn check(cycle: &Cycle, output: &CycleOutput) -> Result<(), BenchmarkError> {
-    for (number, (block, outcome)) in cycle.blocks.iter().zip(&output.requests).enumerate() {
-        let taken = outcome.applied + outcome.superseded + outcome.late + outcome.duplicate;
-        if taken != block.rows() as u64 || outcome.block_error.is_some() {
-            let text = format!(
-                "epoch {}, block {number}: {taken} of {} rows taken, {:?}",
-                output.epoch,
-                block.rows(),
-                outcome.block_error
-            );
-            return Err(BenchmarkError::WorkloadRows(text));
-        }
-    }
+    check_rows(&cycle.blocks, output)?;
     answers(output, cycle.queries.len()).map(drop)
 }

@@ -1,0 +1,123 @@
+//! Rows of a workload as raw blocks, made before any clock starts.
+//!
+//! Blocks lie in host memory (20 bytes a row, 34 with all attributes); no row is made twice.
+//! Generators run side by side, each with its share of the objects and its own block in every
+//! cycle; how many there are depends on the cycle alone, so the same parameters give the same
+//! bytes on any machine.
+
+use std::thread;
+
+use bytes::Bytes;
+use shoal_codec::{Block, BlockCodec, Budget, CpuCodec};
+use shoal_engine::Space;
+use shoal_engine::limits::CYCLE_FIXES_MAX;
+use shoal_workload::{Params, START_MS};
+
+use crate::error::BenchmarkError;
+use crate::source::{Attributes, Source};
+
+/// Rows of one block at most: 8.5 MB with all attributes.
+const BLOCK_ROWS: usize = 250_000;
+/// Generators at most: four million updates a cycle.
+const GENERATORS_MAX: usize = 16;
+
+const _: () = assert!(GENERATORS_MAX * BLOCK_ROWS <= CYCLE_FIXES_MAX, "one round is a cycle");
+
+/// All shards of one workload.
+pub(crate) struct Generators(Vec<Generator>);
+
+impl Generators {
+    /// Opens a workload for cycles of so many rows; shards of `params` are chosen here.
+    pub(crate) fn open(
+        name: &str,
+        params: &Params,
+        attributes: Attributes,
+        cycle_rows: usize,
+    ) -> Result<Self, BenchmarkError> {
+        let largest = cycle_rows.max(BLOCK_ROWS);
+        let generators = largest.div_ceil(BLOCK_ROWS).min(GENERATORS_MAX);
+        let generators = generators.min(params.objects as usize);
+        let open = |number| Generator::open(name, params, attributes, (number, generators));
+        (0..generators).map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Where the objects move.
+    pub(crate) fn space(&self) -> Space {
+        self.0[0].source.space()
+    }
+
+    /// Latest event time so far.
+    pub(crate) fn last_ms(&self) -> i64 {
+        self.0.iter().map(|generator| generator.last_ms).max().unwrap_or(START_MS)
+    }
+
+    /// First reports of further objects, as blocks of one cycle; none once all have reported.
+    pub(crate) fn first_reports(&mut self) -> Result<Vec<Block>, BenchmarkError> {
+        self.side_by_side(|generator| {
+            let rows = generator.unseen.min(BLOCK_ROWS);
+            generator.unseen -= rows;
+            generator.block(rows)
+        })
+    }
+
+    /// The next rows as blocks of one cycle.
+    pub(crate) fn cycle(&mut self, rows: usize) -> Result<Vec<Block>, BenchmarkError> {
+        let count = self.0.len();
+        self.side_by_side(|generator| {
+            let share = rows * (generator.number + 1) / count - rows * generator.number / count;
+            generator.block(share)
+        })
+    }
+
+    /// The next block of every generator, made at the same time.
+    fn side_by_side(
+        &mut self,
+        next: impl Fn(&mut Generator) -> Result<Option<Block>, BenchmarkError> + Sync,
+    ) -> Result<Vec<Block>, BenchmarkError> {
+        let next = &next;
+        let blocks: Result<Vec<_>, _> = thread::scope(|scope| {
+            let make = |generator| scope.spawn(move || next(generator));
+            let threads: Vec<_> = self.0.iter_mut().map(make).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        Ok(blocks?.into_iter().flatten().collect())
+    }
+}
+
+/// One shard of the workload.
+struct Generator {
+    number: usize,
+    source: Source,
+    /// Objects that have not reported yet: the first rows of these workloads are the whole fleet.
+    unseen: usize,
+    last_ms: i64,
+}
+
+impl Generator {
+    fn open(
+        name: &str,
+        params: &Params,
+        attributes: Attributes,
+        (number, generators): (usize, usize),
+    ) -> Result<Self, BenchmarkError> {
+        let params = Params { shard: number as u32, shards: generators as u32, ..params.clone() };
+        let unseen = (params.objects as usize).saturating_sub(number).div_ceil(generators);
+        let source = Source::open(name, &params, attributes)?;
+        Ok(Self { number, source, unseen, last_ms: START_MS })
+    }
+
+    /// The next rows as a block; none when there are no rows.
+    fn block(&mut self, rows: usize) -> Result<Option<Block>, BenchmarkError> {
+        if rows == 0 {
+            return Ok(None);
+        }
+        let columns = self.source.columns(rows)?;
+        self.last_ms = columns.time_ms.last().map_or(self.last_ms, |last| *last);
+        let mut bytes = Vec::new();
+        CpuCodec.encode(&columns, &self.source.space().tag(), 0, &mut bytes)?;
+        Ok(Some(Block::parse(Bytes::from(bytes), &Budget::default())?))
+    }
+}

@@ -1,0 +1,103 @@
+//! What backends tell equals what the model tells, whatever the circles do.
+
+use shoal_engine::{EngineOptions, Model};
+
+use super::options;
+use crate::subscription::case::{Case, Motion, cases};
+use crate::subscription::contender::{Contender, Measured, contender};
+use crate::subscription::options::{BackendName, Distribution, Experiment};
+use crate::subscription::prepared::{Rows, Standing};
+use crate::subscription::run::{agree, run_case};
+
+fn by_model(rows: &Rows, standing: &Standing) -> Measured {
+    let model = Box::new(Model::new(EngineOptions::new(rows.space)));
+    Contender::alone(model).run(rows, standing).unwrap()
+}
+
+/// Runs every case of both experiments on a backend and on the model.
+fn check(name: BackendName, flags: &[&str]) {
+    let options = options(flags);
+    let mut told = 0;
+    for distribution in [Distribution::Uniform, Distribution::Gauss] {
+        let motion = Motion::new(distribution, &options);
+        let rows = Rows::new(&motion).unwrap();
+        for experiment in [Experiment::EnterLeave, Experiment::WithMove] {
+            let (cases, left_out) = cases(experiment, &motion, &options);
+            assert_eq!((cases.len(), left_out), (5, Vec::new()));
+            for case in cases {
+                let standing = Standing::new(&case, &rows).unwrap();
+                let expected = by_model(&rows, &standing);
+                let got = contender(name, &rows).unwrap().run(&rows, &standing).unwrap();
+                let about = format!("{experiment:?} {} {distribution:?} {flags:?}", case.label());
+                assert_eq!(got.events, expected.events, "{about}");
+                assert_eq!(got.event_hash, expected.event_hash, "{about}");
+                told += expected.events;
+                assert!(case.regions.regions > 0 || expected.events == 0, "{about}");
+                let members = (got.memberships_per_object, expected.memberships_per_object);
+                assert!((members.0 - members.1).abs() < 1e-9, "{about}: {members:?}");
+            }
+        }
+    }
+    assert!(told > 1_000, "{told} events tell nothing, {flags:?}");
+}
+
+const WAYS: [&[&str]; 3] = [&[], &["--churn", "0.2"], &["--follow", "--churn", "0.05"]];
+
+#[test]
+fn the_cpu_tells_what_the_model_tells() {
+    WAYS.iter().for_each(|flags| check(BackendName::Cpu, flags));
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_device_tells_what_the_model_tells() {
+    WAYS.iter().for_each(|flags| check(BackendName::Cuda, flags));
+}
+
+fn case_of(regions: &str, experiment: Experiment) -> (Case, Rows) {
+    let options = options(&["--regions", regions, "--radius", "9000"]);
+    let motion = Motion::new(Distribution::Uniform, &options);
+    let (mut cases, _) = cases(experiment, &motion, &options);
+    (cases.remove(0), Rows::new(&motion).unwrap())
+}
+
+#[test]
+fn moves_are_the_reports_of_members() {
+    let (case, rows) = case_of("150", Experiment::EnterLeave);
+    let turns = by_model(&rows, &Standing::new(&case, &rows).unwrap());
+    let (case, rows) = case_of("150", Experiment::WithMove);
+    let all = by_model(&rows, &Standing::new(&case, &rows).unwrap());
+    let moves = all.events - turns.events;
+    // Of two states in sequence, members of both move: as many as members but for the enters.
+    let members = all.memberships_per_object * rows.motion.updates as f64;
+    let stayed = members - turns.events as f64 / 2.0;
+    assert!((moves as f64 / stayed - 1.0).abs() < 0.1, "{moves} moves, about {stayed} stayed");
+}
+
+#[test]
+fn other_circles_and_other_rows_are_told_otherwise() {
+    let hash = |flags: &[&str]| {
+        let options = options(flags);
+        let motion = Motion::new(Distribution::Uniform, &options);
+        let case = cases(Experiment::WithMove, &motion, &options).0.remove(1);
+        let rows = Rows::new(&motion).unwrap();
+        by_model(&rows, &Standing::new(&case, &rows).unwrap()).event_hash
+    };
+    let plain = hash(&[]);
+    assert_eq!(plain, hash(&[]));
+    for flags in [&["--seed", "2"][..], &["--follow"], &["--churn", "0.5"], &["--cycle", "4500"]] {
+        assert_ne!(plain, hash(flags), "{flags:?}");
+    }
+}
+
+#[test]
+fn different_events_end_the_run_and_are_named() {
+    let (case, rows) = case_of("40", Experiment::EnterLeave);
+    let mut out = Vec::new();
+    run_case(&case, &rows, &options(&["--backends", "cpu,cpu"]), "a test", &mut out).unwrap();
+    agree(&case, &out).unwrap();
+    out[1].event_hash = "0123".into();
+    let error = agree(&case, &out).unwrap_err().to_string();
+    assert!(error.contains("cpu answers 0123") && error.contains("EnterLeave 40"), "{error}");
+}
