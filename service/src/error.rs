@@ -107,6 +107,12 @@ pub enum ServiceError {
         /// Its term.
         term: u64,
     },
+    /// A session of a subscriber that ended, or never was.
+    #[error("the session is no more: its client closed it, or nobody read it for too long")]
+    SessionGone,
+    /// Another stream goes on with the session.
+    #[error("another stream goes on with this session")]
+    SessionTakenOver,
     /// A queue is full: try again after the time given.
     #[error("{what} is full, its limit is {limit}; try again in {retry_ms} ms")]
     Busy {
@@ -160,6 +166,17 @@ impl ServiceError {
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// The same error, said of a field inside another.
+    #[must_use]
+    pub fn under(self, outer: &str) -> Self {
+        match self {
+            Self::Field { field, problem } => {
+                Self::Field { field: format!("{outer}.{field}"), problem }
+            }
+            other => other,
+        }
     }
 
     /// A geometry error, said of a field of the request.

@@ -4,6 +4,7 @@
 //! fleet and the queues before it. Everything that crosses the wire is judged here, once; the
 //! engine sees quanta.
 
+mod answer_budget;
 pub mod cli;
 pub mod client;
 pub mod config;
@@ -20,6 +21,7 @@ pub mod rpc;
 pub mod server;
 pub mod status;
 mod stored;
+pub mod subscription;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;

@@ -77,6 +77,29 @@ pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 /// Bytes of answer that one request may bring before its size is asked first.
 pub const PROBE_BYTES_MAX: u64 = 8 << 20;
 
+/// Regions that one message of a subscriber adds, changes and removes. They are some 8 MiB of
+/// rectangles and circles, and one cycle takes them whole.
+pub const REGION_CHANGES_MAX: usize = 16 << 10;
+/// Memory of a session's message beside its bytes: its place in the list and its allocation.
+pub const SESSION_MESSAGE_BYTES: usize = 128;
+/// Least that a session holds, so that a message of lost ones fits.
+pub const SESSION_BYTES_MIN: usize = 1 << 10;
+/// Members of a snapshot that takes more than this share of a session's memory are not copied into
+/// it: they count as an answer, against [`ServerLimits::answer_bytes_max`].
+pub const SNAPSHOT_SHARE: usize = 4;
+/// When all sessions together hold more than [`ServerLimits::subscription_bytes_max`], each may
+/// hold this share of what it could hold otherwise.
+pub const CROWDED_SHARE: usize = 16;
+/// Cycles whose events wait for being sorted out to their sessions; an engine that is this far
+/// ahead waits for the processor that does it, never for a reader.
+pub const EVENT_SETS_MAX: usize = 4;
+/// A subscriber that was told nothing for this long is told how far the fleet is.
+pub const PROGRESS_INTERVAL_MS: u64 = 1_000;
+/// Between two looks for sessions that were left.
+pub const SESSION_SWEEP_MS: u64 = 250;
+/// Longest time that a session may be left for, milliseconds: a day.
+pub const SESSION_RETENTION_MS_MAX: u64 = 86_400_000;
+
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
     RowAnswerBytes { id: size_of::<u64>() as u64, fix: size_of::<shoal_codec::FixRow>() as u64 };
@@ -96,7 +119,15 @@ const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize)
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
 const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
+const _: () = assert!(SESSION_SWEEP_MS <= PROGRESS_INTERVAL_MS);
+const _: () = assert!(
+    2 * REGION_CHANGES_MAX <= shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX,
+    "one message and as many removals of sessions that ended fit a cycle"
+);
 const _: () = assert!(BATCH_QUERIES_MAX <= shoal_engine::limits::CYCLE_QUERIES_MAX);
+
+/// Name, value, least and greatest of a limit.
+type Range = (&'static str, u64, u64, u64);
 
 /// Limits that the size of the machine decides.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -123,12 +154,35 @@ pub struct ServerLimits {
     pub connections_max: usize,
     /// Calls at once on one connection.
     pub connection_calls_max: u32,
-    /// Report and batch streams, server-wide.
+    /// Report, batch and subscribe streams, server-wide.
     pub streams_max: usize,
     /// Fleets.
     pub fleets_max: usize,
     /// Objects of a fleet that does not say less.
     pub fleet_objects_max: u64,
+    /// Changes of standing regions queued and under way, per fleet.
+    pub queue_subscriptions_max: usize,
+    /// Events of one cycle; regions beyond are told that they lag.
+    pub cycle_events_max: u64,
+    /// Sessions of subscribers, per fleet.
+    pub sessions_max: usize,
+    /// Standing regions of a session.
+    pub session_regions_max: usize,
+    /// Standing regions of a fleet.
+    pub fleet_regions_max: usize,
+    /// Edges of all standing polygons of a fleet, each counted once for every slab of its polygon
+    /// that it crosses: what polygons take in memory.
+    pub fleet_edges_max: usize,
+    /// Bytes of messages that a session holds, read and unread: what a subscriber that never reads
+    /// costs beside its regions, and how far back one may resume.
+    pub session_bytes_max: usize,
+    /// Messages that a session holds.
+    pub session_messages_max: usize,
+    /// Longest life of a session without a reader, milliseconds.
+    pub session_retention_ms_max: u64,
+    /// Bytes that all sessions hold together before each is held to a sixteenth of
+    /// `session_bytes_max`, server-wide.
+    pub subscription_bytes_max: usize,
 }
 
 impl Default for ServerLimits {
@@ -147,6 +201,16 @@ impl Default for ServerLimits {
             streams_max: 4096,
             fleets_max: 32,
             fleet_objects_max: 100_000_000,
+            queue_subscriptions_max: 64 << 10,
+            cycle_events_max: shoal_engine::limits::CYCLE_EVENTS_MAX,
+            sessions_max: 4096,
+            session_regions_max: 128 << 10,
+            fleet_regions_max: 1 << 20,
+            fleet_edges_max: 16 << 20,
+            session_bytes_max: 8 << 20,
+            session_messages_max: 64 << 10,
+            session_retention_ms_max: 60_000,
+            subscription_bytes_max: 1 << 30,
         }
     }
 }
@@ -157,12 +221,22 @@ impl ServerLimits {
     /// # Errors
     /// [`ServiceError::LimitRange`] names the first that does not.
     pub fn check(&self) -> Result<(), ServiceError> {
+        let ranges = self.ranges().into_iter().chain(self.subscription_ranges());
+        for (name, value, min, max) in ranges {
+            if !(min..=max).contains(&value) {
+                return Err(ServiceError::LimitRange { name, value, min, max });
+            }
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> [Range; 13] {
         use shoal_engine::limits as engine;
         let permits = u64::from(u32::MAX >> 3);
         let rows = engine::CYCLE_FIXES_MAX as u64;
         let queries = engine::CYCLE_QUERIES_MAX as u64;
         let largest = MESSAGE_BYTES_MAX as u64;
-        let ranges: [(&'static str, u64, u64, u64); 13] = [
+        [
             (
                 "message_bytes_in_flight_max",
                 self.message_bytes_in_flight_max as u64,
@@ -181,13 +255,32 @@ impl ServerLimits {
             ("streams_max", self.streams_max as u64, 1, 1 << 20),
             ("fleets_max", self.fleets_max as u64, 1, FLEETS_MAX as u64),
             ("fleet_objects_max", self.fleet_objects_max, 1, engine::OBJECTS_MAX),
-        ];
-        for (name, value, min, max) in ranges {
-            if !(min..=max).contains(&value) {
-                return Err(ServiceError::LimitRange { name, value, min, max });
-            }
-        }
-        Ok(())
+        ]
+    }
+
+    fn subscription_ranges(&self) -> [Range; 10] {
+        use shoal_engine::limits as engine;
+        let changes = REGION_CHANGES_MAX as u64;
+        // Regions of sessions that ended stand until the next cycle.
+        let regions = (engine::REGIONS_MAX / 2) as u64;
+        let least = (CROWDED_SHARE * SESSION_BYTES_MIN) as u64;
+        [
+            ("queue_subscriptions_max", self.queue_subscriptions_max as u64, changes, 1 << 20),
+            ("cycle_events_max", self.cycle_events_max, 1, engine::CYCLE_EVENTS_MAX),
+            ("sessions_max", self.sessions_max as u64, 1, 1 << 20),
+            ("session_regions_max", self.session_regions_max as u64, 1, regions),
+            ("fleet_regions_max", self.fleet_regions_max as u64, 1, regions),
+            ("fleet_edges_max", self.fleet_edges_max as u64, 0, 1 << 32),
+            ("session_bytes_max", self.session_bytes_max as u64, least, 1 << 30),
+            ("session_messages_max", self.session_messages_max as u64, 16, 1 << 24),
+            (
+                "session_retention_ms_max",
+                self.session_retention_ms_max,
+                0,
+                SESSION_RETENTION_MS_MAX,
+            ),
+            ("subscription_bytes_max", self.subscription_bytes_max as u64, 0, 1 << 40),
+        ]
     }
 }
 

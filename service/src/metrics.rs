@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
 use crate::fleet::{FleetView, QueueDepth};
+use crate::subscription::SubscriptionDepth;
 
 /// Outcomes of rows that were not refused.
 const ROW_OUTCOMES: [&str; 4] = ["applied", "duplicate", "superseded", "late"];
@@ -23,8 +24,10 @@ const ROW_OUTCOMES: [&str; 4] = ["applied", "duplicate", "superseded", "late"];
 const MESSAGE_OUTCOMES: [&str; 3] = ["applied", "duplicate", "failed"];
 /// Kinds of query.
 const QUERY_KINDS: [&str; 3] = ["get", "range", "nearest"];
+/// What becomes of events on their way to subscribers.
+const EVENT_OUTCOMES: [&str; 2] = ["told", "coalesced"];
 /// Names of the gauges of a fleet, with their help.
-const FLEET_GAUGES: [(&str, &str); 8] = [
+const FLEET_GAUGES: [(&str, &str); 11] = [
     ("objects", "Objects after the last cycle"),
     ("epoch", "Last cycle applied"),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds"),
@@ -33,6 +36,9 @@ const FLEET_GAUGES: [(&str, &str); 8] = [
     ("queue_messages", "Messages queued and under way"),
     ("queue_queries", "Queries queued and under way"),
     ("cycles_in_flight", "Cycles submitted and not finished"),
+    ("sessions", "Sessions of subscribers"),
+    ("regions", "Standing regions of all sessions"),
+    ("session_bytes", "Bytes of messages that sessions hold, read and unread"),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,6 +80,8 @@ pub struct Metrics {
     messages: Family<WithOutcome, Counter>,
     queries: Family<WithKind, Counter>,
     cycles: Family<OfFleet, Counter>,
+    events: Family<WithOutcome, Counter>,
+    lagged: Family<OfFleet, Counter>,
     cycle_seconds: HistogramFamily,
     ack_seconds: HistogramFamily,
     query_seconds: HistogramFamily,
@@ -106,6 +114,8 @@ impl Default for Metrics {
             messages: Family::default(),
             queries: Family::default(),
             cycles: Family::default(),
+            events: Family::default(),
+            lagged: Family::default(),
             cycle_seconds: Family::new_with_constructor(seconds),
             ack_seconds: Family::new_with_constructor(seconds),
             query_seconds: Family::new_with_constructor(seconds),
@@ -130,6 +140,10 @@ impl Metrics {
         registry.register("messages", "Report messages and removals", self.messages.clone());
         registry.register("queries", "Queries answered by kind", self.queries.clone());
         registry.register("cycles", "Cycles applied", self.cycles.clone());
+        let events = "Events told to sessions, and those of them that were coalesced";
+        registry.register("events", events, self.events.clone());
+        let lagged = "Times that a session lost messages and was told its members anew";
+        registry.register("sessions_lagged", lagged, self.lagged.clone());
         registry.register(
             "cycle_seconds",
             "Time from the start of a cycle to its output",
@@ -181,6 +195,8 @@ impl Metrics {
             queries: QUERY_KINDS
                 .map(|kind| self.queries.get_or_create_owned(&WithKind { fleet: fleet(), kind })),
             cycles: self.cycles.get_or_create_owned(&of),
+            events: EVENT_OUTCOMES.map(|name| self.events.get_or_create_owned(&outcome(name))),
+            lagged: self.lagged.get_or_create_owned(&of),
             cycle_seconds: self.cycle_seconds.get_or_create_owned(&of),
             ack_seconds: self.ack_seconds.get_or_create_owned(&of),
             query_seconds: self.query_seconds.get_or_create_owned(&of),
@@ -207,6 +223,10 @@ impl Metrics {
             self.queries.remove(&WithKind { fleet: fleet(), kind });
         }
         self.cycles.remove(&of);
+        for outcome in EVENT_OUTCOMES {
+            self.events.remove(&WithOutcome { fleet: fleet(), outcome });
+        }
+        self.lagged.remove(&of);
         for family in [&self.cycle_seconds, &self.ack_seconds, &self.query_seconds] {
             family.remove(&of);
         }
@@ -216,7 +236,13 @@ impl Metrics {
     }
 
     /// Sets the gauges of one fleet.
-    pub fn show_fleet(&self, name: &str, view: &FleetView, depth: QueueDepth) {
+    pub fn show_fleet(
+        &self,
+        name: &str,
+        view: &FleetView,
+        depth: QueueDepth,
+        subscriptions: SubscriptionDepth,
+    ) {
         let of = OfFleet { fleet: name.to_owned() };
         let values: [u64; FLEET_GAUGES.len()] = [
             view.objects,
@@ -227,6 +253,9 @@ impl Metrics {
             depth.messages,
             depth.queries,
             view.cycles_in_flight,
+            subscriptions.sessions,
+            subscriptions.regions,
+            subscriptions.bytes,
         ];
         for (gauge, value) in self.gauges.iter().zip(values) {
             gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -268,6 +297,8 @@ pub struct FleetMetrics {
     messages: [Counter; MESSAGE_OUTCOMES.len()],
     queries: [Counter; QUERY_KINDS.len()],
     cycles: Counter,
+    events: [Counter; EVENT_OUTCOMES.len()],
+    lagged: Counter,
     /// Seconds of a cycle.
     pub cycle_seconds: Histogram,
     /// Seconds from a message's arrival to its acknowledgement.
@@ -311,6 +342,21 @@ impl FleetMetrics {
             };
             self.queries[kind].inc();
         }
+    }
+
+    /// Counts events told to a session.
+    pub fn count_events(&self, events: u64) {
+        self.events[0].inc_by(events);
+    }
+
+    /// Counts events that a slow reader is not told one by one.
+    pub fn count_coalesced(&self, events: u64) {
+        self.events[1].inc_by(events);
+    }
+
+    /// Counts a session that lost messages.
+    pub fn count_lagged(&self) {
+        self.lagged.inc();
     }
 
     /// Counts a cycle.

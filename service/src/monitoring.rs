@@ -21,8 +21,13 @@ use crate::fleet::Registry;
 use crate::metrics::Metrics;
 
 /// Services whose health is told; the empty name stands for all.
-pub(crate) const SERVICES: [&str; 4] =
-    ["", "shoal.v1.FleetService", "shoal.v1.PositionService", "shoal.v1.QueryService"];
+pub(crate) const SERVICES: [&str; 5] = [
+    "",
+    "shoal.v1.FleetService",
+    "shoal.v1.PositionService",
+    "shoal.v1.QueryService",
+    "shoal.v1.SubscriptionService",
+];
 /// Between two looks at the engines.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Content type of the OpenMetrics text format.
@@ -55,7 +60,8 @@ pub(crate) async fn serve_http(listener: TcpListener, watched: Watched) {
 
 async fn metrics(State(watched): State<Watched>) -> impl IntoResponse {
     for fleet in watched.registry.list() {
-        watched.metrics.show_fleet(fleet.name().as_str(), &fleet.view(), fleet.depth());
+        let (name, view) = (fleet.name().as_str(), fleet.view());
+        watched.metrics.show_fleet(name, &view, fleet.depth(), fleet.subscriptions());
     }
     ([(header::CONTENT_TYPE, METRICS_TYPE)], watched.metrics.text())
 }

@@ -33,7 +33,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Watched, serve_http, watch_health};
-use crate::rpc::{Door, Fleets, MessageBudget, PositionServer, Queries};
+use crate::rpc::{Door, Fleets, MessageBudget, PositionServer, Queries, SubscriptionServer};
 
 /// What a server is told once, when it starts.
 #[derive(Clone, Debug)]
@@ -258,7 +258,8 @@ fn add_routes(
         source: io::Error::other(error),
     };
     Ok(routes
-        .add_service(PositionServer::new(door))
+        .add_service(PositionServer::new(door.clone()))
+        .add_service(SubscriptionServer::new(door))
         .add_service(fleets.max_decoding_message_size(small))
         .add_service(queries.max_decoding_message_size(small))
         .add_service(reflection().build_v1().map_err(broken)?)

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use shoal_engine::EngineError;
-use shoal_proto::v1::{FailedMessage, FailedQuery};
+use shoal_proto::v1::{FailedMessage, FailedQuery, RegionError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -33,6 +33,8 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
         ServiceError::Block(_) => (Code::InvalidArgument, "BLOCK"),
         ServiceError::Token(_) => (Code::InvalidArgument, "TOKEN"),
         ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, "TOKEN_TERM"),
+        ServiceError::SessionGone => (Code::NotFound, "SESSION_GONE"),
+        ServiceError::SessionTakenOver => (Code::Aborted, "SESSION_TAKEN_OVER"),
         ServiceError::Busy { .. } => (Code::ResourceExhausted, "BUSY"),
         ServiceError::Limit { .. } => (Code::ResourceExhausted, "LIMIT"),
         ServiceError::SpaceMismatch { .. } => (Code::InvalidArgument, "SPACE_MISMATCH"),
@@ -121,6 +123,13 @@ pub fn failed_message(message: u64, error: &ServiceError) -> FailedMessage {
 pub fn failed_query(error: &ServiceError) -> FailedQuery {
     let (code, reason) = code_and_reason(error);
     FailedQuery { code: code as i32, reason: reason.into(), detail: error.to_string() }
+}
+
+/// An error of one region of a subscriber.
+#[must_use]
+pub fn region_error(region_id: u64, error: &ServiceError) -> RegionError {
+    let (code, reason) = code_and_reason(error);
+    RegionError { region_id, code: code as i32, reason: reason.into(), detail: error.to_string() }
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::queue::QueueEnds;
 use super::shared::{FleetState, Shared};
 use super::wall_clock::WallClock;
 use crate::limits::IDLE_CYCLE_MS;
+use crate::subscription::{FanOutSender, Handed, Told};
 
 /// Time and its tolerance, as the engine thread needs them.
 #[derive(Clone, Debug)]
@@ -42,6 +43,7 @@ pub(super) struct EngineThread {
     planner: Planner,
     clock: CycleClock,
     shared: Arc<Shared>,
+    fan_out: FanOutSender,
     in_flight: VecDeque<Flight>,
     in_flight_max: usize,
     epoch_submitted: u64,
@@ -78,11 +80,12 @@ impl EngineThread {
         planner: Planner,
         clock: CycleClock,
         shared: Arc<Shared>,
+        fan_out: FanOutSender,
     ) -> Self {
         let in_flight_max = if backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
         let epoch_submitted = 0;
-        Self { backend, planner, clock, shared, in_flight, in_flight_max, epoch_submitted }
+        Self { backend, planner, clock, shared, fan_out, in_flight, in_flight_max, epoch_submitted }
     }
 
     /// Runs until the fleet is stopped, its callers are gone or its engine fails.
@@ -119,6 +122,8 @@ impl EngineThread {
         let mut select = Select::new();
         select.recv(&ends.changes);
         select.recv(&ends.queries);
+        select.recv(&ends.subscriptions);
+        select.recv(&ends.pokes);
         select.recv(&ends.control);
         loop {
             // A stop waits there, or all callers' handles are gone.
@@ -178,6 +183,7 @@ impl EngineThread {
         for asked in plan.asked {
             let _ = asked.reply.send(Err(fault.clone()));
         }
+        self.planner.regions.refuse(plan.regions, fault);
     }
 
     /// After the engine has ended: what had been done before is told, and to each cycle that was
@@ -218,6 +224,12 @@ impl EngineThread {
         let epoch = output.epoch;
         self.planner.reuse(output.queries);
         debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
+        self.planner.regions.settle(plan.regions, epoch, &self.fan_out);
+        if !self.shared.sessions.is_empty() {
+            let told = Told { epoch, clock_ms: output.clock_ms };
+            // A thread that is gone has ended the sessions.
+            let _ = self.fan_out.send(Handed::Events(told, output.events));
+        }
         let mut outcomes = output.requests.into_iter();
         for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {
             let answer = if is_fresh {

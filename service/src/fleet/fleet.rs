@@ -13,7 +13,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::answered::Answered;
-use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob};
+use super::job::{
+    ChangeJob, ChangePermit, ChangeReply, QueryJob, SubscriptionJob, SubscriptionReply,
+};
 use super::name::FleetName;
 use super::producers::BatchId;
 use super::queue::{NoRoom, Queue, QueueDepth};
@@ -22,6 +24,7 @@ use super::token::Token;
 use super::view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
+use crate::subscription::{Session, Sessions, SubscriptionDepth, Wanted};
 
 /// A running fleet, as its callers see it.
 #[derive(Debug)]
@@ -86,6 +89,58 @@ impl Fleet {
     #[must_use]
     pub fn depth(&self) -> QueueDepth {
         self.queue.depth()
+    }
+
+    /// Who subscribes to it.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.shared.sessions
+    }
+
+    /// What its sessions hold.
+    #[must_use]
+    pub fn subscriptions(&self) -> SubscriptionDepth {
+        self.shared.sessions.depth()
+    }
+
+    /// Queues changes of a session's regions; says which there is no room for, and what is to be
+    /// waited for if there are others.
+    ///
+    /// # Errors
+    /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet is gone.
+    pub(crate) fn change_regions(
+        &self,
+        session: &Arc<Session>,
+        wanted: Vec<Wanted>,
+    ) -> Result<ChangedRegions, ServiceError> {
+        let permit = self.queue.try_room_for_subscriptions(wanted.len());
+        let _permit = permit.map_err(|no_room| self.refused(no_room))?;
+        let mut pending = None;
+        let send = |changes| {
+            let (reply, receiver) = oneshot::channel();
+            let job = SubscriptionJob { session: session.clone(), changes, reply, _permit };
+            self.queue.send_subscriptions(job);
+            pending = Some(receiver);
+        };
+        let failures = self.shared.sessions.change(session, wanted, send)?;
+        self.drain_if_ended();
+        Ok(ChangedRegions { failures, pending })
+    }
+
+    /// The epoch from which queued changes hold; 0 when there are none.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; that the fleet is gone.
+    pub(crate) async fn changed_epoch(
+        &self,
+        pending: Option<oneshot::Receiver<SubscriptionReply>>,
+    ) -> Result<u64, ServiceError> {
+        let Some(pending) = pending else { return Ok(0) };
+        match pending.await {
+            Ok(epoch) => Ok(epoch?),
+            // Dropped by a running fleet for a session that ended.
+            Err(_) if self.state() == FleetState::Running => Err(ServiceError::SessionGone),
+            Err(_) => Err(self.gone()),
+        }
     }
 
     /// Its counters.
@@ -203,6 +258,15 @@ impl Fleet {
         // An error means that the thread is gone, which is what is waited for.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
+}
+
+/// Changes of regions under way.
+#[derive(Debug)]
+pub(crate) struct ChangedRegions {
+    /// In the order of what was wanted: why it cannot be had.
+    pub(crate) failures: Vec<Option<ServiceError>>,
+    /// Of the others; see [`Fleet::changed_epoch`].
+    pub(crate) pending: Option<oneshot::Receiver<SubscriptionReply>>,
 }
 
 /// A change under way.

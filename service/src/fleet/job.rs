@@ -3,12 +3,15 @@
 //! A job carries its permits: room in the queue is free again when the job is dropped, after its
 //! cycle. Replies go through one-shot channels; a closed one means that nobody wants the answer.
 
+use std::sync::Arc;
+
 use shoal_engine::{Query, Request, RequestOutcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::answered::Answered;
 use super::producers::BatchId;
+use crate::subscription::{Change, Session};
 
 /// Room in the queue of changes.
 #[derive(Debug)]
@@ -67,3 +70,15 @@ impl QueryJob {
 
 /// The answers to one job, or why the engine refused the cycle.
 pub(super) type QueryReply = Result<Answered, shoal_engine::EngineError>;
+
+/// Changes of a session's regions that wait for their cycle; all are carried out in one.
+#[derive(Debug)]
+pub(super) struct SubscriptionJob {
+    pub(super) session: Arc<Session>,
+    pub(super) changes: Vec<Change>,
+    pub(super) reply: oneshot::Sender<SubscriptionReply>,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+/// The epoch from which the changes hold, or why the engine refused the cycle.
+pub(super) type SubscriptionReply = Result<u64, shoal_engine::EngineError>;

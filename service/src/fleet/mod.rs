@@ -12,6 +12,7 @@ mod name;
 mod planner;
 mod producers;
 mod queue;
+mod region_plan;
 mod registry;
 mod shared;
 mod token;

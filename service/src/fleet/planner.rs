@@ -6,16 +6,19 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{CycleInput, Query, Request};
+use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
 use super::producers::{BatchId, Producers, Verdict};
 use super::queue::QueueEnds;
+use super::region_plan::{PlannedRegions, RegionPlanner};
 use crate::limits::{MESSAGE_ROWS_MAX, PRODUCERS_MAX, ServerLimits};
+use crate::subscription::Sessions;
 
 /// A change of a cycle, without its request.
 #[derive(Debug)]
@@ -40,8 +43,10 @@ pub(super) struct PlannedQueries {
 pub(super) struct Plan {
     pub(super) requests: Vec<Request>,
     pub(super) queries: Vec<Query>,
+    pub(super) subscriptions: Vec<SubscriptionChange>,
     pub(super) changes: Vec<PlannedChange>,
     pub(super) asked: Vec<PlannedQueries>,
+    pub(super) regions: PlannedRegions,
 }
 
 impl Plan {
@@ -49,7 +54,7 @@ impl Plan {
     pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
         let requests = std::mem::take(&mut self.requests);
         let queries = std::mem::take(&mut self.queries);
-        let subscriptions = Vec::new();
+        let subscriptions = std::mem::take(&mut self.subscriptions);
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
     }
 }
@@ -66,6 +71,7 @@ pub(super) struct Planner {
     change_left: Option<ChangeJob>,
     /// Did not fit the last cycle.
     query_left: Option<QueryJob>,
+    pub(super) regions: RegionPlanner,
     /// Resends whose original is under way.
     undecided: VecDeque<ChangeJob>,
     /// Memory for the queries of cycles to come, given back by those that ended.
@@ -73,7 +79,7 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    pub(super) fn new(ends: QueueEnds, limits: &ServerLimits) -> Self {
+    pub(super) fn new(ends: QueueEnds, limits: &ServerLimits, sessions: Arc<Sessions>) -> Self {
         let producers_max = NonZeroUsize::new(PRODUCERS_MAX).unwrap_or(NonZeroUsize::MIN);
         Self {
             ends,
@@ -83,6 +89,7 @@ impl Planner {
             queries_max: limits.cycle_queries_max,
             change_left: None,
             query_left: None,
+            regions: RegionPlanner::new(sessions),
             undecided: VecDeque::new(),
             spare: Vec::new(),
         }
@@ -93,6 +100,7 @@ impl Planner {
         self.change_left.is_some()
             || self.query_left.is_some()
             || !self.undecided.is_empty()
+            || self.regions.has_work(&self.ends)
             || !self.ends.changes.is_empty()
             || !self.ends.queries.is_empty()
     }
@@ -103,6 +111,7 @@ impl Planner {
         let mut plan = Plan { queries, ..Plan::default() };
         self.plan_changes(&mut plan);
         self.plan_queries(&mut plan, answer_epoch);
+        plan.regions = self.regions.plan(&self.ends, &mut plan.subscriptions);
         plan
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use super::job::{ChangeJob, ChangePermit, QueryJob};
+use super::job::{ChangeJob, ChangePermit, QueryJob, SubscriptionJob};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 
@@ -36,6 +36,9 @@ pub(super) enum Control {
 pub(super) struct QueueEnds {
     pub(super) changes: Receiver<ChangeJob>,
     pub(super) queries: Receiver<QueryJob>,
+    pub(super) subscriptions: Receiver<SubscriptionJob>,
+    /// That there are chores; see `subscription/chores.rs`.
+    pub(super) pokes: Receiver<()>,
     pub(super) control: Receiver<Control>,
 }
 
@@ -44,6 +47,7 @@ impl QueueEnds {
     pub(super) fn drain(&self) {
         while self.changes.try_recv().is_ok() {}
         while self.queries.try_recv().is_ok() {}
+        while self.subscriptions.try_recv().is_ok() {}
     }
 }
 
@@ -53,9 +57,11 @@ pub(super) struct Queue {
     rows: Arc<Semaphore>,
     messages: Arc<Semaphore>,
     queries: Arc<Semaphore>,
+    subscriptions: Arc<Semaphore>,
     limits: ServerLimits,
     change_sender: Sender<ChangeJob>,
     query_sender: Sender<QueryJob>,
+    subscription_sender: Sender<SubscriptionJob>,
     control_sender: Sender<Control>,
     ends: QueueEnds,
 }
@@ -70,18 +76,22 @@ pub(super) enum NoRoom {
 }
 
 impl Queue {
-    pub(super) fn new(limits: &ServerLimits) -> (Self, QueueEnds) {
+    /// `pokes` tells of chores.
+    pub(super) fn new(limits: &ServerLimits, pokes: Receiver<()>) -> (Self, QueueEnds) {
         let (change_sender, changes) = bounded(limits.queue_messages_max);
         let (query_sender, queries) = bounded(limits.queue_queries_max);
+        let (subscription_sender, subscriptions) = bounded(limits.queue_subscriptions_max);
         let (control_sender, control) = bounded(4);
-        let ends = QueueEnds { changes, queries, control };
+        let ends = QueueEnds { changes, queries, subscriptions, pokes, control };
         let queue = Self {
             rows: Arc::new(Semaphore::new(limits.queue_rows_max)),
             messages: Arc::new(Semaphore::new(limits.queue_messages_max)),
             queries: Arc::new(Semaphore::new(limits.queue_queries_max)),
+            subscriptions: Arc::new(Semaphore::new(limits.queue_subscriptions_max)),
             limits: limits.clone(),
             change_sender,
             query_sender,
+            subscription_sender,
             control_sender,
             ends: ends.clone(),
         };
@@ -134,6 +144,22 @@ impl Queue {
         room.map_err(|error| no_room(&error, "the queue of queries", self.limits.queue_queries_max))
     }
 
+    /// Takes room that is there now.
+    pub(super) fn try_room_for_subscriptions(
+        &self,
+        changes: usize,
+    ) -> Result<OwnedSemaphorePermit, NoRoom> {
+        let limit = self.limits.queue_subscriptions_max;
+        let permits = changes.clamp(1, limit) as u32;
+        let room = self.subscriptions.clone().try_acquire_many_owned(permits);
+        room.map_err(|error| no_room(&error, "the queue of changes of regions", limit))
+    }
+
+    /// Queues changes of regions that have room. A fleet that ended must be drained after this.
+    pub(super) fn send_subscriptions(&self, job: SubscriptionJob) {
+        let _ = self.subscription_sender.try_send(job);
+    }
+
     /// Queues a change that has room. A fleet that ended must be drained after this.
     pub(super) fn send_change(&self, job: ChangeJob) {
         // There is room; were there none, the dropped job would close its reply.
@@ -155,6 +181,7 @@ impl Queue {
         self.rows.close();
         self.messages.close();
         self.queries.close();
+        self.subscriptions.close();
         // Full means that a stop waits there already.
         let _ = self.control_sender.try_send(Control::Stop);
     }

@@ -17,10 +17,12 @@ use super::planner::Planner;
 use super::queue::{Queue, QueueEnds};
 use super::shared::{FleetState, Shared};
 use super::wall_clock::WallClock;
+use crate::answer_budget::AnswerBudget;
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
 use crate::limits::ServerLimits;
-use crate::metrics::Metrics;
+use crate::metrics::{FleetMetrics, Metrics};
+use crate::subscription::{Chores, FanOut, FanOutSender, Pool, SessionTools, Sessions};
 
 /// What a new fleet is told.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct Registry {
     limits: ServerLimits,
     clock: CycleClock,
     metrics: Arc<Metrics>,
+    answers: Arc<AnswerBudget>,
+    pool: Arc<Pool>,
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
     /// Held while a fleet comes or goes, so that names and their number stay true.
     changing: Mutex<()>,
@@ -59,7 +63,32 @@ impl Registry {
     ) -> Self {
         let clock = CycleClock { wall, time_ahead_max_ms };
         let (fleets, changing) = (RwLock::default(), Mutex::default());
-        Self { engines, limits, clock, metrics, fleets, changing }
+        let gauge = metrics.answer_bytes.clone();
+        let answers = Arc::new(AnswerBudget::new(limits.answer_bytes_max as u64, gauge));
+        let pool = Pool::new(limits.subscription_bytes_max as u64);
+        Self { engines, limits, clock, metrics, answers, pool, fleets, changing }
+    }
+
+    /// The memory for answers and large snapshots of all fleets.
+    pub(crate) fn answers(&self) -> Arc<AnswerBudget> {
+        self.answers.clone()
+    }
+
+    fn sessions(
+        &self,
+        options: &EngineOptions,
+        metrics: FleetMetrics,
+        chores: Chores,
+    ) -> Arc<Sessions> {
+        let tools = SessionTools {
+            space: options.space,
+            answers: self.answers.clone(),
+            pool: self.pool.clone(),
+            metrics,
+            bytes_max: self.limits.session_bytes_max,
+            messages_max: self.limits.session_messages_max,
+        };
+        Arc::new(Sessions::new(tools, chores, options.term, self.limits.clone()))
     }
 
     /// Name of the engine that runs the fleets.
@@ -101,15 +130,22 @@ impl Registry {
         let io = |what: String| move |source| ServiceError::Io { what, source };
         let term = getrandom::u64()
             .map_err(|error| io("drawing a term".into())(std::io::Error::other(error)))?;
-        let options =
-            EngineOptions { clock, ttl_ms, objects_max, term, ..EngineOptions::new(space) };
+        let events_max = self.limits.cycle_events_max;
+        let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
-        let shared = Arc::new(Shared::new(name.clone(), options, metrics));
-        let (queue, ends) = Queue::new(&self.limits);
+        let (poke, pokes) = crossbeam_channel::bounded(1);
+        let sessions = self.sessions(&options, metrics.clone(), Chores::new(poke));
+        let (handing, fan_out) = FanOut::new(sessions.clone());
+        let shared = Arc::new(Shared::new(name.clone(), options, metrics, sessions));
+        let (queue, ends) = Queue::new(&self.limits, pokes);
         let (ended_sender, ended) = watch::channel(false);
         let (started_sender, started) = oneshot::channel();
-        let body = self.thread_body(shared.clone(), ends, started_sender);
-        let thread = std::thread::Builder::new().name(format!("fleet-{name}"));
+        let body = self.thread_body(shared.clone(), ends, handing, started_sender);
+        let thread = |what: &str| std::thread::Builder::new().name(format!("{what}-{name}"));
+        thread("events")
+            .spawn(move || fan_out.run())
+            .map_err(io(format!("starting the event thread of fleet {name}")))?;
+        let thread = thread("fleet");
         thread
             .spawn(move || {
                 body();
@@ -128,14 +164,15 @@ impl Registry {
         &self,
         shared: Arc<Shared>,
         ends: QueueEnds,
+        fan_out: FanOutSender,
         started: oneshot::Sender<Result<(), ServiceError>>,
     ) -> impl FnOnce() + Send + 'static {
         let (start, clock) = (self.engines.start.clone(), self.clock.clone());
-        let planner = Planner::new(ends, &self.limits);
+        let planner = Planner::new(ends, &self.limits, shared.sessions.clone());
         move || match start(shared.options.clone()) {
             Ok(backend) => {
                 if started.send(Ok(())).is_ok() {
-                    EngineThread::new(backend, planner, clock, shared).run();
+                    EngineThread::new(backend, planner, clock, shared, fan_out).run();
                 }
             }
             // Nobody waiting is nobody to tell.

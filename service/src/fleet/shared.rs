@@ -4,7 +4,7 @@
 //! the last caller's handle must end the thread.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_engine::EngineOptions;
 
@@ -12,6 +12,7 @@ use super::name::FleetName;
 use super::view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
+use crate::subscription::Sessions;
 
 /// Whether a fleet takes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,20 @@ pub(super) struct Shared {
     pub(super) name: FleetName,
     pub(super) options: EngineOptions,
     pub(super) metrics: FleetMetrics,
+    pub(super) sessions: Arc<Sessions>,
     state: AtomicU8,
     view: Mutex<FleetView>,
 }
 
 impl Shared {
-    pub(super) fn new(name: FleetName, options: EngineOptions, metrics: FleetMetrics) -> Self {
+    pub(super) fn new(
+        name: FleetName,
+        options: EngineOptions,
+        metrics: FleetMetrics,
+        sessions: Arc<Sessions>,
+    ) -> Self {
         let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::default());
-        Self { name, options, metrics, state, view }
+        Self { name, options, metrics, sessions, state, view }
     }
 
     pub(super) fn state(&self) -> FleetState {

@@ -47,7 +47,8 @@ impl Asking {
                 return Err(ServiceError::field("options.projection", problem));
             }
         };
-        let filter = filter(options.filter.as_ref())?.boxed();
+        let filter = filter(options.filter.as_ref()).map_err(|error| error.under("options"))?;
+        let filter = filter.boxed();
         let limit = Some(options.limit).filter(|&limit| limit > 0);
         Ok(Self { fleet, epoch_min, filter, projection, limit })
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::answer_budget::AnswerBudget;
+use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::fleet::Registry;
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 pub struct Door {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: ServerLimits,
-    pub(super) answers: AnswerBudget,
+    pub(super) answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
     streams: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
@@ -47,8 +47,7 @@ impl Door {
         metrics: Arc<Metrics>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let answers =
-            AnswerBudget::new(limits.answer_bytes_max as u64, metrics.answer_bytes.clone());
+        let answers = registry.answers();
         let streams = Arc::new(Semaphore::new(limits.streams_max));
         Self { registry, limits, answers, metrics, streams, stopping }
     }

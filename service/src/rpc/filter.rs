@@ -18,7 +18,7 @@ const TURN_CDEG: u16 = 36_000;
 /// The engine's filter; none passes everything.
 ///
 /// # Errors
-/// [`ServiceError::Field`] under `options.filter`.
+/// [`ServiceError::Field`] under `filter`.
 pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> {
     let Some(sent) = sent else {
         return Ok(Filter::default());
@@ -34,7 +34,7 @@ pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> 
 }
 
 fn speed(sent: &v1::Interval) -> Result<(u32, u32), ServiceError> {
-    let (min, max) = ordered("options.filter.speed_m_s", sent)?;
+    let (min, max) = ordered("filter.speed_m_s", sent)?;
     let (min, max) = (stored(min, 1e3), stored(max, 1e3));
     if max < 0.0 || min > f64::from(u32::MAX) {
         return Ok(NOTHING_U32);
@@ -44,7 +44,7 @@ fn speed(sent: &v1::Interval) -> Result<(u32, u32), ServiceError> {
 }
 
 fn altitude(sent: &v1::Interval) -> Result<(i32, i32), ServiceError> {
-    let (min, max) = ordered("options.filter.altitude_m", sent)?;
+    let (min, max) = ordered("filter.altitude_m", sent)?;
     let (min, max) = (stored(min, 1e3), stored(max, 1e3));
     if max < f64::from(i32::MIN) || min > f64::from(i32::MAX) {
         return Ok(NOTHING_I32);
@@ -56,7 +56,7 @@ fn heading(sent: &v1::Interval) -> Result<(u16, u16), ServiceError> {
     for value in [sent.min, sent.max] {
         if !(0.0..=360.0).contains(&value) {
             let problem = format!("is {value}, it must lie in [0, 360]");
-            return Err(ServiceError::field("options.filter.heading_deg", problem));
+            return Err(ServiceError::field("filter.heading_deg", problem));
         }
     }
     let (min, max) = (stored(sent.min, 1e2) as u16, stored(sent.max, 1e2) as u16);

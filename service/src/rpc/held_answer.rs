@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use shoal_engine::{Projection, Query, QueryKind};
 
-use super::answer_budget::AnswerRoom;
 use super::asking::Asking;
 use super::deadline::Deadline;
 use super::door::Door;
+use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::{Answered, Question};
 use crate::limits::{ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES};

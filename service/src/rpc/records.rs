@@ -9,7 +9,7 @@ use shoal_proto::v1::FixRecord;
 /// Encoded bytes of an id and of a distance.
 const NUMBER_BYTES: usize = 8;
 /// Encoded bytes of the largest record: 7 fields of at most 9 bytes, and their frame.
-const RECORD_BYTES_MAX: usize = 65;
+pub(crate) const RECORD_BYTES_MAX: usize = 65;
 
 /// Some rows of one answer, ready to be sent.
 #[derive(Debug, Default)]
@@ -40,7 +40,8 @@ pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
     NUMBER_BYTES + fix + rank
 }
 
-fn record(space: &Space, row: &FixRow) -> FixRecord {
+/// A record in degrees, metres and seconds.
+pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
     let (x, y) = space.to_api(row.x, row.y);
     let known = |is_known: bool, value: f64| is_known.then_some(value);
     FixRecord {

@@ -13,8 +13,12 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::running::{Running, START_MS, fix, objects_in, report, rows, until, within, world};
 
-const SERVICES: [&str; 3] =
-    ["shoal.v1.FleetService", "shoal.v1.PositionService", "shoal.v1.QueryService"];
+const SERVICES: [&str; 4] = [
+    "shoal.v1.FleetService",
+    "shoal.v1.PositionService",
+    "shoal.v1.QueryService",
+    "shoal.v1.SubscriptionService",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_told_for_the_server_and_each_service() {

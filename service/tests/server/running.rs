@@ -9,6 +9,7 @@ use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::fleet::WallClock;
 use shoal_service::server::Surroundings;
 use shoal_service::{EngineChoice, ServerOptions, ServiceError};
@@ -81,6 +82,10 @@ impl Running {
 
     pub(crate) async fn queries(&self) -> QueryServiceClient<Channel> {
         QueryServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn subscriptions(&self) -> SubscriptionServiceClient<Channel> {
+        SubscriptionServiceClient::new(self.channel().await)
     }
 
     pub(crate) async fn fleets(&self) -> FleetServiceClient<Channel> {

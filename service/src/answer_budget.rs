@@ -18,7 +18,7 @@ const PIECE_BYTES: u64 = 1 << 10;
 
 /// See the file's head.
 #[derive(Debug)]
-pub(super) struct AnswerBudget {
+pub(crate) struct AnswerBudget {
     pieces: Arc<Semaphore>,
     bytes_max: u64,
     gauge: Gauge,
@@ -26,15 +26,23 @@ pub(super) struct AnswerBudget {
 
 /// A share of the budget.
 #[derive(Debug)]
-pub(super) struct AnswerRoom {
+pub(crate) struct AnswerRoom {
     permit: OwnedSemaphorePermit,
     gauge: Gauge,
 }
 
 impl AnswerBudget {
-    pub(super) fn new(bytes_max: u64, gauge: Gauge) -> Self {
+    pub(crate) fn new(bytes_max: u64, gauge: Gauge) -> Self {
         let pieces = usize::try_from(bytes_max / PIECE_BYTES).unwrap_or(Semaphore::MAX_PERMITS);
         Self { pieces: Arc::new(Semaphore::new(pieces)), bytes_max, gauge }
+    }
+
+    /// Takes room that is there now.
+    pub(crate) fn try_room(&self, bytes: u64) -> Option<AnswerRoom> {
+        let pieces = u32::try_from(bytes.div_ceil(PIECE_BYTES)).ok()?;
+        let permit = self.pieces.clone().try_acquire_many_owned(pieces).ok()?;
+        self.gauge.inc_by(room_bytes(&permit));
+        Some(AnswerRoom { permit, gauge: self.gauge.clone() })
     }
 
     /// Waits for room, in turn.
@@ -42,7 +50,7 @@ impl AnswerBudget {
     /// # Errors
     /// [`ServiceError::Limit`] when it can never be had, [`ServiceError::Busy`] when others hold it
     /// for too long: two that wait for each other both end so.
-    pub(super) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
+    pub(crate) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
             return Err(ServiceError::Limit { what, value: bytes, limit });
@@ -63,7 +71,7 @@ impl AnswerBudget {
 
 impl AnswerRoom {
     /// Gives back what is not needed for `bytes`.
-    pub(super) fn shrink(&mut self, bytes: u64) {
+    pub(crate) fn shrink(&mut self, bytes: u64) {
         let needed = usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX);
         let surplus = self.permit.num_permits().saturating_sub(needed);
         if let Some(surplus) = self.permit.split(surplus) {
@@ -93,9 +101,10 @@ mod tests {
         assert!(matches!(budget.room(11 << 10).await, Err(ServiceError::Limit { .. })));
         let mut room = budget.room(10 << 10).await.unwrap();
         assert!(matches!(budget.room(1).await, Err(ServiceError::Busy { .. })));
+        assert!(budget.try_room(1).is_none());
         room.shrink(1500);
         assert_eq!(gauge.get(), 2 << 10);
-        let other = budget.room(8 << 10).await.unwrap();
+        let other = budget.try_room(8 << 10).unwrap();
         assert_eq!(gauge.get(), 10 << 10);
         drop((room, other));
         assert_eq!(gauge.get(), 0);

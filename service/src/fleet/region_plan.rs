@@ -1,0 +1,150 @@
+//! Which changes of standing regions does the next cycle take, and what follows when it took them?
+//!
+//! Chores first, then jobs in order of arrival, up to the number that an engine takes. Jobs of
+//! sessions that ended meanwhile are dropped, so that none of their regions outlives the chore that
+//! removes them. Once the engine has taken them the fan-out is told, before the cycle's events.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
+use shoal_engine::{EngineError, RegionId, SubscriptionChange};
+use tokio::sync::oneshot;
+
+use super::job::{SubscriptionJob, SubscriptionReply};
+use super::queue::QueueEnds;
+use crate::limits::REGION_CHANGES_MAX;
+use crate::subscription::{Change, FanOutSender, Handed, Owed, Session, Sessions, SettledChange};
+
+/// Chores of one cycle at most: one job has room beside them.
+const CHORES_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
+
+/// The changes of one job in a cycle.
+#[derive(Debug)]
+struct PlannedJob {
+    session: Arc<Session>,
+    changes: Vec<SettledChange>,
+    reply: oneshot::Sender<SubscriptionReply>,
+    _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+/// What a cycle takes of regions, without what goes to the engine.
+#[derive(Debug, Default)]
+pub(super) struct PlannedRegions {
+    jobs: Vec<PlannedJob>,
+    owed: Owed,
+}
+
+/// Takes jobs from the queue.
+#[derive(Debug)]
+pub(super) struct RegionPlanner {
+    sessions: Arc<Sessions>,
+    /// Did not fit the last cycle.
+    left: VecDeque<SubscriptionJob>,
+}
+
+impl RegionPlanner {
+    pub(super) fn new(sessions: Arc<Sessions>) -> Self {
+        Self { sessions, left: VecDeque::new() }
+    }
+
+    pub(super) fn has_work(&self, ends: &QueueEnds) -> bool {
+        !self.left.is_empty() || !ends.subscriptions.is_empty() || !ends.pokes.is_empty()
+    }
+
+    /// The changes of the next cycle go to `changes`.
+    pub(super) fn plan(
+        &mut self,
+        ends: &QueueEnds,
+        changes: &mut Vec<SubscriptionChange>,
+    ) -> PlannedRegions {
+        // Before the chores are looked at: whoever adds one later pokes again.
+        while ends.pokes.try_recv().is_ok() {}
+        let owed = self.sessions.chores.take(CHORES_MAX);
+        changes.extend(owed.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
+        let mut jobs = Vec::new();
+        while let Some(job) = self.left.pop_front().or_else(|| ends.subscriptions.try_recv().ok()) {
+            if changes.len() + job.changes.len() + owed.snapshots.len() > SUBSCRIPTION_CHANGES_MAX {
+                self.left.push_front(job);
+                break;
+            }
+            if !job.session.is_ended() {
+                jobs.push(take(job, changes));
+            }
+        }
+        // Last, so that they hold for what stands after the cycle.
+        changes.extend(owed.snapshots.iter().map(|region| SubscriptionChange::Snapshot(*region)));
+        PlannedRegions { jobs, owed }
+    }
+
+    /// The cycle was carried out.
+    pub(super) fn settle(&self, planned: PlannedRegions, epoch: u64, fan_out: &FanOutSender) {
+        // A thread that is gone has ended the sessions.
+        let hand = |handed| drop(fan_out.send(handed));
+        if !planned.owed.removals.is_empty() {
+            hand(Handed::Remove(planned.owed.removals.into_iter().collect()));
+        }
+        for job in planned.jobs {
+            let (mut added, mut removed) = (Vec::new(), Vec::new());
+            for change in &job.changes {
+                match *change {
+                    SettledChange::Add { region_id, standing } => {
+                        added.push((standing.region, region_id));
+                    }
+                    SettledChange::Remove { region } => removed.push(region),
+                    SettledChange::Alter { .. } => {}
+                }
+                self.sessions.settle(&job.session, change, true);
+            }
+            // In this order: what was added may have been removed again.
+            hand(Handed::Add(job.session, added));
+            if !removed.is_empty() {
+                hand(Handed::Remove(removed));
+            }
+            // Nobody waiting is nobody to tell.
+            let _ = job.reply.send(Ok(epoch));
+        }
+    }
+
+    /// The cycle was refused.
+    pub(super) fn refuse(&self, planned: PlannedRegions, fault: &EngineError) {
+        if !planned.owed.is_empty() {
+            self.sessions.chores.put_back(planned.owed);
+        }
+        for job in planned.jobs {
+            for change in &job.changes {
+                self.sessions.settle(&job.session, change, false);
+            }
+            let _ = job.reply.send(Err(fault.clone()));
+        }
+    }
+}
+
+/// Splits a job into what the engine takes and what is known of it.
+fn take(job: SubscriptionJob, changes: &mut Vec<SubscriptionChange>) -> PlannedJob {
+    let set = |region: RegionId, subscription, is_snapshot_wanted| SubscriptionChange::Set {
+        region,
+        subscription,
+        is_snapshot_wanted,
+    };
+    let settled = job.changes.into_iter().map(|change| match change {
+        Change::Add { region_id, standing, subscription } => {
+            changes.push(set(standing.region, subscription, standing.snapshot));
+            SettledChange::Add { region_id, standing }
+        }
+        Change::Alter { region_id, standing, subscription } => {
+            changes.push(set(standing.region, subscription, standing.snapshot));
+            SettledChange::Alter { region_id, standing }
+        }
+        Change::Remove { region } => {
+            changes.push(SubscriptionChange::Remove(region));
+            SettledChange::Remove { region }
+        }
+    });
+    PlannedJob {
+        changes: settled.collect(),
+        session: job.session,
+        reply: job.reply,
+        _permit: job._permit,
+    }
+}

@@ -1,0 +1,96 @@
+//! `SubscriptionService.Modify`: regions of a session come, change and go; or all of it ends.
+//!
+//! What can be done is done in one epoch; what cannot fails alone, region by region. A session that
+//! nobody reads may be changed as well.
+
+use std::sync::Arc;
+
+use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, StandingRegion};
+use tonic::{Request, Response};
+
+use super::deadline::Deadline;
+use super::door::Door;
+use super::remove::at_most;
+use super::standing_region::subscription;
+use super::subscribe::JUDGED_AT_ONCE;
+use crate::error::ServiceError;
+use crate::fleet::Fleet;
+use crate::limits::REGION_CHANGES_MAX;
+use crate::status::region_error;
+use crate::subscription::{SessionEnd, SessionHandle, Wanted};
+
+pub(super) async fn modify(
+    door: &Arc<Door>,
+    request: Request<ModifyRequest>,
+) -> Result<Response<ModifyResponse>, ServiceError> {
+    let deadline = Deadline::of(request.metadata());
+    let settled = deadline.bound(settle(door, request.into_inner())).await;
+    Ok(Response::new(settled.map_err(|error| door.count(error))?))
+}
+
+async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, ServiceError> {
+    let changes = request.add.len() + request.change.len() + request.remove.len();
+    at_most("add,change,remove", changes, "regions", REGION_CHANGES_MAX)?;
+    let fleet = door.registry.find_requested(&request.fleet)?;
+    let session = fleet.sessions().find(&SessionHandle::parse(&request.session)?)?;
+    if request.close {
+        if changes > 0 {
+            let problem = format!("is set beside {changes} changes; a session is closed alone");
+            return Err(ServiceError::field("close", problem));
+        }
+        fleet.sessions().close(&session, SessionEnd::Closed);
+        return Ok(ModifyResponse::default());
+    }
+    let (wanted, mut failures) = judge(&fleet, request).await;
+    if wanted.is_empty() {
+        return Ok(ModifyResponse { epoch: 0, errors: errors(failures) });
+    }
+    let places = failures.iter().enumerate().filter(|(_, (_, failure))| failure.is_none());
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    let changed = fleet.change_regions(&session, wanted)?;
+    for (place, failure) in places.into_iter().zip(changed.failures) {
+        failures[place].1 = failure;
+    }
+    let epoch = fleet.changed_epoch(changed.pending).await?;
+    Ok(ModifyResponse { epoch, errors: errors(failures) })
+}
+
+/// Per change, its region and why it failed.
+type Failures = Vec<(u64, Option<ServiceError>)>;
+
+fn errors(failures: Failures) -> Vec<RegionError> {
+    let failed = failures.into_iter();
+    failed.filter_map(|(region_id, failure)| Some(region_error(region_id, &failure?))).collect()
+}
+
+/// What can be understood; per change whether it could be.
+async fn judge(fleet: &Fleet, request: ModifyRequest) -> (Vec<Wanted>, Failures) {
+    let (mut wanted, mut failures) = (Vec::new(), Vec::new());
+    let lists = [("add", request.add), ("change", request.change)];
+    for (list, regions) in lists {
+        for (index, sent) in regions.iter().enumerate() {
+            let judged = set(fleet, list, sent);
+            let judged = judged.map_err(|error| error.under(&format!("{list}[{index}]")));
+            let failure = judged.map(|change| wanted.push(change)).err();
+            failures.push((sent.region_id, failure));
+            if index % JUDGED_AT_ONCE == JUDGED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    for region_id in request.remove {
+        wanted.push(Wanted::Remove { region_id });
+        failures.push((region_id, None));
+    }
+    (wanted, failures)
+}
+
+fn set(fleet: &Fleet, list: &str, sent: &StandingRegion) -> Result<Wanted, ServiceError> {
+    let subscription = subscription(fleet.space(), sent)?;
+    let (region_id, snapshot) = (sent.region_id, sent.snapshot);
+    Ok(if list == "add" {
+        Wanted::Add { region_id, subscription, snapshot }
+    } else {
+        Wanted::Change { region_id, subscription, snapshot }
+    })
+}

@@ -1,0 +1,154 @@
+//! How does a region of a subscriber become one of the engine?
+//!
+//! Region and filter are judged as those of queries are; times and distances have their limits
+//! here. Errors name the field inside the region.
+
+use shoal_engine::limits::DWELL_MS_MAX;
+use shoal_engine::{Circle, EventKind, EventKinds, Judging, Ranker, Space, Subscription};
+use shoal_proto::v1;
+
+use super::filter::filter;
+use super::region::region;
+use crate::error::ServiceError;
+
+/// The engine's words for it.
+///
+/// # Errors
+/// [`ServiceError::Field`].
+pub(super) fn subscription(
+    space: &Space,
+    sent: &v1::StandingRegion,
+) -> Result<Box<Subscription>, ServiceError> {
+    let with_fixes = match v1::Projection::try_from(sent.projection) {
+        Ok(v1::Projection::Unspecified | v1::Projection::Ids) => false,
+        Ok(v1::Projection::Fixes) => true,
+        Ok(v1::Projection::Count) | Err(_) => {
+            let problem = format!("is {}, it must be IDS or FIXES", sent.projection);
+            return Err(ServiceError::field("projection", problem));
+        }
+    };
+    for (field, value) in [
+        ("move_interval_ms", sent.move_interval_ms),
+        ("enter_dwell_ms", sent.enter_dwell_ms),
+        ("leave_dwell_ms", sent.leave_dwell_ms),
+    ] {
+        if value > DWELL_MS_MAX {
+            let problem = format!("is {value}, the limit is {DWELL_MS_MAX}");
+            return Err(ServiceError::field(field, problem));
+        }
+    }
+    Ok(Box::new(Subscription {
+        region: region(space, sent.region.as_ref())?,
+        filter: filter(sent.filter.as_ref())?.boxed(),
+        wanted: wanted(&sent.events)?,
+        with_fixes,
+        judging: judging(sent.judging)?,
+        move_interval_ms: sent.move_interval_ms,
+        enter_dwell_ms: sent.enter_dwell_ms,
+        leave_dwell_ms: sent.leave_dwell_ms,
+        hysteresis_rank_max: hysteresis(space, sent.hysteresis_m)?,
+    }))
+}
+
+fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
+    if sent.is_empty() {
+        return Ok(EventKinds::ALL);
+    }
+    let mut kinds = EventKinds::NONE;
+    for (index, number) in sent.iter().enumerate() {
+        let kind = u8::try_from(*number).ok().and_then(EventKind::of);
+        let Some(kind) = kind.filter(|kind| *kind != EventKind::Present) else {
+            let problem = format!("is {number}, which is no kind of event");
+            return Err(ServiceError::field(format!("events[{index}]"), problem));
+        };
+        kinds.0 |= EventKinds::of(&[kind]).0;
+    }
+    Ok(kinds)
+}
+
+fn judging(sent: i32) -> Result<Judging, ServiceError> {
+    match v1::Judging::try_from(sent) {
+        Ok(v1::Judging::Unspecified | v1::Judging::Cycle) => Ok(Judging::Cycle),
+        Ok(v1::Judging::EveryFix) => Ok(Judging::EveryFix),
+        Ok(v1::Judging::Crossing) => Ok(Judging::Crossing),
+        Err(_) => Err(ServiceError::field("judging", format!("is {sent}, which is none"))),
+    }
+}
+
+fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceError> {
+    if !(distance_m.is_finite() && distance_m >= 0.0) {
+        let problem = format!("is {distance_m}, it must be finite and 0 or more");
+        return Err(ServiceError::field("hysteresis_m", problem));
+    }
+    // How far a rank reaches does not depend on the centre.
+    let ranker = Ranker::new(space, 0, 0);
+    Ok((distance_m > 0.0).then(|| Circle::within(space, &ranker, distance_m).rank_max()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent() -> v1::StandingRegion {
+        let circle = v1::Circle { x: 10.0, y: 50.0, radius_m: 500.0 };
+        let region = v1::Region { kind: Some(v1::region::Kind::Circle(circle)) };
+        v1::StandingRegion { region: Some(region), ..Default::default() }
+    }
+
+    #[test]
+    fn defaults_tell_everything_of_the_state_after_each_cycle() {
+        let space = Space::geographic();
+        let found = subscription(&space, &sent()).unwrap();
+        assert_eq!((found.wanted, found.with_fixes), (EventKinds::ALL, false));
+        assert_eq!((found.judging, found.hysteresis_rank_max), (Judging::Cycle, None));
+        let told = v1::StandingRegion {
+            events: vec![v1::EventKind::Enter as i32, v1::EventKind::Left as i32],
+            judging: v1::Judging::Crossing as i32,
+            hysteresis_m: 25.0,
+            ..sent()
+        };
+        let found = subscription(&space, &told).unwrap();
+        assert_eq!(found.wanted, EventKinds::of(&[EventKind::Enter, EventKind::Left]));
+        assert_eq!(found.judging, Judging::Crossing);
+        let (near, far) = (Region(25.0).rank(), Region(26.0).rank());
+        assert!(
+            near <= found.hysteresis_rank_max.unwrap() && found.hysteresis_rank_max.unwrap() < far
+        );
+    }
+
+    /// A distance north of a place far from where the threshold was made.
+    struct Region(f64);
+
+    impl Region {
+        fn rank(&self) -> u64 {
+            let space = Space::geographic();
+            let (x, y) = space.quantise(10.0, 50.0).unwrap();
+            // A metre is about 89.9 quanta of latitude.
+            Ranker::new(&space, x, y).rank(x, y + (self.0 * 89.9) as i32)
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let space = Space::geographic();
+        let cases = [
+            (v1::StandingRegion { region: None, ..sent() }, "region"),
+            (v1::StandingRegion { events: vec![1, 10], ..sent() }, "events[1]"),
+            (v1::StandingRegion { events: vec![0], ..sent() }, "events[0]"),
+            (
+                v1::StandingRegion { projection: v1::Projection::Count.into(), ..sent() },
+                "projection",
+            ),
+            (v1::StandingRegion { judging: 4, ..sent() }, "judging"),
+            (v1::StandingRegion { leave_dwell_ms: DWELL_MS_MAX + 1, ..sent() }, "leave_dwell_ms"),
+            (v1::StandingRegion { hysteresis_m: f64::NAN, ..sent() }, "hysteresis_m"),
+            (v1::StandingRegion { hysteresis_m: -1.0, ..sent() }, "hysteresis_m"),
+        ];
+        for (sent, named) in cases {
+            match subscription(&space, &sent) {
+                Err(ServiceError::Field { field, .. }) => assert_eq!(field, named),
+                other => panic!("{named}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! How do a cycle's events get to the sessions they are for?
+//!
+//! A thread of its own for each fleet: the engine's thread only hands the set over and begins the
+//! next cycle. It waits when this one is some cycles behind, so that nothing piles up; this one
+//! waits for no reader.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use shoal_engine::{EventSet, RegionId};
+
+use super::message::Told;
+use super::session::{Delivering, Session, SessionEnd};
+use super::sessions::Sessions;
+use crate::limits::{EVENT_SETS_MAX, SESSION_SWEEP_MS};
+
+/// What the engine's thread hands over, in its order.
+#[derive(Debug)]
+pub(crate) enum Handed {
+    /// Events of these regions are for this session, with its client's numbers.
+    Add(Arc<Session>, Vec<(RegionId, u64)>),
+    /// These regions are no more.
+    Remove(Vec<RegionId>),
+    /// One cycle's events.
+    Events(Told, EventSet),
+}
+
+/// The engine thread's end.
+pub(crate) type FanOutSender = Sender<Handed>;
+
+/// Where a region's events go.
+#[derive(Debug)]
+struct Route {
+    session: Arc<Session>,
+    region_id: u64,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct FanOut {
+    sessions: Arc<Sessions>,
+    handed: Receiver<Handed>,
+    routes: HashMap<RegionId, Route, BuildHasherDefault<RegionHasher>>,
+    /// Of one cycle, by session: kept for their memory.
+    places: HashMap<u64, Vec<(usize, u64)>>,
+}
+
+impl FanOut {
+    /// A thread's work and the end that feeds it.
+    pub(crate) fn new(sessions: Arc<Sessions>) -> (FanOutSender, Self) {
+        let (sender, handed) = bounded(EVENT_SETS_MAX);
+        let (routes, places) = (HashMap::default(), HashMap::new());
+        (sender, Self { sessions, handed, routes, places })
+    }
+
+    /// Runs until the engine's thread ends, and then ends the sessions.
+    pub(crate) fn run(mut self) {
+        let sweep = Duration::from_millis(SESSION_SWEEP_MS);
+        let mut swept = Instant::now();
+        loop {
+            match self.handed.recv_timeout(sweep) {
+                Ok(handed) => self.take(handed),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            if now.duration_since(swept) >= sweep {
+                self.sessions.sweep(now);
+                swept = now;
+            }
+        }
+    }
+
+    fn take(&mut self, handed: Handed) {
+        match handed {
+            Handed::Add(session, regions) => {
+                for (region, region_id) in regions {
+                    self.routes.insert(region, Route { session: session.clone(), region_id });
+                }
+            }
+            Handed::Remove(regions) => {
+                for region in regions {
+                    self.routes.remove(&region);
+                }
+            }
+            Handed::Events(told, set) => {
+                if !set.is_empty() {
+                    self.deliver(told, &Arc::new(set));
+                }
+                self.sessions.set_told(told);
+            }
+        }
+    }
+
+    fn deliver(&mut self, told: Told, set: &Arc<EventSet>) {
+        let mut order = Vec::new();
+        for (place, events) in set.iter().enumerate() {
+            let Some(route) = self.routes.get(&events.region) else { continue };
+            let places = self.places.entry(route.session.handle.session).or_default();
+            if places.is_empty() {
+                order.push(route.session.clone());
+            }
+            places.push((place, route.region_id));
+        }
+        let delivering = Delivering { tools: &self.sessions.tools, told, set };
+        for session in order {
+            let Some(places) = self.places.get_mut(&session.handle.session) else { continue };
+            let delivered = session.deliver(&delivering, places);
+            places.clear();
+            self.sessions.chores.snapshot(delivered.snapshots);
+            if delivered.is_over {
+                self.sessions.close(&session, SessionEnd::Left);
+            }
+        }
+        // Sessions come and go.
+        if self.places.len() > 2 * self.sessions.count() + 16 {
+            self.places.clear();
+        }
+    }
+}
+
+/// However it ends: nobody would tell the sessions anything more.
+impl Drop for FanOut {
+    fn drop(&mut self) {
+        self.sessions.end();
+    }
+}
+
+/// Regions are counted up, and nobody outside chooses their numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct RegionHasher(u64);
+
+impl Hasher for RegionHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 << 8 | u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The golden ratio spreads neighbours over high and low bits.
+        let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}

@@ -1,0 +1,151 @@
+//! Who may go on with a session, and from where?
+//!
+//! A handle names a session and proves the right to it by a random secret; a resume token is a
+//! handle and the number of the last message received. Bytes: version, term, session, secret,
+//! then the number, little-endian. Clients must not look inside.
+
+use crate::error::ServiceError;
+
+const VERSION: u8 = 1;
+const SECRET_BYTES: usize = 16;
+const HANDLE_BYTES: usize = 1 + 8 + 8 + SECRET_BYTES;
+const TOKEN_BYTES: usize = HANDLE_BYTES + 8;
+
+/// Names a session, and proves the right to it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionHandle {
+    /// The run of the engine that the session belongs to.
+    pub term: u64,
+    /// Which of its sessions.
+    pub session: u64,
+    secret: [u8; SECRET_BYTES],
+}
+
+/// Where a stream goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct ResumeToken {
+    /// Whose stream.
+    pub handle: SessionHandle,
+    /// Number of the last message received.
+    pub sequence: u64,
+}
+
+impl SessionHandle {
+    /// A handle with a secret of its own.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`] when the system gives no random numbers.
+    pub fn draw(term: u64, session: u64) -> Result<Self, ServiceError> {
+        let mut secret = [0; SECRET_BYTES];
+        getrandom::fill(&mut secret).map_err(|error| ServiceError::Io {
+            what: "drawing the secret of a session".into(),
+            source: std::io::Error::other(error),
+        })?;
+        Ok(Self { term, session, secret })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; HANDLE_BYTES] {
+        let mut bytes = [0; HANDLE_BYTES];
+        bytes[0] = VERSION;
+        bytes[1..9].copy_from_slice(&self.term.to_le_bytes());
+        bytes[9..17].copy_from_slice(&self.session.to_le_bytes());
+        bytes[17..].copy_from_slice(&self.secret);
+        bytes
+    }
+
+    /// Reads a handle that a client brought; whether its secret is right is not known yet.
+    ///
+    /// # Errors
+    /// [`ServiceError::Token`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let wrong = || ServiceError::Token("its length is wrong");
+        let bytes: &[u8; HANDLE_BYTES] = bytes.try_into().map_err(|_| wrong())?;
+        if bytes[0] != VERSION {
+            return Err(ServiceError::Token("its version is unknown"));
+        }
+        let mut secret = [0; SECRET_BYTES];
+        secret.copy_from_slice(&bytes[17..]);
+        Ok(Self { term: number(&bytes[1..9]), session: number(&bytes[9..17]), secret })
+    }
+
+    /// Confirms that a handle brought by a client is this one, in a time that does not depend on
+    /// where they differ.
+    ///
+    /// # Errors
+    /// [`ServiceError::Token`].
+    pub fn authenticate(&self, brought: &Self) -> Result<(), ServiceError> {
+        let pairs = self.secret.iter().zip(&brought.secret);
+        let difference = pairs.fold(0, |bits, (a, b)| std::hint::black_box(bits | (a ^ b)));
+        if difference == 0 && (self.term, self.session) == (brought.term, brought.session) {
+            return Ok(());
+        }
+        Err(ServiceError::Token("its secret is not that of the session"))
+    }
+
+    /// The token that goes on after a message.
+    #[must_use]
+    pub fn token(&self, sequence: u64) -> [u8; TOKEN_BYTES] {
+        let mut bytes = [0; TOKEN_BYTES];
+        bytes[..HANDLE_BYTES].copy_from_slice(&self.to_bytes());
+        bytes[HANDLE_BYTES..].copy_from_slice(&sequence.to_le_bytes());
+        bytes
+    }
+}
+
+impl ResumeToken {
+    /// Reads a token that a client brought.
+    ///
+    /// # Errors
+    /// [`ServiceError::Token`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ServiceError> {
+        let split = bytes.split_at_checked(HANDLE_BYTES).filter(|(_, rest)| rest.len() == 8);
+        let (handle, rest) = split.ok_or(ServiceError::Token("its length is wrong"))?;
+        Ok(Self { handle: SessionHandle::parse(handle)?, sequence: number(rest) })
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(bytes);
+    u64::from_le_bytes(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::TOKEN_BYTES_MAX;
+
+    #[test]
+    fn tokens_read_back_and_prove_their_session() {
+        let handle = SessionHandle::draw(7, 9).unwrap();
+        let token = handle.token(u64::MAX);
+        assert!(token.len() <= TOKEN_BYTES_MAX);
+        let read = ResumeToken::parse(&token).unwrap();
+        assert_eq!((read.handle.term, read.handle.session, read.sequence), (7, 9, u64::MAX));
+        handle.authenticate(&read.handle).unwrap();
+        handle.authenticate(&SessionHandle::parse(&handle.to_bytes()).unwrap()).unwrap();
+        let other = SessionHandle::draw(7, 9).unwrap();
+        assert!(matches!(handle.authenticate(&other), Err(ServiceError::Token(_))));
+        assert!(handle.authenticate(&SessionHandle { session: 8, ..handle }).is_err());
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let handle = SessionHandle::draw(1, 2).unwrap();
+        let bytes = handle.to_bytes();
+        for bit in 0..8 * bytes.len() {
+            let mut forged = bytes;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            let parsed = SessionHandle::parse(&forged);
+            assert!(parsed.is_err() || handle.authenticate(&parsed.unwrap()).is_err(), "bit {bit}");
+        }
+        let token = handle.token(3);
+        for length in (0..token.len()).chain([token.len() + 1, 4096]) {
+            let mut cut = token.to_vec();
+            cut.resize(length, 0);
+            assert!(ResumeToken::parse(&cut).is_err(), "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What happens to one session: events come, a reader comes, takes, leaves, and comes back?
+//!
+//! Everything under one lock that is held for short: nobody waits for a reader. Events of a region
+//! whose members were asked for anew are not told until these come. A session ends once, for one
+//! reason, and holds nothing more then.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use shoal_engine::{EventSet, RegionId};
+
+use super::handle::SessionHandle;
+use super::outbox::{Bounds, Outbox, Rewound, Taken};
+use super::pool::{Pool, Share};
+use super::standing::Standing;
+use crate::error::ServiceError;
+use crate::limits::ANSWER_STALL_MS_MAX;
+
+/// Why a session is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionEnd {
+    /// Its client closed it.
+    Closed,
+    /// Nobody read it for longer, or for more, than is kept.
+    Left,
+    /// Its fleet ended.
+    FleetGone,
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub(crate) enum Take {
+    /// A message.
+    Message(Bytes),
+    /// That messages were lost, and whose members must be told anew.
+    Lagged(Bytes, Vec<RegionId>),
+    /// Nothing yet.
+    Nothing,
+    /// Another reader came.
+    TakenOver,
+    /// The session ended.
+    Ended(SessionEnd),
+}
+
+/// How a reader begins.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    /// Which of the session's readers it is.
+    pub(crate) reader: u64,
+    /// Number of the next message, when messages before it are missing.
+    pub(crate) gap: Option<u64>,
+    /// Whose members must be told anew.
+    pub(crate) snapshots: Vec<RegionId>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) handle: SessionHandle,
+    /// How long it is kept without a reader.
+    pub(crate) retention: Duration,
+    state: Mutex<State>,
+}
+
+/// What the lock holds.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) outbox: Outbox,
+    pub(super) share: Share,
+    pub(super) regions: HashMap<u64, Standing>,
+    /// Their members are on their way: no events until then.
+    pub(super) awaiting: HashSet<RegionId>,
+    /// Their members could not be told or held; to be asked for again in a while.
+    pub(super) deferred: HashSet<RegionId>,
+    /// Unread messages were lost and the reader does not know yet: nothing is told until then.
+    pub(super) is_lagged: bool,
+    pub(super) is_read: bool,
+    reader: u64,
+    waker: Option<Waker>,
+    left_at: Option<Instant>,
+    /// When a message was taken, or found nobody to take it.
+    taken_at: Instant,
+    pub(super) end: Option<SessionEnd>,
+}
+
+impl State {
+    /// The regions that promise their members.
+    pub(super) fn with_snapshot(&self) -> impl Iterator<Item = RegionId> {
+        self.regions.values().filter(|of| of.snapshot).map(|of| of.region)
+    }
+
+    /// What was held is not certain: members of the regions that promise them are awaited.
+    fn await_all(&mut self) -> Vec<RegionId> {
+        self.is_lagged = false;
+        self.deferred.clear();
+        self.awaiting = self.with_snapshot().collect();
+        self.awaiting.iter().copied().collect()
+    }
+
+    pub(super) fn wake(&mut self) -> Option<Waker> {
+        self.waker.take()
+    }
+}
+
+impl Session {
+    /// A session whose first reader is there, under number 1.
+    pub(super) fn new(handle: SessionHandle, retention: Duration, pool: Arc<Pool>) -> Self {
+        let state = State {
+            outbox: Outbox::default(),
+            share: Share::new(pool),
+            regions: HashMap::new(),
+            awaiting: HashSet::new(),
+            deferred: HashSet::new(),
+            is_lagged: false,
+            is_read: true,
+            reader: 1,
+            waker: None,
+            left_at: None,
+            taken_at: Instant::now(),
+            end: None,
+        };
+        Self { handle, retention, state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is no more.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// Number of the last message that was taken.
+    pub(crate) fn read_sequence(&self) -> u64 {
+        self.lock().outbox.read_sequence()
+    }
+
+    /// The next message for a reader; without one its waker is kept.
+    pub(crate) fn take(&self, reader: u64, waker: &Waker) -> Take {
+        let taken = {
+            let mut state = self.lock();
+            if state.reader != reader {
+                return Take::TakenOver;
+            }
+            if let Some(end @ (SessionEnd::FleetGone | SessionEnd::Left)) = state.end {
+                return Take::Ended(end);
+            }
+            state.taken_at = Instant::now();
+            match state.outbox.take() {
+                Some(Taken::Lagged(bytes)) => {
+                    // A reader that came back may see it again; then members are under way.
+                    let asked = if state.is_lagged { state.await_all() } else { Vec::new() };
+                    return Take::Lagged(bytes, asked);
+                }
+                Some(taken) => taken,
+                None => match state.end {
+                    Some(end) => return Take::Ended(end),
+                    None => {
+                        state.waker = Some(waker.clone());
+                        return Take::Nothing;
+                    }
+                },
+            }
+        };
+        match taken {
+            Taken::Message(bytes) | Taken::Lagged(bytes) => Take::Message(bytes),
+            // Made without the lock: it takes a while.
+            Taken::Piece { snapshot, index, sequence, epoch_done } => {
+                Take::Message(snapshot.message(index, &self.handle, sequence, epoch_done))
+            }
+        }
+    }
+
+    /// A reader comes back that has everything up to a message; another one ends.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
+    pub(crate) fn attach(&self, sequence: u64) -> Result<Attached, ServiceError> {
+        let (attached, waker) = {
+            let mut state = self.lock();
+            if state.end.is_some() {
+                return Err(ServiceError::SessionGone);
+            }
+            let (gap, mut snapshots) = match state.outbox.rewind(sequence) {
+                Rewound::Done => (None, Vec::new()),
+                Rewound::Gap => {
+                    state.outbox.reset();
+                    (Some(state.outbox.next_sequence()), state.await_all())
+                }
+                Rewound::Ahead => {
+                    return Err(ServiceError::Token("it names a message that is still to come"));
+                }
+            };
+            snapshots.extend(state.deferred.drain());
+            state.reader += 1;
+            (state.is_read, state.left_at) = (true, None);
+            (Attached { reader: state.reader, gap, snapshots }, state.wake())
+        };
+        waker.into_iter().for_each(Waker::wake);
+        Ok(attached)
+    }
+
+    /// A reader leaves. True when nobody else reads.
+    pub(crate) fn detach(&self, reader: u64) -> bool {
+        let mut state = self.lock();
+        if state.reader != reader {
+            return false;
+        }
+        (state.is_read, state.left_at, state.waker) = (false, Some(Instant::now()), None);
+        true
+    }
+
+    /// Whether its time without a reader is over.
+    pub(super) fn is_left(&self, now: Instant) -> bool {
+        let left_at = self.lock().left_at;
+        left_at.is_some_and(|left_at| now.duration_since(left_at) >= self.retention)
+    }
+
+    /// Gives a large snapshot up that its reader did not go on with for too long: others wait for
+    /// the memory.
+    pub(super) fn give_up(&self, now: Instant, tools: &super::sessions::SessionTools) {
+        let mut state = self.lock();
+        let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
+        if now.saturating_duration_since(state.taken_at) >= stall && state.outbox.holds_large() {
+            self.lag(&mut state, tools);
+        }
+    }
+
+    /// Loses what is unread, and says so.
+    fn lag(&self, state: &mut State, tools: &super::sessions::SessionTools) {
+        state.outbox.lag(&self.handle, super::delivery::lagged(Vec::new()));
+        state.is_lagged = true;
+        let bytes = state.outbox.bytes() as u64;
+        state.share.set(bytes);
+        tools.metrics.count_lagged();
+    }
+
+    /// Regions whose members could not be told before.
+    pub(crate) fn retry(&self) -> Vec<RegionId> {
+        self.lock().deferred.drain().collect()
+    }
+
+    /// Ends it, the first reason stays; gives the regions that it had, once.
+    pub(super) fn end(&self, end: SessionEnd) -> Option<Vec<Standing>> {
+        let (regions, waker) = {
+            let mut state = self.lock();
+            if state.end.is_some() {
+                return None;
+            }
+            state.end = Some(end);
+            if end != SessionEnd::Closed {
+                state.outbox = Outbox::default();
+            }
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            (state.awaiting, state.deferred) = Default::default();
+            let regions = state.regions.drain().map(|(_, standing)| standing).collect();
+            (regions, state.wake())
+        };
+        waker.into_iter().for_each(Waker::wake);
+        Some(regions)
+    }
+}
+
+/// What one session needs to have events delivered.
+pub(super) struct Delivering<'a> {
+    pub(super) tools: &'a super::sessions::SessionTools,
+    pub(super) told: super::message::Told,
+    pub(super) set: &'a Arc<EventSet>,
+}
+
+/// What a delivery leaves to be done.
+#[derive(Debug, Default)]
+pub(super) struct Delivered {
+    /// Members to be told anew.
+    pub(super) snapshots: Vec<RegionId>,
+    /// Nobody reads, and nothing more is kept.
+    pub(super) is_over: bool,
+}
+
+impl Session {
+    /// Takes one cycle's events in: places in the set with the client's number of the region.
+    pub(super) fn deliver(&self, of: &Delivering<'_>, places: &[(usize, u64)]) -> Delivered {
+        let (delivered, waker) = {
+            let mut state = self.lock();
+            if state.end.is_some() || state.is_lagged {
+                return Delivered::default();
+            }
+            let mut delivered = Delivered::default();
+            let outgoing = super::delivery::outgoing(&mut state, of, places, &mut delivered);
+            let count = outgoing.len();
+            for (number, outgoing) in (1..).zip(outgoing) {
+                state.outbox.push(&self.handle, outgoing, number == count);
+            }
+            delivered.is_over = !self.fit(&mut state, of.tools);
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            (delivered, state.wake())
+        };
+        waker.into_iter().for_each(Waker::wake);
+        delivered
+    }
+
+    /// Makes the session fit its bounds. False when nobody reads and it does not.
+    fn fit(&self, state: &mut State, tools: &super::sessions::SessionTools) -> bool {
+        let bounds = tools.bounds(state.share.is_crowded());
+        if state.outbox.fit(&bounds) {
+            return true;
+        }
+        if !state.is_read {
+            return false;
+        }
+        let State { outbox, regions, .. } = state;
+        let wants_move = |region_id| regions.get(&region_id).is_none_or(|of| of.wants_move);
+        match outbox.coalesce(&self.handle, &bounds, wants_move) {
+            Some(saved) => tools.metrics.count_coalesced(saved),
+            None => self.lag(state, tools),
+        }
+        true
+    }
+}
+
+/// For [`Outbox::fit`].
+impl super::sessions::SessionTools {
+    fn bounds(&self, is_crowded: bool) -> Bounds {
+        let share = if is_crowded { crate::limits::CROWDED_SHARE } else { 1 };
+        Bounds { bytes_max: self.bytes_max / share, messages_max: self.messages_max }
+    }
+}

@@ -1,0 +1,180 @@
+//! Subscribers that ask for too much, for what cannot be, or again and again.
+
+use shoal_proto::v1;
+use shoal_proto::v1::subscribe_response::Kind;
+use shoal_service::ServerLimits;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::running::{
+    Running, START_MS, assert_refused, fix, rectangle, report, rows, until, within, world,
+};
+use crate::subscriber::{Subscriber, standing, start, subscribe};
+
+const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
+
+/// A star of so many vertices.
+fn star(vertices: usize) -> v1::Region {
+    let angle = |vertex| vertex as f64 * std::f64::consts::TAU / vertices as f64;
+    let radius = |vertex| if vertex % 2 == 0 { 5.0 } else { 4.0 };
+    let ring = v1::Ring {
+        x: (0..vertices).map(|vertex| radius(vertex) * angle(vertex).cos()).collect(),
+        y: (0..vertices).map(|vertex| radius(vertex) * angle(vertex).sin()).collect(),
+    };
+    v1::Region { kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings: vec![ring] })) }
+}
+
+async fn refusal(server: &Running, regions: Vec<v1::StandingRegion>) -> Status {
+    Subscriber::open(server.subscriptions().await, subscribe(regions)).await.err().unwrap()
+}
+
+fn field(status: &Status) -> String {
+    let details = status.get_error_details();
+    details.bad_request().unwrap().field_violations[0].field.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
+    let server = start(ServerLimits::default()).await;
+    let good = || standing(1, world());
+    let million = refusal(&server, vec![standing(1, star(1_000_000))]).await;
+    assert_eq!(million.code(), Code::OutOfRange, "{million:?}");
+    let cases = [
+        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon"),
+        (vec![v1::StandingRegion { region: None, ..good() }], "regions[0].region"),
+        (
+            vec![good(), v1::StandingRegion { judging: 9, ..standing(2, world()) }],
+            "regions[1].judging",
+        ),
+        (vec![good(), good()], "regions[1].region_id"),
+        (vec![standing(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle"),
+    ];
+    for (regions, named) in cases {
+        let status = refusal(&server, regions).await;
+        assert_refused(&status, Code::InvalidArgument, "FIELD");
+        assert_eq!(field(&status), named);
+    }
+    let filter =
+        v1::Filter { speed_m_s: Some(v1::Interval { min: 2.0, max: 1.0 }), ..Default::default() };
+    let status =
+        refusal(&server, vec![v1::StandingRegion { filter: Some(filter), ..good() }]).await;
+    assert_eq!(field(&status), "regions[0].filter.speed_m_s");
+    let many = (0..16_385).map(|id| standing(id, world())).collect();
+    assert_eq!(field(&refusal(&server, many).await), "regions");
+    until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 0.0).await;
+    assert_eq!(server.metric(REGIONS).await, 0.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_regions_and_edges_have_their_limits() {
+    let limits = ServerLimits {
+        sessions_max: 2,
+        session_regions_max: 3,
+        fleet_regions_max: 4,
+        fleet_edges_max: 100,
+        ..ServerLimits::default()
+    };
+    let server = start(limits).await;
+    let some = |count| (0..count).map(|id| standing(id, world())).collect::<Vec<_>>();
+    let status = refusal(&server, some(4)).await;
+    assert_refused(&status, Code::ResourceExhausted, "LIMIT");
+    assert!(status.message().contains("session's regions is 4, the limit is 3"), "{status:?}");
+    let status = refusal(&server, vec![standing(1, star(200))]).await;
+    assert!(status.message().contains("edges"), "{status:?}");
+    let opening = Subscriber::open(server.subscriptions().await, subscribe(some(3)));
+    let mut first = opening.await.unwrap();
+    let status = refusal(&server, some(2)).await;
+    assert!(status.message().contains("fleet's regions is 5, the limit is 4"), "{status:?}");
+    let opening = Subscriber::open(server.subscriptions().await, subscribe(some(1)));
+    let _second = opening.await.unwrap();
+    let status = refusal(&server, Vec::new()).await;
+    assert!(status.message().contains("sessions is 3, the limit is 2"), "{status:?}");
+    // What ends makes room.
+    let remove = v1::ModifyRequest { remove: vec![0], ..Default::default() };
+    assert_eq!(first.modify(remove).await.unwrap().errors, []);
+    let add = v1::ModifyRequest { add: vec![standing(9, star(12))], ..Default::default() };
+    assert_eq!(first.modify(add.clone()).await.unwrap().errors, []);
+    let failed = first.modify(add).await.unwrap().errors;
+    assert_eq!((failed[0].region_id, failed[0].reason.as_str()), (9, "FIELD"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn coming_and_going_leaves_nothing_behind() {
+    let server = start(ServerLimits::default()).await;
+    let mut positions = server.positions().await;
+    let client = server.subscriptions().await;
+    let mut lasting =
+        Subscriber::open(client.clone(), subscribe(vec![standing(1, world())])).await.unwrap();
+    for round in 0..200 {
+        let request = v1::SubscribeRequest {
+            retention_ms: Some(0),
+            ..subscribe(vec![standing(1, world()), standing(2, star(50))])
+        };
+        let subscriber = Subscriber::open(client.clone(), request.clone()).await.unwrap();
+        // Some leave before they are told anything.
+        let mut hasty = client.clone();
+        drop(tokio::time::timeout(std::time::Duration::ZERO, hasty.subscribe(request)).await);
+        let message = rows(vec![fix(round, START_MS + round as i64, 1.0, 1.0)]);
+        let acks = within(report(&mut positions, vec![message])).await;
+        assert_eq!(acks[0].rows.unwrap().applied, 1);
+        drop(subscriber);
+    }
+    until(async || server.metric(REGIONS).await == 1.0).await;
+    until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 1.0).await;
+    let message = rows(vec![fix(1_000, START_MS, 1.0, 1.0)]);
+    let epoch = report(&mut positions, vec![message]).await[0].epoch;
+    lasting.until(epoch).await;
+    assert_eq!(lasting.held[&1].len(), 201);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
+    let server = start(ServerLimits::default()).await;
+    const OBJECTS: u64 = 300_000;
+    let fixes = (0..OBJECTS).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
+    let mut positions = server.positions().await;
+    positions.report_once(rows(fixes)).await.unwrap();
+    let request = subscribe(vec![standing(1, world()), standing(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut chunks = 0;
+    while subscriber.snapshots < 2 || subscriber.held[&1].len() < OBJECTS as usize {
+        let Some(Kind::Snapshot(chunk)) = subscriber.next().await.unwrap() else { continue };
+        let bytes = prost::Message::encoded_len(&chunk);
+        assert!(bytes <= 1 << 20, "{bytes} bytes");
+        chunks += 1;
+    }
+    assert!(chunks > 2);
+    until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
+    // What comes behind it has its place.
+    let message = rows(vec![fix(7, START_MS + 1, 2.0, 2.0), fix(OBJECTS, START_MS, 3.5, 3.5)]);
+    let epoch = report(&mut positions, vec![message]).await[0].epoch;
+    subscriber.until(epoch).await;
+    assert_eq!((subscriber.events, subscriber.held[&2].len()), (3, 1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_nobody_reads_is_given_up_for_those_who_wait() {
+    // Room for one such snapshot, which is 9 bytes a member here.
+    let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
+    let server = start(limits).await;
+    let fixes = (0..600_000).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
+    server.positions().await.report_once(rows(fixes)).await.unwrap();
+    let open = async || {
+        let request =
+            v1::SubscribeRequest { retention_ms: Some(0), ..subscribe(vec![standing(1, world())]) };
+        Subscriber::open(server.subscriptions().await, request).await.unwrap()
+    };
+    let unread = open().await;
+    until(async || server.metric("shoal_answer_bytes").await > 0.0).await;
+    let mut waiting = open().await;
+    drop(unread);
+    // Asked for again while it is silent.
+    while waiting.snapshots == 0 || waiting.held[&1].len() < 600_000 {
+        waiting.next().await.unwrap();
+    }
+    server.stop().await;
+}

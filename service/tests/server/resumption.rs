@@ -1,0 +1,208 @@
+//! Streams that break are gone on with: nothing lost, nothing repeated, and a gap is told.
+
+use shoal_proto::v1;
+use shoal_proto::v1::GapReason;
+use shoal_service::ServerLimits;
+use tonic::{Code, Status};
+
+use crate::running::{
+    Random, Running, START_MS, assert_refused, fix, objects_in, report, rows, until, world,
+};
+use crate::subscriber::{Subscriber, standing, start, subscribe};
+
+const SESSIONS: &str = r#"shoal_sessions{fleet="default"}"#;
+const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
+
+async fn of_world(server: &Running, retention_ms: Option<u32>) -> Subscriber {
+    let request = v1::SubscribeRequest { retention_ms, ..subscribe(vec![standing(1, world())]) };
+    Subscriber::open(server.subscriptions().await, request).await.unwrap()
+}
+
+/// Reports one cycle in which objects move, come and go; gives its epoch and token.
+async fn stir(server: &Running, random: &mut Random, round: i64) -> (u64, Vec<u8>) {
+    let mut positions = server.positions().await;
+    let fixes = (0..5).map(|_| fix(random.below(30), START_MS + round, round as f64 / 1e4, 0.0));
+    let acks = report(&mut positions, vec![rows(fixes.collect())]).await;
+    if round % 3 == 0 {
+        let objects = vec![random.below(30)];
+        let request = v1::RemoveRequest { objects, ..Default::default() };
+        positions.remove(request).await.unwrap();
+    }
+    (acks[0].epoch, acks[0].token.clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_streams_lose_and_repeat_nothing() {
+    let server = start(ServerLimits::default()).await;
+    let mut random = Random(7);
+    let mut subscribers = Vec::new();
+    for _ in 0..5 {
+        subscribers.push(of_world(&server, None).await);
+    }
+    for round in 0..60 {
+        stir(&server, &mut random, round).await;
+        for subscriber in &mut subscribers {
+            if random.below(3) == 0 {
+                for _ in 0..random.below(4) {
+                    subscriber.next().await.unwrap();
+                }
+                // `next` notices what is lost or repeated.
+                subscriber.reopen(Vec::new()).await.unwrap();
+                assert!(subscriber.opened.resumed);
+            }
+        }
+    }
+    let (epoch, token) = stir(&server, &mut random, 1_000).await;
+    let expected = objects_in(&mut server.queries().await, world(), token).await;
+    for mut subscriber in subscribers {
+        subscriber.until(epoch).await;
+        assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), expected);
+        assert_eq!((subscriber.snapshots, subscriber.lagged, subscriber.gaps.len()), (1, 0, 0));
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_stream_ends_the_first() {
+    let server = start(ServerLimits::default()).await;
+    let mut random = Random(3);
+    let mut first = of_world(&server, None).await;
+    let (epoch, _) = stir(&server, &mut random, 1).await;
+    first.until(epoch).await;
+    let request = v1::SubscribeRequest { resume_token: first.token.clone(), ..Default::default() };
+    let client = server.subscriptions().await;
+    let mut second = Subscriber::open(client, request).await.unwrap();
+    second.last_sequence = first.last_sequence;
+    assert_refused(&first.end().await.unwrap(), Code::Aborted, "SESSION_TAKEN_OVER");
+    let (epoch, _) = stir(&server, &mut random, 2).await;
+    second.until(epoch).await;
+    assert!(second.events > 0 && second.snapshots == 0);
+    assert_eq!(server.metric(SESSIONS).await, 1.0);
+    server.stop().await;
+}
+
+async fn refusal(server: &Running, resume_token: Vec<u8>) -> Status {
+    let request = v1::SubscribeRequest { resume_token, ..Default::default() };
+    Subscriber::open(server.subscriptions().await, request).await.err().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_tokens_are_refused_and_harm_nobody() {
+    let server = start(ServerLimits::default()).await;
+    let mut subscriber = of_world(&server, None).await;
+    let token = subscriber.token.clone();
+    let mut random = Random(9);
+    for byte in 17..33 {
+        let mut forged = token.clone();
+        forged[byte] ^= 1 << random.below(8);
+        let status = refusal(&server, forged.clone()).await;
+        assert_refused(&status, Code::InvalidArgument, "TOKEN");
+        // With regions too: a wrong secret is never a gap.
+        let request = v1::SubscribeRequest {
+            resume_token: forged.clone(),
+            ..subscribe(vec![standing(1, world())])
+        };
+        let status = Subscriber::open(server.subscriptions().await, request).await.err().unwrap();
+        assert_refused(&status, Code::InvalidArgument, "TOKEN");
+        let session = forged[..33].to_vec();
+        let request = v1::ModifyRequest { session, close: true, ..Default::default() };
+        let status = server.subscriptions().await.modify(request).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "TOKEN");
+    }
+    let mut ahead = token.clone();
+    ahead[33..].copy_from_slice(&u64::MAX.to_le_bytes());
+    for bad in [ahead, token[..40].to_vec(), b"token".to_vec(), vec![1; 4096], vec![0; 41]] {
+        assert_refused(&refusal(&server, bad).await, Code::InvalidArgument, "TOKEN");
+    }
+    let (epoch, _) = stir(&server, &mut random, 1).await;
+    subscriber.until(epoch).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_of_another_term_open_a_new_session_or_are_refused() {
+    let server = start(ServerLimits::default()).await;
+    let fleets = async |is_drop: bool| {
+        let name = "again".to_owned();
+        let mut client = server.fleets().await;
+        if is_drop {
+            client.drop(v1::DropFleetRequest { name: name.clone() }).await.unwrap();
+        }
+        let request = v1::CreateFleetRequest { name, ..Default::default() };
+        client.create(request).await.unwrap();
+    };
+    fleets(false).await;
+    let regions = vec![standing(4, world())];
+    let request = v1::SubscribeRequest { fleet: "again".into(), ..subscribe(regions.clone()) };
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    subscriber.next().await.unwrap();
+    let before = subscriber.opened.term;
+    fleets(true).await;
+    let status = subscriber.reopen(Vec::new()).await.unwrap_err();
+    assert_refused(&status, Code::FailedPrecondition, "TOKEN_TERM");
+    subscriber.reopen(regions).await.unwrap();
+    assert!(!subscriber.opened.resumed && subscriber.opened.term != before);
+    subscriber.next().await.unwrap();
+    assert_eq!(subscriber.gaps, [GapReason::Term]);
+    subscriber.next().await.unwrap();
+    assert_eq!((subscriber.snapshots, subscriber.last_sequence), (2, 1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_back_too_late_is_told_of_the_gap_and_the_members() {
+    let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
+    let server = start(limits).await;
+    let mut random = Random(11);
+    let mut subscriber = of_world(&server, None).await;
+    subscriber.next().await.unwrap();
+    let early = subscriber.token.clone();
+    let mut last = (0, Vec::new());
+    for round in 0..40 {
+        last = stir(&server, &mut random, round).await;
+        subscriber.until(last.0).await;
+    }
+    subscriber.token = early;
+    subscriber.reopen(Vec::new()).await.unwrap();
+    assert!(subscriber.opened.resumed);
+    subscriber.next().await.unwrap();
+    assert_eq!(subscriber.gaps, [GapReason::Retention]);
+    subscriber.until(last.0).await;
+    let expected = objects_in(&mut server.queries().await, world(), last.1).await;
+    assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), expected);
+    assert_eq!(subscriber.snapshots, 2);
+    let (epoch, _) = stir(&server, &mut random, 1_000).await;
+    subscriber.until(epoch).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_are_left_end_with_their_time_or_their_room() {
+    let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
+    let server = start(limits).await;
+    let mut random = Random(5);
+    // Its room: nobody reads, so nothing may be coalesced or lost.
+    let left = of_world(&server, None).await;
+    let token = left.token.clone();
+    drop(left);
+    for round in 0..40 {
+        stir(&server, &mut random, round).await;
+    }
+    until(async || server.metric(SESSIONS).await == 0.0).await;
+    until(async || server.metric(REGIONS).await == 0.0).await;
+    assert_refused(&refusal(&server, token.clone()).await, Code::NotFound, "SESSION_GONE");
+    let request =
+        v1::SubscribeRequest { resume_token: token, ..subscribe(vec![standing(2, world())]) };
+    let mut anew = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    anew.next().await.unwrap();
+    assert_eq!((anew.gaps[0], anew.opened.resumed), (GapReason::Session, false));
+    anew.next().await.unwrap();
+    assert_eq!(anew.snapshots, 1);
+    drop(anew);
+    // Its time.
+    for retention_ms in [0, 1] {
+        drop(of_world(&server, Some(retention_ms)).await);
+    }
+    until(async || server.metric(SESSIONS).await == 1.0).await;
+    server.stop().await;
+}

@@ -1,0 +1,149 @@
+//! Subscribers that read slowly or never cost a bounded amount and hold nobody up.
+
+use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
+use shoal_service::ServerLimits;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::running::{Running, START_MS, fix, objects_in, report, rows, within, world};
+use crate::subscriber::{Subscriber, standing, start, subscribe};
+
+/// What each session of these tests may hold.
+const SESSION_BYTES: usize = 256 << 10;
+
+fn limits() -> ServerLimits {
+    ServerLimits { session_bytes_max: SESSION_BYTES, ..ServerLimits::default() }
+}
+
+/// A client that takes little before it stops: what is on the way counts too.
+async fn narrow(server: &Running) -> SubscriptionServiceClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
+    let endpoint =
+        endpoint.initial_stream_window_size(64 << 10).initial_connection_window_size(64 << 10);
+    SubscriptionServiceClient::new(endpoint.connect().await.unwrap())
+}
+
+/// Every object reports, as one cycle; gives its epoch and token. In odd rounds some are away.
+async fn stir(server: &Running, objects: u64, round: i64) -> (u64, Vec<u8>) {
+    let fixes = (0..objects).map(|object| {
+        let is_away = round % 2 == 1 && object % 10 == 0;
+        fix(object, START_MS + round, if is_away { 20.0 } else { 1.0 + round as f64 / 1e4 }, 0.0)
+    });
+    let message = rows(fixes.collect());
+    let acks = within(report(&mut server.positions().await, vec![message])).await;
+    (acks[0].epoch, acks[0].token.clone())
+}
+
+/// The half of the world where nobody is away.
+fn near() -> shoal_proto::v1::Region {
+    crate::running::rectangle(-10.0, -10.0, 10.0, 10.0)
+}
+
+async fn session_bytes(server: &Running) -> f64 {
+    server.metric(r#"shoal_session_bytes{fleet="default"}"#).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_readers_are_told_outcomes_and_others_every_event() {
+    let server = start(limits()).await;
+    let request = subscribe(vec![standing(1, near())]);
+    let mut slow = Subscriber::open(narrow(&server).await, request.clone()).await.unwrap();
+    let mut fast = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let coalesced = r#"shoal_events_total{fleet="default",outcome="coalesced"}"#;
+    let mut round = 0;
+    let mut last = (0, Vec::new());
+    while round < 50 || server.metric(coalesced).await == 0.0 {
+        last = stir(&server, 2_000, round).await;
+        fast.until(last.0).await;
+        assert!(session_bytes(&server).await <= (2 * SESSION_BYTES) as f64);
+        round += 1;
+    }
+    assert_eq!((fast.coalesced, fast.lagged, fast.snapshots), (0, 0, 1));
+    slow.until(last.0).await;
+    assert!(slow.coalesced > 0 && slow.events < fast.events);
+    assert_eq!((slow.lagged, slow.snapshots), (0, 1));
+    let expected = objects_in(&mut server.queries().await, near(), last.1).await;
+    for held in [&slow.held, &fast.held] {
+        assert_eq!(held[&1].iter().copied().collect::<Vec<_>>(), expected);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_too_slow_for_outcomes_are_told_that_they_lag_and_the_members() {
+    let server = start(limits()).await;
+    let request = subscribe(vec![standing(1, near()), standing(2, near())]);
+    let mut slow = Subscriber::open(narrow(&server).await, request).await.unwrap();
+    let lagged = r#"shoal_sessions_lagged_total{fleet="default"}"#;
+    let mut round = 0;
+    let mut last = (0, Vec::new());
+    while server.metric(lagged).await == 0.0 {
+        last = stir(&server, 20_000, round).await;
+        assert!(session_bytes(&server).await <= SESSION_BYTES as f64);
+        round += 1;
+    }
+    // A session that lags is told nothing, and holds no more for it.
+    for _ in 0..3 {
+        last = stir(&server, 20_000, round).await;
+        round += 1;
+    }
+    assert!(session_bytes(&server).await <= SESSION_BYTES as f64);
+    slow.until(last.0).await;
+    assert!(slow.lagged > 0 && slow.snapshots > 2);
+    let expected = objects_in(&mut server.queries().await, near(), last.1).await;
+    for region in [1, 2] {
+        assert_eq!(slow.held[&region].iter().copied().collect::<Vec<_>>(), expected);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscribers_that_never_read_cost_what_was_stated() {
+    let server = start(limits()).await;
+    let mut silent = Vec::new();
+    for _ in 0..8 {
+        let request = subscribe(vec![standing(1, world())]);
+        silent.push(Subscriber::open(narrow(&server).await, request).await.unwrap());
+    }
+    for round in 0..60 {
+        stir(&server, 2_000, round).await;
+        assert!(session_bytes(&server).await <= (8 * SESSION_BYTES) as f64);
+    }
+    assert_eq!(server.metric(r#"shoal_sessions{fleet="default"}"#).await, 8.0);
+    drop(silent);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_silent_subscribers_is_held_to_less() {
+    let limits = ServerLimits { subscription_bytes_max: 0, ..limits() };
+    let server = start(limits).await;
+    let request = subscribe(vec![standing(1, world())]);
+    let silent = Subscriber::open(narrow(&server).await, request).await.unwrap();
+    for round in 0..60 {
+        stir(&server, 2_000, round).await;
+        assert!(session_bytes(&server).await <= (SESSION_BYTES / 16 + 1024) as f64);
+    }
+    drop(silent);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cycle_with_more_events_than_an_engine_tells_lags_its_last_regions() {
+    let limits = ServerLimits { cycle_events_max: 1_000, ..ServerLimits::default() };
+    let server = start(limits).await;
+    let regions = (1..=3).map(|id| standing(id, near())).collect();
+    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
+    let mut subscriber = opening.await.unwrap();
+    stir(&server, 400, 0).await;
+    let (_, token) = stir(&server, 10, 2).await;
+    let expected = objects_in(&mut server.queries().await, near(), token).await;
+    while subscriber.lagged == 0 || !subscriber.uncertain.is_empty() {
+        subscriber.next().await.unwrap();
+    }
+    let (epoch, _) = stir(&server, 10, 4).await;
+    subscriber.until(epoch).await;
+    for region in 1..=3 {
+        assert_eq!(subscriber.held[&region].iter().copied().collect::<Vec<_>>(), expected);
+    }
+    server.stop().await;
+}

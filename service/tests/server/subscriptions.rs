@@ -1,0 +1,226 @@
+//! What subscribers hold is what a query answers at that epoch, whatever happens in between.
+
+use shoal_proto::v1;
+use shoal_proto::v1::EventKind;
+use shoal_proto::v1::subscribe_response::Kind;
+use shoal_service::ServerLimits;
+use tonic::Code;
+
+use crate::running::{
+    Random, Running, START_MS, assert_refused, fix, rectangle, report, rows, until, whole, within,
+    world,
+};
+use crate::subscriber::{Subscriber, standing, start, subscribe};
+
+fn circle(x: f64, y: f64, radius_m: f64) -> v1::Region {
+    v1::Region { kind: Some(v1::region::Kind::Circle(v1::Circle { x, y, radius_m })) }
+}
+
+fn triangle(x: f64, y: f64, side: f64) -> v1::Region {
+    let ring = v1::Ring { x: vec![x, x + side, x], y: vec![y, y, y + side] };
+    v1::Region { kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings: vec![ring] })) }
+}
+
+/// Members of a region by a query, and the epoch at which they are.
+async fn queried(server: &Running, region: v1::Region, token: Vec<u8>) -> (u64, Vec<u64>) {
+    let options = Some(v1::QueryOptions { min_token: token, ..Default::default() });
+    let request = v1::RangeRequest { options, region: Some(region) };
+    let stream = server.queries().await.range(request).await.unwrap().into_inner();
+    let answer = whole(stream).await.unwrap();
+    (answer.header.epoch, answer.objects)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_fold_to_what_a_query_answers_at_every_epoch() {
+    for seed in 1..=3 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let server = start(ServerLimits::default()).await;
+        let mut positions = server.positions().await;
+        let message = |random: &mut Random, round: i64| {
+            let fixes = (0..60).map(|_| {
+                let (x, y) = (random.between(0.0, 0.1), random.between(0.0, 0.1));
+                fix(random.below(120), START_MS + round * 10, x, y)
+            });
+            rows(fixes.collect())
+        };
+        report(&mut positions, vec![message(&mut random, 0)]).await;
+        let regions = [circle(0.05, 0.05, 3_000.0), triangle(0.02, 0.02, 0.07), world()];
+        let standings = (0..).zip(regions.clone()).map(|(id, region)| standing(id, region));
+        let request = subscribe(standings.collect());
+        let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+        assert!(subscriber.opened.epoch > 0 && !subscriber.opened.resumed);
+        let mut answers = Vec::new();
+        for round in 1..40 {
+            if round % 7 == 0 {
+                let objects = (0..10).map(|_| random.below(120)).collect();
+                let request = v1::RemoveRequest { objects, ..Default::default() };
+                positions.remove(request).await.unwrap();
+            }
+            let acks = report(&mut positions, vec![message(&mut random, round)]).await;
+            for (id, region) in (0..).zip(&regions) {
+                let token = acks[0].token.clone();
+                answers.push((id, queried(&server, region.clone(), token).await));
+            }
+        }
+        let compared: usize = answers.iter().map(|(_, (_, members))| members.len()).sum();
+        assert!(compared > 3_000, "only {compared} members are compared");
+        subscriber.until(answers.last().unwrap().1.0).await;
+        for (id, (epoch, expected)) in answers {
+            let held = subscriber.at(epoch).remove(&id).unwrap_or_default();
+            assert_eq!(held.into_iter().collect::<Vec<_>>(), expected, "{id} at {epoch}");
+        }
+        assert_eq!((subscriber.lagged, subscriber.coalesced, subscriber.snapshots), (0, 0, 3));
+        server.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
+    let server = start(ServerLimits::default()).await;
+    let mut positions = server.positions().await;
+    report(&mut positions, vec![rows(vec![fix(1, START_MS, 1.0, 1.0)])]).await;
+    let fixes = v1::StandingRegion {
+        projection: v1::Projection::Fixes.into(),
+        ..standing(0, circle(1.0, 1.0, 1_000.0))
+    };
+    let leaves = v1::StandingRegion {
+        events: vec![EventKind::Left.into(), EventKind::Removed.into()],
+        snapshot: false,
+        ..standing(9, circle(1.0, 1.0, 1_000.0))
+    };
+    let slow = v1::StandingRegion {
+        filter: Some(v1::Filter {
+            speed_m_s: Some(v1::Interval { min: 0.0, max: 2.0 }),
+            ..Default::default()
+        }),
+        ..standing(5, world())
+    };
+    let request = subscribe(vec![fixes, leaves, slow]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let Some(Kind::Snapshot(chunk)) = subscriber.next().await.unwrap() else { panic!() };
+    assert_eq!(chunk.clock_ms, START_MS);
+    let told: Vec<_> = chunk.regions.iter().map(|of| (of.region_id, of.total)).collect();
+    assert_eq!(told, [(0, 1), (5, 0)]);
+    assert_eq!((chunk.regions[0].fixes[0].x, chunk.regions[0].fixes[0].time_ms), (1.0, START_MS));
+    let walk = v1::Fix { speed_m_s: Some(1.0), ..fix(2, START_MS + 1, 1.001, 1.0) };
+    report(&mut positions, vec![rows(vec![walk, fix(1, START_MS + 1, 1.002, 1.0)])]).await;
+    let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
+    let kinds: Vec<(u64, Vec<EventKind>)> =
+        batch.regions.iter().map(|of| (of.region_id, of.kinds().collect())).collect();
+    let expected = [(0, vec![EventKind::Move, EventKind::Enter]), (5, vec![EventKind::Enter])];
+    assert_eq!(kinds, expected);
+    assert_eq!(batch.regions[0].fixes[1].speed_m_s, Some(1.0));
+    report(&mut positions, vec![rows(vec![fix(2, START_MS + 2, 9.0, 9.0)])]).await;
+    let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
+    let kinds: Vec<(u64, Vec<EventKind>)> =
+        batch.regions.iter().map(|of| (of.region_id, of.kinds().collect())).collect();
+    let left = |id| (id, vec![EventKind::Left]);
+    assert_eq!(kinds, [left(0), left(9), (5, vec![EventKind::Filtered])]);
+    let clear = v1::ClearFleetRequest::default();
+    server.fleets().await.clear(clear).await.unwrap();
+    let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
+    assert_eq!(batch.regions[0].kinds().collect::<Vec<_>>(), [EventKind::Cleared]);
+    assert_eq!(batch.regions.len(), 1);
+    assert!(subscriber.held.values().all(|held| held.is_empty()));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_fleet_says_how_far_it_is() {
+    let server = start(ServerLimits::default()).await;
+    let message = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
+    let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
+    let request = subscribe(vec![standing(1, rectangle(5.0, 5.0, 6.0, 6.0))]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    for _ in 0..2 {
+        while !matches!(subscriber.next().await.unwrap(), Some(Kind::Progress(_))) {}
+        assert!(subscriber.epoch > epoch);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn regions_come_change_and_go_in_one_epoch() {
+    let server = start(ServerLimits::default()).await;
+    let mut positions = server.positions().await;
+    let fixes = (0..10).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
+    report(&mut positions, vec![rows(fixes)]).await;
+    let regions = vec![standing(1, rectangle(0.0, -1.0, 3.5, 1.0)), standing(2, world())];
+    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
+    let mut subscriber = opening.await.unwrap();
+    let moved =
+        v1::StandingRegion { snapshot: false, ..standing(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
+    let bad = standing(8, circle(0.0, 0.0, -1.0));
+    let request = v1::ModifyRequest {
+        add: vec![standing(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad, standing(2, world())],
+        change: vec![moved, standing(77, world())],
+        remove: vec![2, 2],
+        ..Default::default()
+    };
+    let response = subscriber.modify(request).await.unwrap();
+    let failed: Vec<_> =
+        response.errors.iter().map(|error| (error.region_id, error.reason.as_str())).collect();
+    assert_eq!(failed, [(8, "FIELD"), (2, "FIELD"), (77, "FIELD"), (2, "FIELD")]);
+    assert!(response.errors[0].detail.starts_with("add[1].region.circle: "), "{response:?}");
+    subscriber.until(response.epoch).await;
+    let told = subscriber.at(response.epoch);
+    assert_eq!(told[&1].iter().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(told[&3].iter().copied().collect::<Vec<_>>(), [7, 8, 9]);
+    assert_eq!(subscriber.at(response.epoch - 1)[&1].len(), 4);
+    assert_eq!(server.metric(r#"shoal_regions{fleet="default"}"#).await, 2.0);
+    // What ended is silent: object 9 moves in region 3 alone.
+    let acks = report(&mut positions, vec![rows(vec![fix(9, START_MS + 1, 9.1, 0.0)])]).await;
+    let before = subscriber.events;
+    subscriber.until(acks[0].epoch).await;
+    assert_eq!(subscriber.events, before + 1);
+    let nothing = subscriber.modify(v1::ModifyRequest { remove: vec![2], ..Default::default() });
+    let nothing = nothing.await.unwrap();
+    assert_eq!((nothing.epoch, nothing.errors.len()), (0, 1));
+    // The number is free again.
+    let again = v1::ModifyRequest { add: vec![standing(2, world())], ..Default::default() };
+    let again = subscriber.modify(again).await.unwrap();
+    subscriber.until(again.epoch).await;
+    assert_eq!(subscriber.held[&2].len(), 10);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_ends_its_stream_well_and_frees_its_regions() {
+    let server = start(ServerLimits::default()).await;
+    let request = subscribe(vec![standing(1, world())]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let wrong = v1::ModifyRequest { close: true, remove: vec![1], ..Default::default() };
+    let status = subscriber.modify(wrong).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    let close = v1::ModifyRequest { close: true, ..Default::default() };
+    subscriber.modify(close.clone()).await.unwrap();
+    assert!(subscriber.end().await.is_none());
+    let status = subscriber.modify(close).await.unwrap_err();
+    assert_refused(&status, Code::NotFound, "SESSION_GONE");
+    for series in ["shoal_sessions", "shoal_regions", "shoal_session_bytes"] {
+        assert_eq!(server.metric(&format!(r#"{series}{{fleet="default"}}"#)).await, 0.0);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
+    let mut server = start(ServerLimits::default()).await;
+    let create = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
+    server.fleets().await.create(create).await.unwrap();
+    let request =
+        v1::SubscribeRequest { fleet: "other".into(), ..subscribe(vec![standing(1, world())]) };
+    let mut of_other = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let request = subscribe(vec![standing(1, world())]);
+    let mut of_default = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let drop_fleet = v1::DropFleetRequest { name: "other".into() };
+    within(server.fleets().await.drop(drop_fleet)).await.unwrap();
+    assert_refused(&of_other.end().await.unwrap(), Code::Aborted, "FLEET_DROPPED");
+    let status = of_other.modify(v1::ModifyRequest::default()).await.unwrap_err();
+    assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
+    until(async || server.metric("shoal_streams").await == 1.0).await;
+    server.begin_stop();
+    assert_refused(&of_default.end().await.unwrap(), Code::Unavailable, "SHUTTING_DOWN");
+    server.stopped().await;
+}
