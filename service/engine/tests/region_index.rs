@@ -62,8 +62,8 @@ fn check(index: &RegionIndex, standing: &[(u32, &Region)], points: &[(i32, i32)]
     for (x, y) in points {
         let (mut partial, mut whole) = (Vec::new(), Vec::new());
         index.at(*x, *y, |cell| {
-            partial.extend_from_slice(cell.partial);
-            whole.extend_from_slice(cell.whole);
+            partial.extend_from_slice(cell.partial());
+            whole.extend_from_slice(cell.whole());
         });
         for (number, region) in standing {
             let is_inside = region.contains(*x, *y);
@@ -117,7 +117,7 @@ fn a_region_takes_few_cells_whatever_its_size() {
     let circle = Region::circle(&space, 5.0, 6.0, 500.0).unwrap();
     let mut index = RegionIndex::new(space.bounds());
     index.insert(1, &circle);
-    let wholes = index.cells().filter(|(_, _, cell)| !cell.whole.is_empty()).count();
+    let wholes = index.cells().filter(|(_, _, cell)| !cell.whole().is_empty()).count();
     assert!(index.cells().count() >= 12 && wholes >= 1);
 }
 
@@ -134,7 +134,7 @@ fn crowds_of_one_cell_come_and_go() {
         index.remove(number, &region);
     }
     let mut found = Vec::new();
-    index.at(3, 3, |cell| found.extend_from_slice(cell.whole));
+    index.at(3, 3, |cell| found.extend_from_slice(cell.whole()));
     found.sort_unstable();
     assert_eq!(found, (0..1_000).step_by(7).collect::<Vec<u32>>());
     for number in (0..1_000).filter(|number| number % 7 != 0) {

@@ -60,12 +60,14 @@ impl<'a> Changing<'a> {
     /// What one change comes to.
     pub(super) fn outcome(&self, region: RegionId, change: &Change) -> Outcome {
         let is_snapshot = change.is_snapshot;
-        let (mut events, stands) = match (&change.new, change.old) {
+        let new = change.new.as_deref();
+        let is_kept = new.is_some_and(|new| Class::of(new) == Class::Stateful);
+        let (mut events, stands) = match (new, change.old) {
             (Some(new), Some(old)) => self.compare(old, new),
-            (Some(new), None) => (Vec::new(), self.members(new)),
+            (Some(new), None) if is_snapshot || is_kept => (Vec::new(), self.members(new)),
+            (Some(_), None) => (Vec::new(), Vec::new()),
             (None, old) => (Vec::new(), old.map_or_else(Vec::new, |old| self.members_of(old))),
         };
-        let new = change.new.as_deref();
         if let Some(new) = new.filter(|_| !is_snapshot) {
             events.retain(|(_, _, kind)| new.wanted.tells(*kind));
         }
@@ -77,7 +79,6 @@ impl<'a> Changing<'a> {
             events = stands.iter().filter_map(present).collect();
             sort(&mut events, |event| event.0);
         }
-        let is_kept = new.is_some_and(|new| Class::of(new) == Class::Stateful);
         let stands = if is_kept { stands } else { Vec::new() };
         Outcome { region, is_snapshot, events, stands }
     }

@@ -1,7 +1,7 @@
 //! Which plain regions does a written record enter, move in or leave?
 //!
-//! The record before the cycle and the one after it decide; nothing is remembered. Two rounds of
-//! cache misses, cells and lists, are overlapped over a group of objects. Where a position stays in
+//! The record before the cycle and the one after it decide; nothing is remembered. Three rounds of
+//! cache misses, cells, lists and regions, are overlapped over a group of objects. Where a position stays in
 //! its cell only the regions that do not hold all of it are asked.
 
 use shoal_codec::FixRow;
@@ -9,13 +9,16 @@ use shoal_codec::FixRow;
 use super::motion::{Motion, MotionFate};
 use super::prefetch;
 use super::shard::Shard;
-use super::standing::{Position, Role, Standing};
+use super::standing::{Position, QUIET, Role, Standing};
 use crate::stage::region_index::CellRegions;
 use crate::stage::subscription::Moment;
 use crate::subscription::EventKind;
 
 /// Objects whose misses are overlapped.
 const GROUP: usize = 16;
+
+/// Regions of one cell that are asked for ahead.
+const ASKED_AHEAD: usize = 16;
 
 /// What a judgement finds, for one region and the motion at a place.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,8 @@ pub(super) struct Judgement<'a> {
     pub(super) motions: &'a [Motion],
     /// Beside the motions, where some region needs them.
     pub(super) befores: &'a [FixRow],
+    /// Some region is changed in the cycle: its members before it are listed.
+    pub(super) has_comparison: bool,
 }
 
 /// One motion while it is judged.
@@ -71,23 +76,26 @@ impl Judgement<'_> {
                 index.cell(level, motion.from.0, motion.from.1),
                 index.cell(level, motion.to.0, motion.to.1),
             );
-            for key in [keys.0, keys.1] {
-                prefetch::read(std::slice::from_ref(index.first_look(level, key)), 0);
+            prefetch::read(std::slice::from_ref(index.first_look(level, keys.0)), 0);
+            if keys.0 != keys.1 {
+                prefetch::read(std::slice::from_ref(index.first_look(level, keys.1)), 0);
             }
         }
         for ((motion, keys), cells) in motions.iter().zip(&keys).zip(&mut cells) {
             if motion.had {
                 cells.0 = index.regions(level, keys.0);
             }
-            if motion.fate == MotionFate::Written {
-                cells.1 = if motion.had && keys.0 == keys.1 {
-                    cells.0
-                } else {
-                    index.regions(level, keys.1)
-                };
+            if motion.fate == MotionFate::Written && !(motion.had && keys.0 == keys.1) {
+                cells.1 = index.regions(level, keys.1);
+                prefetch::read(cells.1.all(), 0);
             }
-            for list in [cells.0.partial, cells.0.whole, cells.1.partial, cells.1.whole] {
-                prefetch::read(list, 0);
+            prefetch::read(cells.0.all(), 0);
+        }
+        for (old, new) in &cells[..motions.len()] {
+            for cell in [old, new] {
+                for region in &cell.partial()[..cell.partial().len().min(ASKED_AHEAD)] {
+                    self.standing.prefetch(region & !QUIET);
+                }
             }
         }
         for (at, motion) in motions.iter().enumerate() {
@@ -115,15 +123,20 @@ impl Judgement<'_> {
         cell: CellRegions<'_>,
         found: &mut impl FnMut(u32, usize, Found),
     ) {
-        for region in cell.partial {
-            let was = self.standing.contains(*region, &mut judged.from);
-            let is = self.standing.contains(*region, &mut judged.to);
-            if was | is {
-                self.turn(judged, *region, was, is, found);
+        for region in cell.partial() {
+            let number = region & !QUIET;
+            let was = self.standing.contains(number, &mut judged.from);
+            let is = self.standing.contains(number, &mut judged.to);
+            // Who stays in a quiet region is nothing to tell.
+            if was != is || (was && (number == *region || self.has_comparison)) {
+                self.turn(judged, number, was, is, found);
             }
         }
-        for region in cell.whole {
-            self.turn(judged, *region, true, true, found);
+        for region in cell.whole() {
+            let number = region & !QUIET;
+            if number == *region || self.has_comparison {
+                self.turn(judged, number, true, true, found);
+            }
         }
     }
 
@@ -136,20 +149,20 @@ impl Judgement<'_> {
         found: &mut impl FnMut(u32, usize, Found),
     ) {
         let is_there = judged.motion.fate == MotionFate::Written;
-        let olds = old.partial.iter().map(|region| (region, false));
-        for (region, is_whole) in olds.chain(old.whole.iter().map(|region| (region, true))) {
-            if is_whole || self.standing.contains(*region, &mut judged.from) {
-                let is = is_there && self.standing.contains(*region, &mut judged.to);
-                self.turn(judged, *region, true, is, found);
+        let olds = old.partial().iter().map(|region| (region & !QUIET, false));
+        for (region, is_whole) in olds.chain(old.whole().iter().map(|of| (of & !QUIET, true))) {
+            if is_whole || self.standing.contains(region, &mut judged.from) {
+                let is = is_there && self.standing.contains(region, &mut judged.to);
+                self.turn(judged, region, true, is, found);
             }
         }
         let had = judged.motion.had;
-        let news = new.partial.iter().map(|region| (region, false));
-        for (region, is_whole) in news.chain(new.whole.iter().map(|region| (region, true))) {
-            if (is_whole || self.standing.contains(*region, &mut judged.to))
-                && !(had && self.standing.contains(*region, &mut judged.from))
+        let news = new.partial().iter().map(|region| (region & !QUIET, false));
+        for (region, is_whole) in news.chain(new.whole().iter().map(|of| (of & !QUIET, true))) {
+            if (is_whole || self.standing.contains(region, &mut judged.to))
+                && !(had && self.standing.contains(region, &mut judged.from))
             {
-                self.turn(judged, *region, false, true, found);
+                self.turn(judged, region, false, true, found);
             }
         }
     }

@@ -69,7 +69,8 @@ impl Shard {
         let mut listing = Listing::new(telling);
         let (standing, now) = (telling.standing, telling.now);
         let Told { motions, befores, events, former, .. } = &mut told;
-        let judgement = Judgement { standing, now, shard: self, motions, befores };
+        let has_comparison = telling.keeps_marks;
+        let judgement = Judgement { standing, now, shard: self, motions, befores, has_comparison };
         judgement.run(|region, place, found| match found {
             Found::Former => former.push((region, place as u32)),
             Found::Event(kind) if listing.takes() => {
@@ -133,8 +134,14 @@ impl Shard {
         let (standing, now) = (telling.standing, telling.now);
         let motions = std::mem::take(&mut told.motions);
         let befores = std::mem::take(&mut told.befores);
-        let judgement =
-            Judgement { standing, now, shard: self, motions: &motions, befores: &befores };
+        let judgement = Judgement {
+            standing,
+            now,
+            shard: self,
+            motions: &motions,
+            befores: &befores,
+            has_comparison: false,
+        };
         judgement.run(|region, place, found| {
             if let Found::Event(kind) = found {
                 let motion = &motions[place];

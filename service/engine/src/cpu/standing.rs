@@ -6,13 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::limits::REGIONS_MAX;
 use crate::query::Filter;
 use crate::region::{Circle, Polygon, Region};
 use crate::space::{QuantaRect, Space};
 use crate::sphere;
 use crate::stage::region_index::RegionIndex;
 use crate::stage::subscription::Class;
-use crate::subscription::{EventKinds, Judging, RegionId, Subscription, SubscriptionChange};
+use crate::subscription::{
+    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange,
+};
 
 /// Where a region is, for positions that its cell does not decide.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +34,14 @@ enum Shape {
     Other,
 }
 
+/// Marks the number of a region, as filed, to which a move inside it is nothing to tell.
+pub(super) const QUIET: u32 = 1 << 31;
+
+const _: () = assert!(REGIONS_MAX < QUIET as usize, "numbers leave room for the mark");
+
 /// What a judgement reads of a region first.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Subject {
     shape: Shape,
     pub(super) wanted: EventKinds,
@@ -110,7 +119,7 @@ pub(super) struct Standing {
     entries: Vec<Option<Entry>>,
     subjects: Vec<Subject>,
     free: Vec<u32>,
-    /// Regions of [`Class::Plain`].
+    /// Regions of [`Class::Plain`], with their mark.
     pub(super) plain: RegionIndex,
     /// All others.
     pub(super) stepped: RegionIndex,
@@ -172,6 +181,12 @@ impl Standing {
     #[inline]
     pub(super) fn subject(&self, number: u32) -> &Subject {
         &self.subjects[number as usize]
+    }
+
+    /// Asks the cache for what is read of a region first.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        super::prefetch::read(&self.subjects, number as usize);
     }
 
     /// A region that stands.
@@ -247,7 +262,7 @@ impl Standing {
         self.numbers.remove(&entry.id);
         let Subscription { region, filter, judging, .. } = &*entry.subscription;
         match entry.class {
-            Class::Plain => self.plain.remove(number, region),
+            Class::Plain => self.plain.remove(marked(number, &entry.subscription), region),
             Class::Stepped | Class::Stateful => self.stepped.remove(number, region),
         }
         self.stateful -= usize::from(entry.class == Class::Stateful);
@@ -272,7 +287,7 @@ impl Standing {
             role: Role::Told,
         };
         match class {
-            Class::Plain => self.plain.insert(number, region),
+            Class::Plain => self.plain.insert(marked(number, &subscription), region),
             Class::Stepped | Class::Stateful => self.stepped.insert(number, region),
         }
         self.stateful += usize::from(class == Class::Stateful);
@@ -309,6 +324,12 @@ impl Standing {
             + self.stepped.memory_bytes()
             + self.subscription_bytes
     }
+}
+
+/// A region's number as it is filed among the plain ones.
+fn marked(number: u32, of: &Subscription) -> u32 {
+    let is_quiet = of.filter.is_none() && !of.wanted.contains(EventKind::Move);
+    if is_quiet { number | QUIET } else { number }
 }
 
 /// Bytes of a subscription on the heap.

@@ -146,8 +146,7 @@ impl Stepping<'_> {
         regions.clear();
         regions.extend(told.members.of_object(motion.slot).map(|(region, ..)| region));
         let mut add = |cell: CellRegions<'_>| {
-            regions.extend_from_slice(cell.partial);
-            regions.extend_from_slice(cell.whole);
+            regions.extend_from_slice(cell.all());
         };
         let index = &self.standing.stepped;
         if motion.had {

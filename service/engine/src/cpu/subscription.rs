@@ -57,12 +57,13 @@ pub(super) fn tell(
     blind: View<'_>,
 ) -> (EventSet, Vec<Outcome>) {
     let standing = telling.standing;
-    let is_over = telling.listed.load(Ordering::Relaxed) > telling.events_max;
+    let listed = telling.listed.load(Ordering::Relaxed);
+    let is_over = listed > telling.events_max;
     let mut buckets = Vec::new();
     let counts = if is_over {
         count_again(telling, attributes, shards)
     } else {
-        buckets = gather_all(shards, standing.numbers_end());
+        buckets = gather_all(shards, listed, standing.numbers_end());
         counts_of(standing, &buckets)
     };
     let changing = Changing::new(View { shards, ..blind }, standing, telling.now);
@@ -71,11 +72,13 @@ pub(super) fn tell(
         parallel::for_each_mut(shards, usize::MAX, |_, shard| {
             shard.list_again(telling, attributes, &decided.is_told);
         });
-        buckets = gather_all(shards, standing.numbers_end());
+        buckets = gather_all(shards, listed, standing.numbers_end());
     }
     let view = View { shards, ..blind };
-    let mut sets: Vec<EventSet> =
-        buckets.par_iter().map(|bucket| bucket.told(standing, &view, &decided.is_told)).collect();
+    let mut sets = vec![EventSet::default(); buckets.len()];
+    parallel::for_each_mut(&mut sets, listed as usize, |number, set| {
+        *set = buckets[number].told(standing, &view, &decided.is_told);
+    });
     sets.push(of_outcomes(standing, plan, &view, &decided));
     (EventSet::joined(sets), decided.outcomes)
 }
@@ -88,6 +91,9 @@ pub(super) fn conclude(
     clock_ms: i64,
     shards: &mut [Shard],
 ) {
+    if plan.has_comparison() {
+        shards.iter_mut().for_each(Shard::unmark);
+    }
     for number in &plan.ended {
         shards.iter_mut().for_each(|shard| shard.told.members.remove_region(*number));
         standing.remove(*number);
@@ -113,12 +119,8 @@ pub(super) fn conclude(
             shard.told.members.keep(slot, number, stand, &of.subscription, &row);
         }
     }
-    let is_empty = standing.is_empty();
-    for shard in shards {
-        shard.unmark();
-        if is_empty {
-            shard.told.shrink();
-        }
+    if standing.is_empty() {
+        shards.iter_mut().for_each(|shard| shard.told.shrink());
     }
 }
 
@@ -208,8 +210,16 @@ fn counts_of(standing: &Standing, buckets: &[Bucket]) -> Counts {
     counts
 }
 
-fn gather_all(shards: &[Shard], numbers_end: usize) -> Vec<Bucket> {
-    (0..BUCKETS).into_par_iter().map(|bucket| gather(shards, bucket, numbers_end)).collect()
+fn gather_all(shards: &[Shard], events: u64, numbers_end: usize) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    buckets.resize_with(BUCKETS, Bucket::default);
+    if events > 0 {
+        parallel::for_each_mut(&mut buckets, events as usize, |number, bucket| {
+            *bucket = gather(shards, number, numbers_end);
+        });
+    }
+    buckets.retain(|bucket| !bucket.events.is_empty());
+    buckets
 }
 
 /// The events of a bucket's regions, in order.

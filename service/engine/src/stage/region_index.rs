@@ -21,10 +21,31 @@ const PLACES_MIN: usize = 16;
 /// The regions of one cell, in no order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellRegions<'a> {
+    all: &'a [u32],
+    partial: usize,
+}
+
+impl<'a> CellRegions<'a> {
     /// Those that must be asked.
-    pub partial: &'a [u32],
+    #[inline]
+    #[must_use]
+    pub fn partial(&self) -> &'a [u32] {
+        &self.all[..self.partial]
+    }
+
     /// Those that hold all of it.
-    pub whole: &'a [u32],
+    #[inline]
+    #[must_use]
+    pub fn whole(&self) -> &'a [u32] {
+        &self.all[self.partial..]
+    }
+
+    /// Both.
+    #[inline]
+    #[must_use]
+    pub fn all(&self) -> &'a [u32] {
+        self.all
+    }
 }
 
 /// Regions by the cells that they touch.
@@ -44,6 +65,8 @@ struct Level {
     cells: usize,
     /// Open addressing, a power of two, at most three quarters full.
     places: Vec<CellPlace>,
+    /// 64 less the bits of a place.
+    shift: u32,
     lists: Lists,
 }
 
@@ -146,10 +169,7 @@ impl RegionIndex {
     pub fn within(&self, rect: &QuantaRect, cells_max: u64, regions: &mut Vec<u32>) {
         for level in &self.levels {
             let (columns, rows) = spans(&self.bounds, level.level, rect);
-            let mut add = |cell: CellRegions<'_>| {
-                regions.extend_from_slice(cell.partial);
-                regions.extend_from_slice(cell.whole);
-            };
+            let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
             if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > cells_max {
                 let taken = level.places.iter().filter(|place| place.key != FREE);
                 taken.for_each(|place| add(level.regions_of(place)));
@@ -272,23 +292,21 @@ pub fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
 impl Level {
     fn new(level: u32) -> Self {
         let places = vec![EMPTY; PLACES_MIN];
-        Self { level, regions: 0, cells: 0, places, lists: Lists::default() }
+        let shift = 64 - PLACES_MIN.ilog2();
+        Self { level, regions: 0, cells: 0, places, shift, lists: Lists::default() }
     }
 
     #[inline]
     fn regions_of(&self, place: &CellPlace) -> CellRegions<'_> {
-        let (at, middle) = (place.at as usize, (place.at + place.partial) as usize);
-        CellRegions {
-            partial: &self.lists.words[at..middle],
-            whole: &self.lists.words[middle..middle + place.whole as usize],
-        }
+        let at = place.at as usize;
+        let end = at + (place.partial + place.whole) as usize;
+        CellRegions { all: &self.lists.words[at..end], partial: place.partial as usize }
     }
 
-    /// Where the search for a key begins: a multiplication spreads neighbours.
+    /// Where the search for a key begins: the upper bits of a product spread neighbours.
     #[inline]
     fn first(&self, key: u64) -> usize {
-        let mixed = (key ^ (key >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ key.rotate_left(17);
-        (mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32) as usize & (self.places.len() - 1)
+        (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
     #[inline]
@@ -362,6 +380,7 @@ impl Level {
         if (self.cells + 1) * 4 > self.places.len() * 3 {
             let doubled = vec![EMPTY; self.places.len() * 2];
             let held = std::mem::replace(&mut self.places, doubled);
+            self.shift -= 1;
             for place in held.into_iter().filter(|place| place.key != FREE) {
                 let at = self.vacant(place.key);
                 self.places[at] = place;
