@@ -1,8 +1,8 @@
 //! Which plain regions does a written record enter, move in or leave?
 //!
 //! The record before the cycle and the one after it decide; nothing is remembered. Three rounds of
-//! cache misses, cells, lists and regions, are overlapped over a group of objects. Where a position stays in
-//! its cell only the regions that do not hold all of it are asked.
+//! cache misses, cells, lists and regions, are overlapped over a group of objects. Where a position
+//! stays in its cell only the regions that do not hold all of it are asked.
 
 use shoal_codec::FixRow;
 
