@@ -37,6 +37,7 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
     let mut trial = Trial::new(make, options.clone(), &format!("regions, seed {seed}"));
     let mut generator = Generator::new(seed, space, 60, START_MS);
     let mut followers = Followers::default();
+    let mut met = BTreeSet::new();
     let mut done = 0;
     while done < operations {
         if generator.random.once_in(40) {
@@ -66,6 +67,7 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
         }
         while trial.in_flight() > 0 {
             let output = trial.wait(0);
+            met.extend(output.events.iter().flat_map(|of| of.kinds.iter()));
             followers.apply(output.epoch, &output.events);
         }
         followers.check(&trial);
@@ -77,6 +79,8 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
     while trial.in_flight() > 0 {
         trial.wait(0);
     }
+    let is_long = operations >= 50_000;
+    assert!(!is_long || met.len() > EventKind::ALL.len() - 2, "seed {seed} met only {met:?}");
 }
 
 /// What followers hold of the regions that are told everything and remember nothing.

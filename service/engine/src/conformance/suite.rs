@@ -73,6 +73,14 @@ macro_rules! conformance_subscriptions {
             only_what_is_wanted_is_told, regions_of_every_kind_stand_everywhere,
             events_beyond_the_most_make_a_region_lag, events_add_up_to_the_members,
             impossible_changes_are_refused);
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            passes: a_pass_within_one_cycle_is_told, lives_are_judged_one_after_the_other,
+            ways_cut_regions, crosses_are_filtered, ways_go_over_the_antimeridian);
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
+            timelines: an_enter_waits_for_its_dwell, a_leave_waits_for_its_dwell,
+            the_reason_is_judged_at_the_end_of_a_dwell, hysteresis_holds_who_is_near,
+            moves_keep_their_interval, a_change_drops_what_is_pending, ages_end_at_whole_seconds,
+            what_is_kept_goes_with_its_object);
     };
 }
 
@@ -157,9 +165,11 @@ mod tests {
             include_str!("cases/limits.rs"),
             include_str!("cases/memberships.rs"),
             include_str!("cases/order.rs"),
+            include_str!("cases/passes.rs"),
             include_str!("cases/queries.rs"),
             include_str!("cases/refusals.rs"),
             include_str!("cases/snapshots.rs"),
+            include_str!("cases/timelines.rs"),
         ] {
             let names = cases.lines().filter_map(|line| line.strip_prefix("pub fn "));
             for name in names.filter_map(|line| line.split_once('(')).map(|(name, _)| name) {

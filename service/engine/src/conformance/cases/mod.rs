@@ -8,6 +8,8 @@ pub mod flight;
 pub mod limits;
 pub mod memberships;
 pub mod order;
+pub mod passes;
 pub mod queries;
 pub mod refusals;
 pub mod snapshots;
+pub mod timelines;
