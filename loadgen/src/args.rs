@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shoal_codec::PlanChoice;
-use shoal_workload::SpeedUnit;
+use shoal_workload::{SpeedRange, SpeedUnit};
 
 use crate::shares::{QuestionMix, UpdateQuery};
 
@@ -56,6 +56,15 @@ pub enum Wanted {
     Count,
     /// Now this, now that, with filters and limits: to check a server, not to measure it.
     Mixed,
+}
+
+/// Which events subscribers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ToldEvents {
+    /// Who comes and who goes.
+    EnterLeave,
+    /// The same, and every report of a member.
+    WithMove,
 }
 
 /// Flags of `shoal-loadgen run`.
@@ -169,6 +178,9 @@ pub struct RunArgs {
     /// Silence of a removed object in event time, milliseconds.
     #[arg(long, default_value_t = 5_000)]
     pub absence_ms: i64,
+    /// Flags of subscribers.
+    #[command(flatten)]
+    pub subscribers: SubscriptionArgs,
     /// Flags of single workloads.
     #[command(flatten)]
     pub shape: ShapeArgs,
@@ -177,10 +189,44 @@ pub struct RunArgs {
     pub json: Option<PathBuf>,
 }
 
+/// Flags of subscribers.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Subscribers")]
+pub struct SubscriptionArgs {
+    /// Circles that are followed while rows are sent. Their members are rebuilt from events and
+    /// compared with range queries at the end, with --verify all the time.
+    #[arg(long, default_value_t = 0, value_name = "CIRCLES")]
+    pub subscriptions: u64,
+    /// Radius of a circle, metres; centres lie where windows of queries lie.
+    #[arg(long, default_value_t = 500.0, value_name = "METRES")]
+    pub radius: f64,
+    /// Share of the circles that is replaced in a second.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub churn: f64,
+    /// Every circle follows an object that moves as the workload's do.
+    #[arg(long = "move")]
+    pub follows: bool,
+    /// Which events are told.
+    #[arg(long, value_enum, default_value_t = ToldEvents::EnterLeave)]
+    pub told_events: ToldEvents,
+    /// Circles of one session at most.
+    #[arg(long, default_value_t = 256, value_name = "CIRCLES")]
+    pub session_regions: u32,
+    /// Streams that are broken off at random moments and resumed with their token, in all.
+    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    pub kill_subscribers: u32,
+    /// Further sessions that read nothing before all rows were sent.
+    #[arg(long, default_value_t = 0, value_name = "SESSIONS")]
+    pub silent_subscribers: u32,
+}
+
 /// Flags that shape single workloads.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Shape of single workloads")]
 pub struct ShapeArgs {
+    /// uniform: speeds of the objects, metres a second.
+    #[arg(long, default_value_t, value_name = "A-B")]
+    pub speed_range: SpeedRange,
     /// gauss: hot-spots.
     #[arg(long, default_value_t = 10)]
     pub hotspots: u32,

@@ -1,7 +1,8 @@
 //! What does a client see under load? The library behind the binary `shoal-loadgen`.
 //!
 //! `plan` says what a run does, `report` sends rows and reads acks, `question` asks and reads
-//! answers, `verify` compares with an oracle, `measure` counts and tells, `run` holds it together.
+//! answers, `subscription` follows regions, `verify` compares with an oracle, `measure` counts and
+//! tells, `run` holds it together.
 
 pub mod args;
 pub mod connect;
@@ -15,6 +16,7 @@ pub mod report;
 pub mod run;
 pub mod session;
 pub mod shares;
+pub mod subscription;
 pub mod tasks;
 pub mod verify;
 

@@ -59,6 +59,23 @@ pub const STALL_S_MAX: u64 = 60;
 /// Removals of one request, as the server has it.
 pub const REMOVALS_MAX: usize = 65_536;
 
+/// Regions of one session: those of a comparison are one message of queries.
+pub const SESSION_REGIONS_MAX: u32 = 4_096;
+/// Sessions of one run: each is a shard of the workload's regions.
+pub const SESSIONS_MAX: u32 = 4_096;
+/// Sessions that share a channel.
+pub const CHANNEL_SESSIONS_MAX: u32 = 64;
+/// Streams that are broken off in one run.
+pub const KILLS_MAX: u32 = 1_000_000;
+/// Regions of one comparison while rows are sent; at the end it is all of a session.
+pub const COMPARED_REGIONS: usize = 64;
+/// Seconds that a session may need to its end once all rows were acknowledged.
+pub const SUBSCRIBER_END_S_MAX: u64 = 60;
+/// Epochs whose moments are remembered, for the latency of events.
+pub const EPOCH_TIMES_MAX: usize = 1 << 17;
+
+const _: () = assert!(SESSION_REGIONS_MAX <= MESSAGE_QUERIES_MAX);
+const _: () = assert!(SESSIONS_MAX <= shoal_workload::SHARDS_MAX);
 const _: () = assert!(
     BATCH_ROWS_MAX as usize * ROW_BYTES_MAX + MESSAGE_HEAD_BYTES_MAX <= MESSAGE_BYTES_MAX,
     "the largest batch is a legal message"

@@ -14,6 +14,7 @@ use crate::error::LoadError;
 use crate::limits::*;
 use crate::measure::Pace;
 use crate::shares::{QuestionMix, UpdateQuery};
+use crate::subscription::SubscriptionPlan;
 
 /// A checked run.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct Plan {
     pub ttl_ms: i64,
     /// How and what is asked.
     pub questions: QuestionPlan,
+    /// What subscribers do, if there are any.
+    pub subscription: Option<SubscriptionPlan>,
     /// Where the results go as JSON.
     pub json: Option<PathBuf>,
 }
@@ -97,6 +100,7 @@ impl Plan {
             (false, true) => None,
             _ => Some(10.0),
         });
+        let subscription = SubscriptionPlan::new(&args.subscribers, seconds)?;
         let mut plan = Self {
             target: url(&args.target),
             params: params(&args),
@@ -122,6 +126,7 @@ impl Plan {
                 nearest_k: args.nearest_k,
                 get_objects: args.get_objects,
             },
+            subscription,
             json: args.json,
             workload: args.workload,
         };
@@ -233,6 +238,7 @@ fn params(args: &RunArgs) -> Params {
         objects: args.objects,
         seed: args.seed,
         step_ms: args.step_ms,
+        speed_range: shape.speed_range,
         window: args.window,
         shards: args.connections,
         hotspots: shape.hotspots,
@@ -395,6 +401,11 @@ mod tests {
             ("--objects 0", "objects"),
             ("--window 0", "window"),
             ("--ttl-ms=-1", "--ttl-ms"),
+            ("--silent-subscribers 3", "--subscriptions"),
+            ("--subscriptions 5 --session-regions 0", "--session-regions"),
+            ("--subscriptions 5000 --session-regions 1", "--session-regions"),
+            ("--subscriptions 5 --kill-subscribers 2000000", "--kill-subscribers"),
+            ("--subscriptions 5 --kill-subscribers 2 --workload replay:x.csv", "--seconds"),
         ] {
             let flags = flags.replace("--rate -1", "--rate=-1");
             let message = plan(&flags).unwrap_err().to_string();

@@ -19,6 +19,8 @@ use crate::measure::progress::show_progress;
 use crate::measure::{Counters, Summary, Totals};
 use crate::plan::Plan;
 use crate::session::Session;
+use crate::subscription::EpochTimes;
+use crate::subscription::spawn::{self as sessions, Subscribers};
 use crate::tasks::{Tasks, open_workload, spawn, starters};
 use crate::verify::{Oracle, Verifier};
 
@@ -48,6 +50,9 @@ pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, Loa
 struct Drive {
     session: Arc<Session>,
     tasks: Tasks,
+    subscribers: Subscribers,
+    /// True once all rows were sent and acknowledged.
+    quiet: watch::Sender<bool>,
     ready: mpsc::UnboundedReceiver<()>,
     start: watch::Sender<Option<Instant>>,
     totals: Totals,
@@ -72,13 +77,21 @@ async fn drive(
         shift_ms: shift_ms(plan, fleet.fleet.clock_ms),
         counters: Arc::clone(&counters),
         verifier: verifier.as_ref().map(Verifier::link),
+        times: plan.subscription.as_ref().map(|_| Arc::new(EpochTimes::new(plan.connections()))),
         ready,
         start: started,
         stop: stop.clone(),
     });
     let progress = tokio::spawn(show_progress(Arc::clone(&counters), verifier.is_some()));
-    let mut drive =
-        Drive { session, tasks: Tasks::new(), ready: are_ready, start, totals: Totals::default() };
+    let mut drive = Drive {
+        session,
+        tasks: Tasks::new(),
+        subscribers: Subscribers::new(),
+        quiet: watch::Sender::new(false),
+        ready: are_ready,
+        start,
+        totals: Totals::default(),
+    };
     let ran = drive.run().await;
     // With the set go all tasks that are still running.
     let Drive { totals, start, .. } = drive;
@@ -135,14 +148,16 @@ fn broken(error: &JoinError) -> LoadError {
 }
 
 impl Drive {
-    /// Starts all tasks, then the clock, and waits for the end of all.
+    /// Starts all tasks, then the clock, and waits for the end of all; subscribers end once all
+    /// others have.
     async fn run(&mut self) -> Result<(), LoadError> {
         let plan = &self.session.plan;
         let (connections, starters) = (plan.connections(), starters(plan));
         for connection in 0..connections {
             spawn(&self.session, connection, &mut self.tasks).await?;
         }
-        let mut waited_for = u64::from(connections) * u64::from(starters);
+        let sessions = self.spawn_subscribers().await?;
+        let mut waited_for = u64::from(connections) * u64::from(starters) + u64::from(sessions);
         let mut watchdog = Watchdog::new(&self.session.counters);
         let mut ticks = interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -154,13 +169,28 @@ impl Drive {
                         self.start.send_replace(Some(Instant::now()));
                     }
                 }
-                done = self.tasks.join_next() => match done {
-                    None => return Ok(()),
+                done = self.tasks.join_next(), if !*self.quiet.borrow() => match done {
+                    None => drop(self.quiet.send_replace(true)),
                     Some(outcome) => self.totals.add(outcome.map_err(|error| broken(&error))??),
                 },
+                Some(told) = self.subscribers.join_next() => {
+                    self.totals.add_followed(&told.map_err(|error| broken(&error))??);
+                }
                 _ = ticks.tick() => watchdog.check(&self.session.counters)?,
             }
+            if *self.quiet.borrow() && self.subscribers.is_empty() {
+                return Ok(());
+            }
         }
+    }
+
+    /// Starts the sessions of subscribers; gives how many there are.
+    async fn spawn_subscribers(&mut self) -> Result<u32, LoadError> {
+        let session = &self.session;
+        let (Some(plan), Some(times)) = (&session.plan.subscription, &session.times) else {
+            return Ok(0);
+        };
+        sessions::spawn(session, plan, times, &self.quiet.subscribe(), &mut self.subscribers).await
     }
 }
 

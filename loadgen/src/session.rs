@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::error::LoadError;
 use crate::measure::Counters;
 use crate::plan::Plan;
+use crate::subscription::EpochTimes;
 use crate::verify::VerifierLink;
 
 /// Shared by the tasks of one run.
@@ -30,6 +31,8 @@ pub struct Session {
     pub counters: Arc<Counters>,
     /// Where acks and answers are compared.
     pub verifier: Option<VerifierLink>,
+    /// Where events find out how old they are, when there are subscribers.
+    pub times: Option<Arc<EpochTimes>>,
     /// Told by each task when it is ready to start.
     pub ready: mpsc::UnboundedSender<()>,
     /// When the clock started.

@@ -13,6 +13,8 @@ pub struct Counters {
     pub preloaded: Count,
     /// Queries answered.
     pub queries: Count,
+    /// Events that subscribers were told since the clock started.
+    pub events: Count,
     /// Rows refused.
     pub refused: Count,
     /// Answers compared with the oracle.

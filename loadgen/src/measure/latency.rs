@@ -3,6 +3,7 @@
 //! Microseconds in an HDR histogram of three digits up to an hour; longer ones count as an hour.
 //! One per connection and kind, added up at the end, so recording takes no lock.
 
+use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -26,6 +27,13 @@ pub struct Percentiles {
     pub p999: f64,
     /// The longest.
     pub max: f64,
+}
+
+impl fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { p50, p99, p999, max } = self;
+        write!(f, "p50 {p50:.2}  p99 {p99:.2}  p99.9 {p999:.2}  max {max:.2} ms")
+    }
 }
 
 impl Latency {

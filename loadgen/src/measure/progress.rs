@@ -23,7 +23,7 @@ pub async fn show_progress(counters: Arc<Counters>, is_verified: bool) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let (start, mut last) = (Instant::now(), Instant::now());
-    let (mut rows, mut queries) = (0, 0);
+    let (mut rows, mut queries, mut events) = (0, 0, 0);
     loop {
         ticks.tick().await;
         let (now, seconds) = (Instant::now(), last.elapsed().as_secs_f64());
@@ -38,6 +38,10 @@ pub async fn show_progress(counters: Arc<Counters>, is_verified: bool) {
             thousands(rows_now),
             thousands(counters.refused.get()),
         );
+        let events_now = counters.events.get();
+        if events_now > 0 {
+            line += &format!("  {} events/s", rate(events_now - events));
+        }
         if is_verified {
             let (verified, wrong) = (counters.verified.get(), counters.mismatches.get());
             line += &format!("  {} verified, {wrong} wrong", thousands(verified));
@@ -48,7 +52,7 @@ pub async fn show_progress(counters: Arc<Counters>, is_verified: bool) {
         } else {
             eprintln!("{line}");
         }
-        (last, rows, queries) = (now, rows_now, queries_now);
+        (last, rows, queries, events) = (now, rows_now, queries_now, events_now);
     }
 }
 

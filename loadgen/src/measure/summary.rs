@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::latency::Percentiles;
 use super::progress::thousands;
 use crate::error::LoadError;
+use crate::subscription::Followed;
 
 /// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -101,6 +102,9 @@ pub struct Summary {
     pub verified_acks: u64,
     /// Answers chosen to be compared at epochs whose changes cannot be told apart.
     pub unverifiable_queries: u64,
+    /// What subscribers saw.
+    #[serde(flatten)]
+    pub followed: Followed,
     /// Ended early by a signal.
     pub interrupted: bool,
     /// The first mismatches and failures, in words.
@@ -112,6 +116,8 @@ impl Summary {
     #[must_use]
     pub fn is_good(&self) -> bool {
         let wrong = self.mismatches + self.failed_messages + self.failed_queries;
+        let Followed { lost, repeated, misordered, .. } = self.followed;
+        let wrong = wrong + lost + repeated + misordered;
         wrong == 0 && !self.interrupted && self.problems.is_empty()
     }
 
@@ -133,10 +139,7 @@ impl Summary {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         let rate = |rate: f64| thousands(rate.round() as u64);
-        let percentiles = |ms: &Percentiles| {
-            let Percentiles { p50, p99, p999, max } = ms;
-            format!("p50 {p50:.2}  p99 {p99:.2}  p99.9 {p999:.2}  max {max:.2} ms")
-        };
+        let percentiles = Percentiles::to_string;
         let Self { workload, fleet_objects, connections, encoding, .. } = self;
         let prepared = if self.prepared { " prepared" } else { "" };
         let plan = self.block_plan.map_or_else(String::new, |plan| format!(" ({plan})"));
@@ -184,6 +187,9 @@ impl Summary {
                 ),
             ]);
         }
+        if self.followed.subscriptions > 0 {
+            table.add_rows(self.followed.rows());
+        }
         let mut text = table.to_string();
         for problem in &self.problems {
             // Writing to a string cannot fail.
@@ -229,10 +235,15 @@ mod tests {
             "mismatches",
             "prepared",
             "bytes_per_update",
+            "subscriptions",
+            "events_per_s",
+            "lost",
+            "repeated",
+            "misordered",
         ] {
             assert!(!json[key].is_null(), "{key}");
         }
-        for kind in ["ack_ms", "query_ms"] {
+        for kind in ["ack_ms", "query_ms", "event_ms"] {
             for key in ["p50", "p99", "p999", "max"] {
                 assert!(json[kind][key].is_number(), "{kind}.{key}");
             }
@@ -251,6 +262,9 @@ mod tests {
         assert!(!one(|summary| summary.failed_messages = 1));
         assert!(!one(|summary| summary.failed_queries = 1));
         assert!(!one(|summary| summary.interrupted = true));
+        assert!(!one(|summary| summary.followed.lost = 1));
+        assert!(!one(|summary| summary.followed.repeated = 1));
+        assert!(!one(|summary| summary.followed.misordered = 1));
         assert!(one(|summary| summary.refused_rows = 1));
     }
 

@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::question::QuestionTally;
 use crate::report::ReportTally;
 use crate::report::sender::SentTally;
+use crate::subscription::FollowTally;
 use crate::tasks::Outcome;
 use crate::verify::Verdict;
 
@@ -20,6 +21,7 @@ pub struct Totals {
     acks: ReportTally,
     sent: SentTally,
     answers: QuestionTally,
+    followed: FollowTally,
     problems: Vec<String>,
 }
 
@@ -32,6 +34,11 @@ impl Totals {
             Outcome::Acked(acks) => self.add_acks(acks),
             Outcome::Answered(answers) => self.add_answers(answers),
         }
+    }
+
+    /// Adds what one subscriber saw.
+    pub fn add_followed(&mut self, tally: &FollowTally) {
+        self.followed.add(tally);
     }
 
     fn add_sent(&mut self, sent: SentTally) {
@@ -79,6 +86,8 @@ impl Totals {
         let (update_seconds, query_seconds) =
             (seconds(self.acks.last_ack), seconds(self.answers.last_answer));
         let rows = self.acks.rows;
+        let followed = plan.subscription.as_ref();
+        let followed = followed.map(|plan| self.followed.followed(plan, start));
         let accepted = rows.applied + rows.duplicate + rows.superseded + rows.late;
         Summary {
             updates_per_s: rate(accepted, update_seconds),
@@ -105,7 +114,8 @@ impl Totals {
             queries: self.answers.queries,
             failed_queries: self.answers.failed,
             answer_rows: self.answers.rows,
-            problems: self.problems,
+            followed: followed.unwrap_or_default(),
+            problems: [self.problems, self.followed.counts.told].concat(),
             ..of_plan(plan)
         }
     }

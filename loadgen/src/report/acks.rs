@@ -98,18 +98,22 @@ impl AckReader {
         }
         self.next_message = last + 1;
         let mut messages = Vec::new();
-        let (mut rows, mut is_preload) = (0, false);
+        let (mut rows, mut is_preload, mut earliest) = (0, false, None);
         for number in first..=last {
             let sent = self.in_flight.pop().ok_or_else(|| {
                 LoadError::Protocol(format!("ack of message {number}, which was never sent"))
             })?;
             rows += u64::from(sent.rows);
             is_preload = sent.is_preload;
+            earliest = earliest.or((!is_preload).then_some(sent.intended));
             self.measure(&sent, now);
             messages.extend(sent.columns);
         }
         let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
         self.count(&ack, rows, is_preload, now)?;
+        if let Some(times) = &self.session.times {
+            times.acked(self.connection, count, (ack.first_epoch, ack.epoch), earliest);
+        }
         if let Some(verifier) = &self.session.verifier {
             verifier.ledger.acked(self.connection, Acked { messages, ack });
         }

@@ -209,6 +209,9 @@ impl Sender {
         if let Some(verifier) = &self.session.verifier {
             verifier.ledger.sent(self.connection);
         }
+        if let Some(times) = &self.session.times {
+            times.sent(self.connection);
+        }
         let sent = Instant::now();
         let intended = intended.unwrap_or(sent);
         self.in_flight.push(Sent { intended, sent, rows, columns, is_preload });

@@ -1,0 +1,233 @@
+//! Who is in each region of a session, by its stream alone?
+//!
+//! Applies messages in the order in which they came. Numbers, epochs, order of regions and objects,
+//! and every membership are checked against what came before; whatever contradicts is counted,
+//! never corrected in silence. Knows no connection: a test can hand it any stream.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use shoal_proto::v1::subscribe_response::Kind;
+use shoal_proto::v1::{EventBatch, EventKind, Gap, GapReason, SnapshotChunk, SubscribeResponse};
+
+use super::counts::Counts;
+use super::members::Members;
+use super::sequence::Sequence;
+
+/// What a session's messages said.
+#[derive(Clone, Debug, Default)]
+pub struct Follower {
+    regions: BTreeMap<u64, Members>,
+    /// Regions that were removed, and from which epoch on where that is known.
+    ended: BTreeMap<u64, Option<u64>>,
+    sequence: Sequence,
+    /// Epoch of the last message that has one.
+    epoch: u64,
+    /// The state after this epoch is complete.
+    done: u64,
+    /// Region and object of the last event of `epoch`.
+    place: Option<(u64, u64)>,
+    token: Bytes,
+    /// What was wrong.
+    pub counts: Counts,
+    /// Events told.
+    pub events: u64,
+    /// Members told in snapshots.
+    pub present: u64,
+    /// Batches that stand for several epochs.
+    pub coalesced: u64,
+    /// Times that the server said it had dropped messages for a slow reader.
+    pub lagged: u64,
+    /// Times that the server said it keeps messages no more.
+    pub gaps: u64,
+}
+
+impl Follower {
+    /// Expects a region from now on.
+    pub fn add(&mut self, region: u64) {
+        self.regions.entry(region).or_default();
+    }
+
+    /// Expects no more of a region once its removal holds.
+    pub fn remove(&mut self, region: u64) {
+        self.regions.remove(&region);
+        self.ended.insert(region, None);
+    }
+
+    /// The removal of a region holds from an epoch on.
+    pub fn removed(&mut self, region: u64, epoch: u64) {
+        self.ended.insert(region, Some(epoch));
+    }
+
+    /// The members of a region, where they are known.
+    #[must_use]
+    pub fn members(&self, region: u64) -> Option<&super::members::IdSet> {
+        self.regions.get(&region)?.known()
+    }
+
+    /// Whether the server said that messages of a region are missing, and no snapshot came since.
+    #[must_use]
+    pub fn is_uncertain(&self, region: u64) -> bool {
+        self.regions.get(&region).is_some_and(Members::is_uncertain)
+    }
+
+    /// The state is that after this epoch, or later.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Whether anything of a later epoch was applied.
+    #[must_use]
+    pub fn is_beyond(&self, epoch: u64) -> bool {
+        self.epoch > epoch
+    }
+
+    /// Goes on after the last message taken; empty before the first.
+    #[must_use]
+    pub fn token(&self) -> Bytes {
+        self.token.clone()
+    }
+
+    /// The epoch of a message's contents, where it has one.
+    #[must_use]
+    pub fn epoch_of(message: &SubscribeResponse) -> Option<u64> {
+        match message.kind.as_ref()? {
+            Kind::Snapshot(chunk) => Some(chunk.epoch),
+            Kind::Events(batch) => Some(batch.epoch),
+            Kind::Progress(progress) => Some(progress.epoch),
+            Kind::Opened(_) | Kind::Gap(_) | Kind::Lagged(_) => None,
+        }
+    }
+
+    /// Takes the next message.
+    pub fn take(&mut self, message: SubscribeResponse) {
+        let SubscribeResponse { first_sequence, last_sequence, kind, .. } = &message;
+        let is_numbered =
+            matches!(kind, Some(Kind::Snapshot(_) | Kind::Events(_) | Kind::Lagged(_)));
+        if is_numbered && !self.sequence.take(*first_sequence, *last_sequence, &mut self.counts) {
+            // It was applied before.
+            return;
+        }
+        if !is_numbered && (*first_sequence, *last_sequence) != (0, 0) {
+            self.counts.misorder(1, || format!("number {first_sequence} without contents"));
+        }
+        let is_done = message.epoch_done;
+        if !message.resume_token.is_empty() {
+            self.token = message.resume_token.into();
+        }
+        match message.kind {
+            None => self.counts.lose(1, || "a message without contents".to_owned()),
+            Some(Kind::Opened(_)) => {}
+            Some(Kind::Snapshot(chunk)) => self.snapshot(&chunk, is_done),
+            Some(Kind::Events(batch)) => self.events(&batch, is_done),
+            Some(Kind::Progress(progress)) => self.progress(progress.epoch),
+            Some(Kind::Gap(gap)) => self.gap(gap),
+            Some(Kind::Lagged(lagged)) => {
+                self.lagged += 1;
+                let is_of = |region: &u64| {
+                    lagged.region_ids.is_empty() || lagged.region_ids.contains(region)
+                };
+                let of = self.regions.iter_mut().filter(|(region, _)| is_of(region));
+                of.for_each(|(_, members)| members.forget());
+            }
+        }
+    }
+
+    /// Goes on to the epoch of some contents.
+    fn enter(&mut self, epoch: u64, is_done: bool) {
+        if epoch <= self.done {
+            let done = self.done;
+            self.counts.misorder(1, || format!("contents of epoch {epoch} after {done} was done"));
+        } else if epoch > self.epoch {
+            self.epoch = epoch;
+            self.done = epoch - 1;
+            self.place = None;
+        }
+        if is_done {
+            self.done = self.done.max(epoch);
+        }
+        let done = self.done;
+        self.ended.retain(|_, from| from.is_none_or(|from| from > done));
+    }
+
+    fn progress(&mut self, epoch: u64) {
+        if epoch < self.done {
+            let done = self.done;
+            self.counts.misorder(1, || format!("progress to epoch {epoch} after {done}"));
+        }
+        self.epoch = self.epoch.max(epoch);
+        self.done = self.done.max(epoch);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.gaps += 1;
+        self.sequence.skip_to(gap.next_sequence, &mut self.counts);
+        if gap.reason() == GapReason::Term {
+            (self.epoch, self.done) = (0, 0);
+        }
+        self.regions.values_mut().for_each(Members::forget);
+    }
+
+    fn snapshot(&mut self, chunk: &SnapshotChunk, is_done: bool) {
+        self.enter(chunk.epoch, is_done);
+        for piece in &chunk.regions {
+            self.present += piece.objects.len() as u64;
+            match self.regions.get_mut(&piece.region_id) {
+                Some(members) => members.load(piece, &mut self.counts),
+                None => self.unexpected(piece.region_id, chunk.epoch),
+            }
+        }
+    }
+
+    fn events(&mut self, batch: &EventBatch, is_done: bool) {
+        self.enter(batch.epoch, is_done);
+        self.coalesced += u64::from(batch.coalesced_from_epoch > 0);
+        for of_region in &batch.regions {
+            let region = of_region.region_id;
+            let (objects, kinds) = (&of_region.objects, &of_region.kinds);
+            self.events += objects.len() as u64;
+            self.counts.lose(objects.len().abs_diff(kinds.len()) as u64, || {
+                format!("{} objects and {} kinds of region {region}", objects.len(), kinds.len())
+            });
+            if !self.regions.contains_key(&region) {
+                self.unexpected(region, batch.epoch);
+                continue;
+            }
+            for (object, kind) in objects.iter().zip(kinds) {
+                self.order((region, *object), batch.epoch);
+                let kind = EventKind::try_from(*kind).unwrap_or_default();
+                if let Some(members) = self.regions.get_mut(&region) {
+                    members.event(region, *object, kind, &mut self.counts);
+                }
+            }
+        }
+    }
+
+    /// Regions ascend in an epoch, objects in a region, and no object has two events.
+    fn order(&mut self, place: (u64, u64), epoch: u64) {
+        let (region, object) = place;
+        match self.place {
+            Some(last) if place == last => self.counts.repeat(1, || {
+                format!("two events of object {object} in region {region} at epoch {epoch}")
+            }),
+            Some(last) if place < last => self.counts.misorder(1, || {
+                format!("(region, object) {place:?} after {last:?} at epoch {epoch}")
+            }),
+            _ => {}
+        }
+        self.place = Some(place);
+    }
+
+    /// Something of a region that is not there.
+    fn unexpected(&mut self, region: u64, epoch: u64) {
+        let is_ending = match self.ended.get(&region) {
+            None => false,
+            Some(None) => true,
+            Some(Some(from)) => epoch < *from,
+        };
+        if !is_ending {
+            self.counts.misorder(1, || format!("region {region}, not there, at epoch {epoch}"));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which sessions does a run have, over which channels?
+//!
+//! Regions are divided evenly over sessions. Some sessions share a channel; silent ones have
+//! channels of their own, so that their unread windows hold nobody else up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Duration;
+use tonic::transport::Channel;
+
+use super::epoch_times::EpochTimes;
+use super::plan::SubscriptionPlan;
+use super::regions::SessionRegions;
+use super::subscriber::{Start, Subscriber};
+use super::tally::FollowTally;
+use crate::connect::connect;
+use crate::error::LoadError;
+use crate::limits::CHANNEL_SESSIONS_MAX;
+use crate::question::chooser::Random;
+use crate::session::Session;
+
+/// The sessions of a run.
+pub type Subscribers = JoinSet<Result<FollowTally, LoadError>>;
+
+/// Marks the random numbers of sessions among those of connections.
+const SESSIONS: u32 = 1 << 20;
+
+/// Starts all sessions; gives how many say when they are ready.
+///
+/// # Errors
+/// [`LoadError`] of opening the workload or a channel.
+pub async fn spawn(
+    session: &Arc<Session>,
+    plan: &SubscriptionPlan,
+    times: &Arc<EpochTimes>,
+    quiet: &watch::Receiver<bool>,
+    subscribers: &mut Subscribers,
+) -> Result<u32, LoadError> {
+    let reading = plan.sessions();
+    let mut kills = kills(session, plan);
+    let mut channel: Option<Channel> = None;
+    for number in 0..reading + plan.silent {
+        let is_silent = number >= reading;
+        if number % CHANNEL_SESSIONS_MAX == 0 || number == reading {
+            channel = None;
+        }
+        let shared = match channel.take() {
+            Some(shared) => shared,
+            None => connect(&session.plan.target).await?,
+        };
+        channel = Some(shared.clone());
+        // Silent ones come behind those whose streams are broken off.
+        let kills = kills.pop_front().unwrap_or_default();
+        let of_plan = &session.plan;
+        let regions = SessionRegions::new(
+            &of_plan.workload,
+            &of_plan.params,
+            plan,
+            (number % reading, reading),
+        )?;
+        let subscriber = Subscriber::new(Start {
+            session: Arc::clone(session),
+            regions,
+            channel: shared,
+            times: Arc::clone(times),
+            random: Random::new(of_plan.params.seed, SESSIONS + number),
+            kills,
+            is_silent,
+            quiet: quiet.clone(),
+        });
+        subscribers.spawn(subscriber.run());
+    }
+    Ok(reading + plan.silent)
+}
+
+/// When the stream of each reading session is broken off, at random over the run.
+fn kills(session: &Session, plan: &SubscriptionPlan) -> VecDeque<VecDeque<Duration>> {
+    let seconds = session.plan.seconds.unwrap_or(0.0);
+    let mut random = Random::new(session.plan.params.seed, SESSIONS - 1);
+    let mut kills = vec![Vec::new(); plan.sessions() as usize];
+    for _ in 0..plan.kills {
+        let of = random.below(kills.len() as u64) as usize;
+        // Not at the very end, so that there is something to lose afterwards.
+        kills[of].push(Duration::from_secs_f64(0.9 * seconds * random.unit()));
+    }
+    kills.iter_mut().for_each(|moments| moments.sort_unstable());
+    kills.into_iter().map(VecDeque::from).collect()
+}

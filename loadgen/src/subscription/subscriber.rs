@@ -1,0 +1,434 @@
+//! What does one session do from opening to closing?
+//!
+//! It reads all the time (a silent one: only at the end), changes its regions as they churn and
+//! move, breaks off and resumes where the plan says so, and sets its memberships beside range
+//! queries: while an answer is under way messages are held back, and those up to its epoch are
+//! applied before the comparison, no other. At the end every region is compared.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shoal_proto::v1::subscribe_response::Kind;
+use shoal_proto::v1::{ModifyRequest, ModifyResponse, StandingRegion, SubscribeResponse};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use super::compare::{Found, ask, compare};
+use super::epoch_times::{EpochTimes, Moment};
+use super::follower::Follower;
+use super::regions::SessionRegions;
+use super::stream::SessionCalls;
+use super::tally::FollowTally;
+use crate::error::LoadError;
+use crate::limits::{COMPARED_REGIONS, SUBSCRIBER_END_S_MAX};
+use crate::question::chooser::Random;
+use crate::session::Session;
+
+/// Between two changes of a session's regions.
+const CHANGE_EVERY: Duration = Duration::from_millis(100);
+/// Between two comparisons of a session.
+const COMPARE_EVERY: Duration = Duration::from_secs(1);
+/// Longest time without a stream after one was broken off, milliseconds.
+const AWAY_MS_MAX: u64 = 500;
+
+/// What a subscriber is made of.
+pub struct Start {
+    /// Shared by all.
+    pub session: Arc<Session>,
+    /// Its regions.
+    pub regions: SessionRegions,
+    /// A channel that other sessions may share.
+    pub channel: Channel,
+    /// Where events find out how old they are.
+    pub times: Arc<EpochTimes>,
+    /// Its random numbers.
+    pub random: Random,
+    /// When its stream is broken off, after the start of the clock, ascending.
+    pub kills: VecDeque<Duration>,
+    /// It reads nothing before all rows were sent.
+    pub is_silent: bool,
+    /// True once all rows were sent and acknowledged.
+    pub quiet: watch::Receiver<bool>,
+}
+
+/// One session.
+pub struct Subscriber {
+    with: Start,
+    calls: SessionCalls,
+    stream: Option<Streaming<SubscribeResponse>>,
+    /// When to go on after the stream was broken off.
+    back_at: Option<Instant>,
+    follower: Follower,
+    comparison: Comparison,
+    held: VecDeque<SubscribeResponse>,
+    /// A change under way, and the regions that it removes.
+    change: Option<(Call<ModifyResponse>, Vec<u64>)>,
+    change_at: Instant,
+    compare_at: Instant,
+    /// Epoch, moment of receipt and number of events that have no latency yet.
+    untimed: VecDeque<(u64, Instant, u64)>,
+    is_ending: bool,
+    tally: FollowTally,
+}
+
+/// A call under way.
+type Call<T> = JoinHandle<Result<T, LoadError>>;
+
+/// How far a comparison is.
+enum Comparison {
+    None,
+    /// The answer is under way; messages are held back.
+    Asked(Call<Found>),
+    /// Messages are applied up to the answer's epoch.
+    Answered(Found),
+    /// The last one was made.
+    Ended,
+}
+
+/// What happens next.
+enum Happened {
+    Message(Option<SubscribeResponse>),
+    Changed(ModifyResponse),
+    Found(Found),
+    Time,
+    Quiet,
+    Stop,
+}
+
+impl Subscriber {
+    /// A session that is not open yet.
+    #[must_use]
+    pub fn new(with: Start) -> Self {
+        let now = Instant::now();
+        let calls = SessionCalls::new(with.channel.clone(), with.session.fleet.clone());
+        let mut random = with.random.clone();
+        // Sessions do not all ask at the same moment.
+        let lag = COMPARE_EVERY.mul_f64(random.unit());
+        Self {
+            calls,
+            stream: None,
+            back_at: None,
+            follower: Follower::default(),
+            comparison: Comparison::None,
+            held: VecDeque::new(),
+            change: None,
+            change_at: now,
+            compare_at: now + lag,
+            untimed: VecDeque::new(),
+            is_ending: false,
+            tally: FollowTally::default(),
+            with,
+        }
+    }
+
+    /// Runs from opening to closing.
+    ///
+    /// # Errors
+    /// [`LoadError`] of calls; a stream that breaks though nobody broke it off.
+    pub async fn run(mut self) -> Result<FollowTally, LoadError> {
+        let regions = self.with.regions.standing();
+        self.with.regions.ids().for_each(|region| self.follower.add(region));
+        self.open(regions, Bytes::new()).await?;
+        let ended = || LoadError::Task("the run ended before it started".to_owned());
+        self.with.session.ready.send(()).map_err(|_| ended())?;
+        while !self.is_ending {
+            let happened = self.next().await?;
+            if matches!(happened, Happened::Stop) {
+                return Ok(self.told());
+            }
+            self.handle(happened).await?;
+        }
+        let limit = Duration::from_secs(SUBSCRIBER_END_S_MAX);
+        match timeout(limit, self.end()).await {
+            Ok(ended) => ended?,
+            Err(_) => {
+                return Err(LoadError::Protocol(format!(
+                    "a session stands at epoch {} for {SUBSCRIBER_END_S_MAX} s, though all rows \
+                     were acknowledged",
+                    self.follower.done()
+                )));
+            }
+        }
+        Ok(self.told())
+    }
+
+    /// Compares every region and closes the session.
+    async fn end(&mut self) -> Result<(), LoadError> {
+        if self.stream.is_none() {
+            self.resume().await?;
+        }
+        while !matches!(self.comparison, Comparison::Ended) {
+            let happened = self.next().await?;
+            if matches!(happened, Happened::Stop) {
+                return Ok(());
+            }
+            self.handle(happened).await?;
+        }
+        let request = ModifyRequest { close: true, ..ModifyRequest::default() };
+        self.calls.clone().modify(request).await?;
+        let Some(mut stream) = self.stream.take() else { return Ok(()) };
+        while let Some(message) = stream.message().await.map_err(LoadError::call("Subscribe"))? {
+            self.follower.take(message);
+        }
+        Ok(())
+    }
+
+    /// Waits for what happens next.
+    async fn next(&mut self) -> Result<Happened, LoadError> {
+        let at = self.next_at();
+        let is_reading = !self.with.is_silent || self.is_ending;
+        let is_ending = self.is_ending;
+        let stream = &mut self.stream;
+        let change = self.change.as_mut().map(|(change, _)| change);
+        let asked = match &mut self.comparison {
+            Comparison::Asked(asked) => Some(asked),
+            _ => None,
+        };
+        let mut stop = self.with.session.stop.clone();
+        tokio::select! {
+            _ = stop.wait_for(|stopped| *stopped) => Ok(Happened::Stop),
+            message = read(stream), if is_reading => Ok(Happened::Message(message?)),
+            done = joined(change) => Ok(Happened::Changed(done?)),
+            found = joined(asked) => Ok(Happened::Found(found?)),
+            () = sleep_until(at) => Ok(Happened::Time),
+            _ = self.with.quiet.wait_for(|quiet| *quiet), if !is_ending => Ok(Happened::Quiet),
+        }
+    }
+
+    async fn handle(&mut self, happened: Happened) -> Result<(), LoadError> {
+        match happened {
+            Happened::Message(Some(message)) => self.receive(message),
+            Happened::Message(None) => {
+                return Err(LoadError::Protocol("a stream of events ended by itself".to_owned()));
+            }
+            Happened::Changed(response) => self.changed(&response),
+            Happened::Found(found) => {
+                self.comparison = Comparison::Answered(found);
+                self.apply_held();
+            }
+            Happened::Quiet => self.is_ending = true,
+            Happened::Time => self.act().await?,
+            Happened::Stop => {}
+        }
+        Ok(())
+    }
+
+    /// When something is to be done next.
+    fn next_at(&self) -> Instant {
+        let now = Instant::now();
+        let mut at = now + COMPARE_EVERY;
+        if let Some(back_at) = self.back_at {
+            at = at.min(back_at);
+        }
+        if self.is_free() {
+            at = at.min(self.change_at).min(self.compare_at);
+        }
+        if let (Some(start), Some(kill)) = (self.started(), self.with.kills.front()) {
+            at = at.min(start + *kill);
+        }
+        if self.is_ending && self.is_free() { now } else { at }
+    }
+
+    /// When the clock started.
+    fn started(&self) -> Option<Instant> {
+        *self.with.session.start.borrow()
+    }
+
+    /// Neither a change nor a comparison is under way.
+    fn is_free(&self) -> bool {
+        self.change.is_none() && matches!(self.comparison, Comparison::None)
+    }
+
+    /// Does what is due.
+    async fn act(&mut self) -> Result<(), LoadError> {
+        let now = Instant::now();
+        if self.is_ending {
+            if self.is_free() {
+                self.ask(usize::MAX);
+            }
+            return Ok(());
+        }
+        if self.back_at.is_some_and(|at| at <= now) {
+            self.resume().await?;
+        }
+        let Some(start) = self.started() else {
+            (self.change_at, self.compare_at) = (now + CHANGE_EVERY, now + COMPARE_EVERY);
+            return Ok(());
+        };
+        if self.with.kills.front().is_some_and(|kill| start + *kill <= now) {
+            self.with.kills.pop_front();
+            self.break_off(now);
+        }
+        if self.is_free() && self.change_at <= now {
+            self.change_at = now + CHANGE_EVERY;
+            self.change(now - start);
+        }
+        if self.is_free() && self.compare_at <= now {
+            self.compare_at = now + COMPARE_EVERY;
+            if self.with.session.plan.verify_share.is_some() && !self.with.is_silent {
+                self.ask(COMPARED_REGIONS);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream as a client that dies does: what was received and not applied is gone.
+    fn break_off(&mut self, now: Instant) {
+        if self.stream.take().is_none() {
+            return;
+        }
+        self.tally.killed += 1;
+        self.held.clear();
+        if let Comparison::Asked(asked) = &self.comparison {
+            asked.abort();
+        }
+        self.comparison = Comparison::None;
+        self.back_at = Some(now + Duration::from_millis(self.with.random.below(AWAY_MS_MAX)));
+    }
+
+    async fn resume(&mut self) -> Result<(), LoadError> {
+        self.back_at = None;
+        let token = self.follower.token();
+        // Before the first message there is nothing to go on after; the session is a new one.
+        let regions = if token.is_empty() { self.with.regions.standing() } else { Vec::new() };
+        self.open(regions, token).await
+    }
+
+    async fn open(&mut self, regions: Vec<StandingRegion>, token: Bytes) -> Result<(), LoadError> {
+        let (first, stream) = self.calls.open(regions, token).await?;
+        self.follower.take(first);
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Asks the server for the regions as they are by now.
+    fn change(&mut self, elapsed: Duration) {
+        if self.with.is_silent {
+            return;
+        }
+        let follower = &self.follower;
+        let request = self.with.regions.advance(elapsed, |region| follower.is_uncertain(region));
+        let Some(request) = request else { return };
+        request.add.iter().for_each(|region| self.follower.add(region.region_id));
+        request.remove.iter().for_each(|region| self.follower.remove(*region));
+        let removed = request.remove.clone();
+        self.change = Some((tokio::spawn(self.calls.clone().modify(request)), removed));
+    }
+
+    fn changed(&mut self, response: &ModifyResponse) {
+        let removed = self.change.take().map_or_else(Vec::new, |(_, removed)| removed);
+        removed.into_iter().for_each(|region| self.follower.removed(region, response.epoch));
+    }
+
+    /// Asks who is in some of the regions, at most `most`.
+    fn ask(&mut self, most: usize) {
+        let count = self.with.regions.ids().len();
+        let skip = self.with.random.below(count.max(1) as u64) as usize;
+        let ids: Vec<u64> = self.with.regions.ids().collect();
+        let some = ids.iter().cycle().skip(skip).take(most.min(count));
+        let regions = some.filter_map(|id| Some((*id, self.with.regions.region(*id)?))).collect();
+        let asking = ask(self.with.channel.clone(), self.with.session.fleet.clone(), regions);
+        self.comparison = Comparison::Asked(tokio::spawn(asking));
+    }
+
+    fn receive(&mut self, message: SubscribeResponse) {
+        self.count(&message);
+        self.held.push_back(message);
+        self.apply_held();
+        self.time_events();
+    }
+
+    /// Applies what was received, as far as a comparison under way lets it.
+    fn apply_held(&mut self) {
+        if matches!(self.comparison, Comparison::Asked(_)) {
+            return;
+        }
+        while let Some(message) = self.held.pop_front() {
+            let epoch = Follower::epoch_of(&message);
+            if let (Comparison::Answered(found), Some(epoch)) = (&self.comparison, epoch)
+                && epoch > found.epoch
+            {
+                self.compare();
+            }
+            self.follower.take(message);
+        }
+        if let Comparison::Answered(found) = &self.comparison
+            && self.follower.done() >= found.epoch
+        {
+            self.compare();
+        }
+    }
+
+    fn compare(&mut self) {
+        let next = if self.is_ending { Comparison::Ended } else { Comparison::None };
+        if let Comparison::Answered(found) = std::mem::replace(&mut self.comparison, next) {
+            // What is further than the answer already cannot be compared with it.
+            if self.follower.is_beyond(found.epoch) {
+                let text = || format!("a range query asked later holds at epoch {}", found.epoch);
+                self.follower.counts.misorder(1, text);
+                return;
+            }
+            self.tally.compared += compare(&found, &mut self.follower);
+        }
+    }
+
+    fn count(&mut self, message: &SubscribeResponse) {
+        let Some(Kind::Events(batch)) = &message.kind else { return };
+        if self.started().is_none() {
+            return;
+        }
+        let events = batch.regions.iter().map(|region| region.objects.len() as u64).sum();
+        self.tally.events += events;
+        self.with.session.counters.events.add(events);
+        let now = Instant::now();
+        self.tally.last_event = Some(now);
+        let epoch = match batch.coalesced_from_epoch {
+            0 => batch.epoch,
+            first => first,
+        };
+        self.untimed.push_back((epoch, now, events));
+    }
+
+    /// Records the latencies of events whose epochs' acks have come.
+    fn time_events(&mut self) {
+        if self.untimed.is_empty() {
+            return;
+        }
+        let moments = self.with.times.moments(self.untimed.iter().map(|(epoch, ..)| *epoch));
+        for moment in moments {
+            let Some((_, received, events)) = self.untimed.pop_front() else { return };
+            if let Moment::At(intended) = moment {
+                self.tally.latency.record(received.saturating_duration_since(intended), events);
+            }
+        }
+    }
+
+    /// The tally at the end.
+    fn told(mut self) -> FollowTally {
+        self.time_events();
+        let Follower { counts, present, coalesced, lagged, gaps, .. } = self.follower;
+        FollowTally { counts, present, coalesced, lagged, gaps, ..self.tally }
+    }
+}
+
+/// The next message; waits for ever without a stream.
+async fn read(
+    stream: &mut Option<Streaming<SubscribeResponse>>,
+) -> Result<Option<SubscribeResponse>, LoadError> {
+    match stream {
+        Some(stream) => stream.message().await.map_err(LoadError::call("Subscribe")),
+        None => std::future::pending().await,
+    }
+}
+
+/// What a task gives; waits for ever without one.
+async fn joined<T>(task: Option<&mut Call<T>>) -> Result<T, LoadError> {
+    match task {
+        Some(task) => task.await.map_err(|error| LoadError::Task(error.to_string()))?,
+        None => std::future::pending().await,
+    }
+}

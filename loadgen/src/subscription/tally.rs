@@ -1,0 +1,159 @@
+//! What did subscribers see?
+//!
+//! A tally per session, their sum, and its keys in the results. Events count from the start of the
+//! clock; what is wrong counts always.
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::counts::Counts;
+use super::plan::SubscriptionPlan;
+use crate::measure::progress::thousands;
+use crate::measure::{Latency, Percentiles};
+
+/// What one session saw, or several.
+#[derive(Clone, Debug, Default)]
+pub struct FollowTally {
+    /// What was wrong.
+    pub counts: Counts,
+    /// Events since the clock started.
+    pub events: u64,
+    /// Members told in snapshots.
+    pub present: u64,
+    /// Batches that stand for several epochs.
+    pub coalesced: u64,
+    /// Times that the server dropped messages for a slow reader, and said so.
+    pub lagged: u64,
+    /// Times that the server had messages no more, and said so.
+    pub gaps: u64,
+    /// Streams that were broken off and resumed.
+    pub killed: u64,
+    /// Regions whose members were compared with a range query, each time counted.
+    pub compared: u64,
+    /// From the moment at which the earliest fix of an epoch should have left to its events.
+    pub latency: Latency,
+    /// When the last event came.
+    pub last_event: Option<Instant>,
+}
+
+impl FollowTally {
+    /// Adds what another session saw.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.events += other.events;
+        self.present += other.present;
+        self.coalesced += other.coalesced;
+        self.lagged += other.lagged;
+        self.gaps += other.gaps;
+        self.killed += other.killed;
+        self.compared += other.compared;
+        self.latency.add(&other.latency);
+        self.last_event = self.last_event.max(other.last_event);
+    }
+
+    /// As the results tell it.
+    #[must_use]
+    pub fn followed(&self, plan: &SubscriptionPlan, start: Option<Instant>) -> Followed {
+        let seconds = match (start, self.last_event) {
+            (Some(start), Some(end)) => (end - start).as_secs_f64(),
+            _ => 0.0,
+        };
+        Followed {
+            subscriptions: plan.regions.regions,
+            events_per_s: if seconds > 0.0 { self.events as f64 / seconds } else { 0.0 },
+            event_ms: self.latency.percentiles(),
+            lost: self.counts.lost,
+            repeated: self.counts.repeated,
+            misordered: self.counts.misordered,
+            events: self.events,
+            timed_events: self.latency.count(),
+            snapshot_members: self.present,
+            sessions: plan.sessions(),
+            silent_sessions: plan.silent,
+            killed_streams: self.killed,
+            compared_regions: self.compared,
+            coalesced_batches: self.coalesced,
+            lagged: self.lagged,
+            gaps: self.gaps,
+            radius_m: plan.regions.radius_m,
+            churn: plan.regions.churn,
+        }
+    }
+}
+
+/// What subscribers saw, as keys of the results.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Followed {
+    /// Regions that stood at a time; those of silent sessions come on top.
+    pub subscriptions: u64,
+    /// Events a second, from the start of the clock to the last of them.
+    pub events_per_s: f64,
+    /// From the intended (at full speed: real) moment of sending the earliest fix of an epoch to
+    /// its events: an upper bound for each.
+    pub event_ms: Percentiles,
+    /// Messages and events that are missing, and members that a range query finds otherwise.
+    pub lost: u64,
+    /// Messages and events that came twice.
+    pub repeated: u64,
+    /// Messages and events out of their order.
+    pub misordered: u64,
+    /// Events since the clock started.
+    pub events: u64,
+    /// Of those, events of epochs whose fixes have a moment of sending.
+    pub timed_events: u64,
+    /// Members told in snapshots.
+    pub snapshot_members: u64,
+    /// Sessions that read.
+    pub sessions: u32,
+    /// Sessions that read nothing before all rows were sent.
+    pub silent_sessions: u32,
+    /// Streams that were broken off at random and resumed with their token.
+    pub killed_streams: u64,
+    /// Regions whose members were compared with a range query, each time counted.
+    pub compared_regions: u64,
+    /// Batches that stand for several epochs, for readers that were slow.
+    pub coalesced_batches: u64,
+    /// Times that a session was told to start from a snapshot because it was slow.
+    pub lagged: u64,
+    /// Times that a session was told to start from a snapshot because its messages were not kept.
+    pub gaps: u64,
+    /// Radius of a region.
+    pub radius_m: f64,
+    /// Share of the regions that is replaced in a second.
+    pub churn: f64,
+}
+
+impl Followed {
+    /// Its rows of the table.
+    #[must_use]
+    pub fn rows(&self) -> Vec<[String; 2]> {
+        let Self { lost, repeated, misordered, .. } = self;
+        let mut notes = vec![
+            format!("{} events", thousands(self.events)),
+            format!("{} members in snapshots", thousands(self.snapshot_members)),
+            format!("{} regions compared", thousands(self.compared_regions)),
+        ];
+        for (count, what) in [
+            (u64::from(self.silent_sessions), "silent sessions"),
+            (self.killed_streams, "streams broken off"),
+            (self.coalesced_batches, "coalesced batches"),
+            (self.lagged, "times lagged"),
+            (self.gaps, "gaps"),
+        ] {
+            if count > 0 {
+                notes.push(format!("{} {what}", thousands(count)));
+            }
+        }
+        let (circles, sessions) = (thousands(self.subscriptions), self.sessions);
+        let per_s = thousands(self.events_per_s.round() as u64);
+        vec![
+            ["events/s".to_owned(), format!("{per_s}, {circles} circles, {sessions} sessions")],
+            ["event".to_owned(), self.event_ms.to_string()],
+            ["followed".to_owned(), notes.join(", ")],
+            [
+                "faults".to_owned(),
+                format!("{lost} lost, {repeated} repeated, {misordered} misordered"),
+            ],
+        ]
+    }
+}

@@ -1,0 +1,286 @@
+//! Hazard: a checker that notices nothing.
+//!
+//! An honest stream of some regions, made from random walks, passes; the same stream with one
+//! message or one event left out, doubled or out of place is told as lost, repeated or misordered.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeSet;
+
+use shoal_loadgen::question::chooser::Random;
+use shoal_loadgen::subscription::compare::{Found, compare};
+use shoal_loadgen::subscription::{Counts, Follower};
+use shoal_proto::v1::subscribe_response::Kind;
+use shoal_proto::v1::{
+    EventBatch, EventKind, Gap, GapReason, Lagged, Progress, RegionEvents, RegionMembers,
+    SessionOpened, SnapshotChunk, SubscribeResponse,
+};
+
+const REGIONS: u64 = 3;
+const OBJECTS: u64 = 40;
+const EPOCHS: u64 = 30;
+const SEED: u64 = 20_261_121;
+
+/// A stream, and who is in each region at its end.
+#[derive(Clone)]
+struct Honest {
+    messages: Vec<SubscribeResponse>,
+    members: Vec<BTreeSet<u64>>,
+}
+
+fn message(first_sequence: u64, epoch_done: bool, kind: Kind) -> SubscribeResponse {
+    SubscribeResponse {
+        first_sequence,
+        last_sequence: first_sequence,
+        resume_token: vec![first_sequence as u8],
+        epoch_done,
+        kind: Some(kind),
+    }
+}
+
+/// Every region's snapshot in two pieces, then epochs in which some objects come, stay and go.
+fn honest() -> Honest {
+    let mut random = Random::new(SEED, 0);
+    let mut messages = vec![message(0, false, Kind::Opened(SessionOpened::default()))];
+    let members: Vec<BTreeSet<u64>> =
+        (0..REGIONS).map(|_| (0..OBJECTS).filter(|_| random.below(3) == 0).collect()).collect();
+    let mut sequence = 1;
+    for part in 0..2 {
+        let piece = |region: u64| {
+            let all: Vec<u64> = members[region as usize].iter().copied().collect();
+            let (head, tail) = all.split_at(all.len() / 2);
+            RegionMembers {
+                region_id: region,
+                total: all.len() as u64,
+                first: part == 0,
+                last: part == 1,
+                objects: if part == 0 { head.to_vec() } else { tail.to_vec() },
+                fixes: Vec::new(),
+            }
+        };
+        let regions = (0..REGIONS).map(piece).collect();
+        let chunk = SnapshotChunk { epoch: 1, clock_ms: 1, regions };
+        messages.push(message(sequence, part == 1, Kind::Snapshot(chunk)));
+        sequence += 1;
+    }
+    let mut honest = Honest { messages, members };
+    for epoch in 2..EPOCHS {
+        honest.epoch(epoch, sequence, &mut random);
+        sequence += 1;
+        if epoch % 7 == 0 {
+            let progress = Progress { epoch, clock_ms: epoch as i64 };
+            honest.messages.push(message(0, false, Kind::Progress(progress)));
+        }
+    }
+    honest
+}
+
+impl Honest {
+    fn epoch(&mut self, epoch: u64, sequence: u64, random: &mut Random) {
+        let mut regions = Vec::new();
+        for region in 0..REGIONS {
+            let members = &mut self.members[region as usize];
+            let mut told = RegionEvents { region_id: region, ..RegionEvents::default() };
+            for object in 0..OBJECTS {
+                if random.below(4) > 0 {
+                    continue;
+                }
+                let kind = match (members.contains(&object), random.below(2)) {
+                    (true, 0) => EventKind::Move,
+                    (true, _) => EventKind::Left,
+                    (false, _) => EventKind::Enter,
+                };
+                match kind {
+                    EventKind::Left => members.remove(&object),
+                    _ => members.insert(object),
+                };
+                told.objects.push(object);
+                told.kinds.push(kind.into());
+            }
+            regions.push(told);
+        }
+        let batch = EventBatch { epoch, regions, ..EventBatch::default() };
+        self.messages.push(message(sequence, true, Kind::Events(batch)));
+    }
+
+    /// What a follower says of the stream, its members compared at the end.
+    fn counts(&self) -> Counts {
+        let mut follower = Follower::default();
+        (0..REGIONS).for_each(|region| follower.add(region));
+        self.messages.iter().for_each(|message| follower.take(message.clone()));
+        let found =
+            |(region, members): (u64, &BTreeSet<u64>)| (region, members.iter().copied().collect());
+        let regions = (0..).zip(&self.members).map(found).collect();
+        assert_eq!(compare(&Found { epoch: EPOCHS, regions }, &mut follower), REGIONS);
+        follower.counts
+    }
+
+    /// Places of the batches of events.
+    fn batches(&self) -> Vec<usize> {
+        let is_batch = |place: &usize| matches!(self.messages[*place].kind, Some(Kind::Events(_)));
+        (0..self.messages.len()).filter(is_batch).collect()
+    }
+
+    fn batch(&mut self, place: usize) -> &mut EventBatch {
+        match &mut self.messages[place].kind {
+            Some(Kind::Events(batch)) => batch,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Changes the honest stream at every batch and expects each change to be told.
+fn each_batch(corrupt: impl Fn(&mut Honest, usize), is_told: impl Fn(&Counts) -> bool) {
+    let honest = honest();
+    assert!(honest.counts().is_clean(), "{:?}, seed {SEED}", honest.counts());
+    for place in honest.batches() {
+        let mut stream = honest.clone();
+        corrupt(&mut stream, place);
+        let counts = stream.counts();
+        assert!(is_told(&counts), "at {place}: {counts:?}, seed {SEED}");
+        assert!(!counts.told.is_empty());
+    }
+}
+
+#[test]
+fn a_lost_message_is_lost() {
+    each_batch(|stream, place| drop(stream.messages.remove(place)), |counts| counts.lost > 0);
+    let mut stream = honest();
+    stream.messages.remove(2);
+    assert!(stream.counts().lost > 0, "half of a snapshot");
+}
+
+#[test]
+fn a_repeated_message_is_repeated_and_nothing_else() {
+    let repeat = |stream: &mut Honest, place: usize| {
+        stream.messages.insert(place, stream.messages[place].clone());
+    };
+    each_batch(repeat, |counts| (counts.lost, counts.repeated, counts.misordered) == (0, 1, 0));
+}
+
+#[test]
+fn messages_in_another_order_are_misordered() {
+    let honest = honest();
+    for pair in honest.batches().windows(2) {
+        let mut stream = honest.clone();
+        stream.messages.swap(pair[0], pair[1]);
+        let counts = stream.counts();
+        assert!(counts.misordered > 0, "{pair:?}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_lost_event_is_lost() {
+    let lose = |stream: &mut Honest, place: usize| {
+        let told = &mut stream.batch(place).regions[1];
+        // A move that is missing leaves no trace in the members; enters and leaves do.
+        let turns = |kind: &i32| *kind != i32::from(EventKind::Move);
+        let event = told.kinds.iter().position(turns).unwrap();
+        told.objects.remove(event);
+        told.kinds.remove(event);
+    };
+    each_batch(lose, |counts| counts.lost + counts.repeated > 0);
+}
+
+#[test]
+fn a_repeated_event_is_repeated() {
+    let repeat = |stream: &mut Honest, place: usize| {
+        let told = &mut stream.batch(place).regions[1];
+        told.objects.insert(0, told.objects[0]);
+        told.kinds.insert(0, told.kinds[0]);
+    };
+    each_batch(repeat, |counts| counts.repeated > 0);
+}
+
+#[test]
+fn events_and_regions_in_another_order_are_misordered() {
+    let swap_events = |stream: &mut Honest, place: usize| {
+        let told = &mut stream.batch(place).regions[2];
+        told.objects.swap(0, 1);
+        told.kinds.swap(0, 1);
+    };
+    each_batch(swap_events, |counts| counts.misordered > 0 && counts.lost == 0);
+    let swap_regions = |stream: &mut Honest, place: usize| stream.batch(place).regions.swap(0, 1);
+    each_batch(swap_regions, |counts| counts.misordered > 0 && counts.lost == 0);
+}
+
+#[test]
+fn a_wrong_object_region_kind_or_epoch_is_told() {
+    each_batch(
+        |stream, place| stream.batch(place).regions[0].region_id = 77,
+        |counts| counts.misordered > 0,
+    );
+    each_batch(
+        |stream, place| stream.batch(place).regions[0].kinds[0] = 0,
+        |counts| counts.misordered > 0,
+    );
+    each_batch(|stream, place| stream.batch(place).epoch -= 1, |counts| counts.misordered > 0);
+    let shorten = |stream: &mut Honest, place: usize| {
+        stream.batch(place).regions[0].kinds.truncate(1);
+    };
+    each_batch(shorten, |counts| counts.lost > 0);
+}
+
+#[test]
+fn progress_that_was_not_kept_is_misordered() {
+    let mut stream = honest();
+    let place = *stream.batches().last().unwrap();
+    let progress = Progress { epoch: EPOCHS + 5, clock_ms: 0 };
+    stream.messages.insert(place, message(0, false, Kind::Progress(progress)));
+    assert!(stream.counts().misordered > 0);
+}
+
+#[test]
+fn what_the_server_says_it_dropped_is_no_fault_once_it_is_told_anew() {
+    let Honest { mut messages, members } = honest();
+    // After the snapshot everything up to the last batch is dropped, and said to be.
+    let last = messages.len() as u64;
+    messages.truncate(3);
+    let lagged = Kind::Lagged(Lagged { region_ids: Vec::new() });
+    let said = SubscribeResponse { last_sequence: last, ..message(3, false, lagged) };
+    messages.push(said);
+    let piece = |(region_id, members): (u64, &BTreeSet<u64>)| RegionMembers {
+        region_id,
+        total: members.len() as u64,
+        first: true,
+        last: true,
+        objects: members.iter().copied().collect(),
+        fixes: Vec::new(),
+    };
+    let regions = (0..).zip(&members).map(piece).collect();
+    let chunk = SnapshotChunk { epoch: EPOCHS, clock_ms: 1, regions };
+    messages.push(message(last + 1, true, Kind::Snapshot(chunk)));
+    let stream = Honest { messages, members };
+    assert!(stream.counts().is_clean(), "{:?}", stream.counts());
+
+    let mut gone = stream;
+    let gap = Gap { reason: GapReason::Retention.into(), next_sequence: last + 1 };
+    gone.messages[3] = message(0, false, Kind::Gap(gap));
+    let counts = gone.counts();
+    assert_eq!((counts.lost, counts.misordered), (last + 1 - 3, 0), "a gap is a loss: {counts:?}");
+}
+
+#[test]
+fn removed_regions_are_silent_from_their_epoch_on() {
+    let mut follower = Follower::default();
+    follower.add(5);
+    let members = RegionMembers { region_id: 5, first: true, last: true, ..Default::default() };
+    let chunk = SnapshotChunk { epoch: 1, clock_ms: 0, regions: vec![members] };
+    follower.take(message(1, true, Kind::Snapshot(chunk)));
+    let events = |epoch: u64| {
+        let told = RegionEvents {
+            region_id: 5,
+            objects: vec![9],
+            kinds: vec![EventKind::Enter.into()],
+            fixes: Vec::new(),
+        };
+        let batch = EventBatch { epoch, regions: vec![told], ..EventBatch::default() };
+        message(epoch, true, Kind::Events(batch))
+    };
+    follower.remove(5);
+    follower.take(events(2));
+    follower.removed(5, 4);
+    follower.take(events(3));
+    assert!(follower.counts.is_clean(), "{:?}", follower.counts);
+    follower.take(events(4));
+    assert_eq!(follower.counts.misordered, 1, "{:?}", follower.counts);
+}
