@@ -1,8 +1,9 @@
 // Stage query: candidates are what is mapped to threads, not queries.
 //
-// A query's rectangles are cut into rows of cells (items). A warp takes an item, sums up the counts
-// of its cells (the bound table) and gives every candidate object a lane through the prefix sums
-// (the candidate-set mapping), so that crowded and empty cells cost by their objects.
+// A query's rectangles are cut into rows of cells (items), unless answers are known to be short. A
+// warp takes an item or a short query, sums up the counts of its cells (the bound table) and gives
+// every candidate object a lane through the prefix sums (the candidate-set mapping), so that crowded
+// and empty cells cost by their objects.
 #pragma once
 #include "index.cuh"
 #include "record.cuh"

@@ -342,6 +342,22 @@ pub(crate) struct QuestionsArgument {
 }
 
 impl QuestionsArgument {
+    /// Not cut into items.
+    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QuestionStretches) -> Self {
+        Self {
+            parts: at.parts.address::<Part>(input),
+            shapes: at.shapes.address::<Shape>(input),
+            polygons: PolygonsArgument {
+                slabs: at.slabs.address::<u32>(input),
+                edges: at.edges.address::<Edge>(input),
+            },
+            first_items: 0,
+            items: 0,
+            length: 0,
+            reserved: 0,
+        }
+    }
+
     /// The first `length` of `items`.
     pub(crate) fn new(
         input: &DeviceBuffer<u8>,
@@ -352,18 +368,8 @@ impl QuestionsArgument {
     ) -> Self {
         assert!(first_items.len() > at.parts.length, "every part has a first item");
         assert!(items.len() >= length as usize, "every item is there");
-        Self {
-            parts: at.parts.address::<Part>(input),
-            shapes: at.shapes.address::<Shape>(input),
-            polygons: PolygonsArgument {
-                slabs: at.slabs.address::<u32>(input),
-                edges: at.edges.address::<Edge>(input),
-            },
-            first_items: first_items.address(),
-            items: items.address(),
-            length,
-            reserved: 0,
-        }
+        let (first_items, items) = (first_items.address(), items.address());
+        Self { first_items, items, length, ..Self::whole(input, at) }
     }
 
     pub(super) fn length(&self) -> u32 {

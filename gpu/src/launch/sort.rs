@@ -1,6 +1,6 @@
 //! Launches that sort the matches of queries; part of stage query.
 //!
-//! One safe function: which kernels a cycle needs depends on how long its answers are.
+//! Which kernels a cycle needs depends on how long its answers are.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -24,13 +24,27 @@ impl Kernels {
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {
         assert!(bounds.len() > queries as usize, "a bound a query and one more");
+        let (starts, from, to) = (bounds.address(), *found, *sorted);
+        let threads = u64::from(queries) * WARP;
+        launch(&self.sort_short, stream, threads, arguments![starts, queries, from, to])?;
+        self.sort_listed(stream, (bounds, queries), (lengths, long_queries), found, sorted)
+    }
+
+    /// The same for the listed queries alone.
+    pub(crate) fn sort_listed(
+        &self,
+        stream: &CudaStream,
+        (bounds, queries): (&DeviceBuffer<u64>, u32),
+        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
+        found: &MatchesArgument,
+        sorted: &MatchesArgument,
+    ) -> Result<(), EngineError> {
+        assert!(bounds.len() > queries as usize, "a bound a query and one more");
         assert!(long_queries.len() >= queries as usize, "all queries may be long");
         let Lengths { longest, long_queries: long, longer_queries: longer } = *lengths;
         assert!(long + longer <= queries, "a query is in one list");
         let bounds = bounds.address();
         let (from, to) = (*found, *sorted);
-        let threads = u64::from(queries) * WARP;
-        launch(&self.sort_short, stream, threads, arguments![bounds, queries, from, to])?;
         let listed = long_queries.address();
         let arguments = arguments![bounds, listed, long, from, to];
         launch(&self.sort_long, stream, u64::from(long) * SORT_THREADS, arguments)?;

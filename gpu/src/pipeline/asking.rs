@@ -1,7 +1,8 @@
 //! Stage query on the device: from parts to sorted ids, counted before anything is written.
 //!
 //! Three steps with a number read back after each of the first two: cut parts into items, count
-//! matches, write and sort. The host only waits for numbers; ids are copied when asked for.
+//! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
+//! (`brief.rs`). The host only waits for numbers; ids are copied when asked for.
 
 use std::sync::Arc;
 
@@ -21,31 +22,36 @@ pub(crate) type Questions<'a> = (&'a DeviceBuffer<u8>, &'a QuestionStretches);
 #[derive(Debug)]
 pub(crate) struct Asking {
     memory: Memory,
-    kernels: Arc<Kernels>,
+    pub(super) kernels: Arc<Kernels>,
     pub(crate) stream: Arc<CudaStream>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     rows: DeviceBuffer<u32>,
     first_items: DeviceBuffer<u32>,
     items: DeviceBuffer<Item>,
-    counts: DeviceBuffer<u32>,
+    pub(super) counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     totals: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
+    /// Of brief answers.
+    pub(super) kept_objects: DeviceBuffer<u64>,
     pub(crate) bounds: DeviceBuffer<u64>,
-    objects: DeviceBuffer<u64>,
-    slots: DeviceBuffer<u32>,
+    pub(super) objects: DeviceBuffer<u64>,
+    pub(super) slots: DeviceBuffer<u32>,
     fixes: DeviceBuffer<Answered>,
-    lengths: DeviceBuffer<Lengths>,
-    long_queries: DeviceBuffer<u32>,
+    pub(super) lengths: DeviceBuffer<Lengths>,
+    pub(super) long_queries: DeviceBuffer<u32>,
     last_item: PinnedBuffer<u32>,
-    lengths_here: PinnedBuffer<Lengths>,
+    pub(super) lengths_here: PinnedBuffer<Lengths>,
     items_used: u32,
+    /// Queries whose answers were counted last.
+    pub(super) queries_counted: usize,
 }
 
 /// Sorted ids on the device, and their slots beside them.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) objects: DeviceBuffer<u64>,
+    /// Of brief answers there are none.
     pub(crate) slots: DeviceBuffer<u32>,
 }
 
@@ -79,6 +85,7 @@ impl Asking {
             offsets: DeviceBuffer::new(memory, 1)?,
             totals: DeviceBuffer::new(memory, 1)?,
             kept: DeviceBuffer::new(memory, 1)?,
+            kept_objects: DeviceBuffer::new(memory, 1)?,
             bounds: DeviceBuffer::new(memory, 1)?,
             objects: DeviceBuffer::new(memory, 1)?,
             slots: DeviceBuffer::new(memory, 1)?,
@@ -88,6 +95,7 @@ impl Asking {
             last_item: PinnedBuffer::new(memory, 1)?,
             lengths_here: PinnedBuffer::new(memory, 1)?,
             items_used: 0,
+            queries_counted: 0,
         })
     }
 
@@ -119,6 +127,7 @@ impl Asking {
         let items = self.last_item.as_slice()[0];
         let queries = at.1.queries;
         self.items_used = items;
+        self.queries_counted = queries;
         self.items.fit(items as usize)?;
         self.counts.fit(items as usize + 1)?;
         self.offsets.fit(items as usize + 1)?;
@@ -225,7 +234,8 @@ impl Asking {
         self.objects.shrink()?;
         self.slots.shrink()?;
         self.fixes.shrink()?;
-        self.kept.shrink()
+        self.kept.shrink()?;
+        self.kept_objects.shrink()
     }
 
     pub(crate) fn memory(&self) -> &Memory {

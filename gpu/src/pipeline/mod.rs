@@ -3,6 +3,7 @@
 
 mod answers;
 mod asking;
+mod brief;
 mod cells;
 mod cost;
 mod dispatching;

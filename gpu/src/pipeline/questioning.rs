@@ -1,5 +1,5 @@
 //! Stage query as the driver queues it: cut, count, then write or make, with a number read back in
-//! between.
+//! between; or, for answers that are expected to be brief, count and write.
 
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub(super) enum Questioning {
     None,
     /// Counted; numbers are on their way.
     Counting { bounds: Lent, totals: Vec<u64> },
+    /// Counted without a cut.
+    Brief { bounds: Lent },
 }
 
 impl Driver {
@@ -58,6 +60,12 @@ impl Driver {
         let view = self.view(self.epoch - 1)?;
         if staged.asked.parts.length == 0 {
             return Ok(Some((view, Questioning::None)));
+        }
+        if staged.are_plain && self.asking.expects_brief() {
+            let mut bounds = self.bounds.lend(staged.queries.len() + 1)?;
+            let at = (&staged.arena.device, &staged.asked);
+            self.asking.count_briefly(&view, at, bounds.as_mut_slice())?;
+            return Ok(Some((view, Questioning::Brief { bounds })));
         }
         let cut = self.asking.cut(&view, (&staged.arena.device, &staged.asked))?;
         let counting = self.count(staged, &view, &cut)?;
@@ -96,31 +104,16 @@ impl Driver {
         if let Some(copied) = &self.copied_out[parity] {
             stream.wait(copied).map_err(fault)?;
         }
-        let plain = staged.are_plain;
         match questioning {
-            Questioning::Counting { bounds, .. } if plain => {
-                let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
-                let mut objects = self.ids.lend(matches)?;
-                if matches > 0 {
-                    let at = (&staged.arena.device, &staged.asked);
-                    self.asking.write(&view, at, matches, &mut self.sorted[parity])?;
-                    let written = stream.record_event(None).map_err(fault)?;
-                    self.copy_out.wait(&written).map_err(fault)?;
-                    let copying = self.timeline.begin(&self.copy_out)?;
-                    let out = objects.as_mut_slice();
-                    self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
-                    self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
-                }
-                let copied = Arc::new(self.copy_out.record_event(None).map_err(fault)?);
-                self.copied_out[parity] = Some(copied.clone());
-                let limits = staged.limits.clone();
-                Ok(Answers::Coming { copied, bounds, objects, limits })
+            Questioning::Brief { bounds } => self.write_plain(staged, &view, (bounds, true)),
+            Questioning::Counting { bounds, .. } if staged.are_plain => {
+                self.write_plain(staged, &view, (bounds, false))
             }
             other => {
                 let none;
                 let (bounds, totals) = match &other {
                     Questioning::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
-                    Questioning::None => {
+                    Questioning::None | Questioning::Brief { .. } => {
                         // Without parts nothing was counted: every range is empty.
                         none = vec![0; staged.queries.len() + 1];
                         (&none[..], &none[..])
@@ -138,5 +131,33 @@ impl Driver {
                 maker.make(staged, bounds, totals).map(Answers::Here)
             }
         }
+    }
+    /// Answers of queries that all want ids, on their way out.
+    fn write_plain(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+        (bounds, is_brief): (Lent, bool),
+    ) -> Result<Answers, EngineError> {
+        let (stream, parity) = (self.asking.stream.clone(), self.epoch as usize % 2);
+        let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
+        let mut objects = self.ids.lend(matches)?;
+        if matches > 0 {
+            let (at, sorted) = ((&staged.arena.device, &staged.asked), &mut self.sorted[parity]);
+            if is_brief {
+                self.asking.write_briefly(view, at, matches, sorted)?;
+            } else {
+                self.asking.write(view, at, matches, sorted)?;
+            }
+            let written = stream.record_event(None).map_err(fault)?;
+            self.copy_out.wait(&written).map_err(fault)?;
+            let copying = self.timeline.begin(&self.copy_out)?;
+            let out = objects.as_mut_slice();
+            self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
+            self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
+        }
+        let copied = Arc::new(self.copy_out.record_event(None).map_err(fault)?);
+        self.copied_out[parity] = Some(copied.clone());
+        Ok(Answers::Coming { copied, bounds, objects, limits: staged.limits.clone() })
     }
 }

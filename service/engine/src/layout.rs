@@ -112,6 +112,8 @@ constants! { CONSTANTS:
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one row of cells that are kept between counting and writing.
     KEPT: u32 = 16;
+    /// Matches of one query that a warp puts in order while it finds them.
+    BRIEF: u32 = 32;
     /// Matches that a block sorts in its shared memory.
     SORT_TILE: u32 = 4096;
     /// Conditions of a filter that hold, as bits.

@@ -137,6 +137,37 @@ impl Stage {
         self.spare = Some(staged.arena);
     }
 
+    /// Asks the ranges among the queries for ids alone, which a warp answers each.
+    fn ask_briefly(&mut self, queries: &[Query], what: &str) {
+        let ranges = queries.iter().filter(|query| matches!(query.kind, QueryKind::Range(_)));
+        let plain = |query: &Query| Query { projection: Projection::Ids, ..query.clone() };
+        let queries: Vec<Query> = ranges.map(plain).collect();
+        let input = CycleInput { queries: queries.clone(), ..CycleInput::default() };
+        let (memory, stream) = (&self.bench.memory, &self.bench.stream);
+        let (timeline, spare) = (Timeline::default(), &mut self.spare);
+        let at = (&timeline, 1);
+        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
+        if staged.asked.parts.length > 0 {
+            assert!(staged.are_plain, "{what}: all want ids");
+            let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
+            let mut bounds = vec![u64::MAX; queries.len() + 1];
+            self.asking.count_briefly(&view, at, &mut bounds).unwrap();
+            self.bench.wait();
+            let matches = bounds[queries.len()] as usize;
+            let mut objects = Vec::new();
+            if matches > 0 {
+                self.asking.write_briefly(&view, at, matches, &mut self.sorted).unwrap();
+                objects = self.asking.take_objects(&self.sorted, matches).unwrap();
+            }
+            for (query, bound) in queries.iter().zip(bounds.windows(2)) {
+                let ids: Vec<u64> = self.scan(query).iter().map(|row| row.object).collect();
+                let found = &objects[bound[0] as usize..bound[1] as usize];
+                assert_eq!(found, ids, "{what}: ids of {query:?}, briefly");
+            }
+        }
+        self.spare = Some(staged.arena);
+    }
+
     /// Bounds of what is listed, and totals of what is counted, by query.
     fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
         let queries = staged.queries.len();
@@ -315,7 +346,9 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let mut stage = Stage::new(&mut scene, objects);
         for asked in [1, *scene.random.pick(&BOUNDARIES)] {
             let queries: Vec<Query> = (0..asked).map(|_| query(&mut scene, &stage.rows)).collect();
-            stage.ask(&queries, &format!("{objects} objects, {asked} queries"));
+            let what = format!("{objects} objects, {asked} queries");
+            stage.ask(&queries, &what);
+            stage.ask_briefly(&queries, &what);
         }
         // Everything, on its own: the longest answer there is.
         let bounds = scene.space.bounds();
@@ -326,6 +359,8 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let (filter, projection) = (None, Projection::Ids);
         let everything = Query { kind, filter, projection, limit: None };
         assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
-        stage.ask(&[everything], &format!("all of {objects} objects"));
+        let what = format!("all of {objects} objects");
+        stage.ask(std::slice::from_ref(&everything), &what);
+        stage.ask_briefly(&[everything], &what);
     }
 }
