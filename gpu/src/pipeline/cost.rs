@@ -6,6 +6,10 @@
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
+/// How many times what is known one measurement may say. The host is held up between launches now
+/// and then (memory is made, the driver is busy): one such rebuild of 10 ms made updates be applied
+/// for a whole run, at half the rate.
+const NEWEST_MAX: f64 = 2.0;
 
 /// Nanoseconds a unit, by what was measured.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +60,7 @@ impl Cost {
             Way::Apply => &mut self.apply_ns,
             Way::Rebuild => &mut self.rebuild_ns,
         };
-        *known += (each - *known) * NEWEST;
+        *known += (each.min(NEWEST_MAX * *known) - *known) * NEWEST;
     }
 
     /// Learns that `units` could not be applied, so that all `slots` were built anew after all.
@@ -99,6 +103,18 @@ mod tests {
             cost.learn(Way::Rebuild, 1 << 20, 0.05);
         }
         assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), Way::Rebuild);
+    }
+
+    #[test]
+    fn one_slow_measurement_changes_nothing_and_many_do() {
+        let mut cost = Cost::new(None);
+        for times in [1, 20] {
+            for _ in 0..times {
+                cost.learn(Way::Rebuild, 10_000_000, 30.0);
+            }
+            let expected = if times == 1 { Way::Rebuild } else { Way::Apply };
+            assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), expected, "{times} times");
+        }
     }
 
     #[test]
