@@ -46,6 +46,8 @@ pub(super) struct Subject {
     shape: Shape,
     pub(super) wanted: EventKinds,
     pub(super) has_filter: bool,
+    pub(super) class: Class,
+    pub(super) judging: Judging,
     pub(super) role: Role,
 }
 
@@ -284,6 +286,8 @@ impl Standing {
             shape: Shape::of(region),
             wanted: *wanted,
             has_filter: filter.is_some(),
+            class,
+            judging: *judging,
             role: Role::Told,
         };
         match class {

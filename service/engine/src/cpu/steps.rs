@@ -7,9 +7,10 @@
 use shoal_codec::FixRow;
 
 use super::motion::{Event, Motion, MotionFate, Told, What, fix_of};
+use super::prefetch;
 use super::record::Attributes;
 use super::shard::Shard;
-use super::standing::{Entry, Role, Standing};
+use super::standing::{Entry, Position, Role, Standing, Subject};
 use crate::space::QuantaRect;
 use crate::stage::region_index::CellRegions;
 use crate::stage::subscription::{
@@ -19,6 +20,11 @@ use crate::subscription::{EventKind, Judging};
 
 /// Cells of a level in which a way is looked for regions that it may cut; beyond, all are asked.
 const WAY_CELLS_MAX: u64 = 256;
+
+/// Objects whose lists are asked for ahead; cells twice as far, regions half as far.
+const AHEAD: usize = 8;
+/// Regions of one cell that are asked for ahead.
+const ASKED_AHEAD: usize = 16;
 
 /// What judging the steps of a shard reads.
 #[derive(Clone, Copy)]
@@ -71,6 +77,7 @@ impl Stepping<'_> {
         // Stable: an object's happenings stay in order of arrival.
         happenings.sort_by_key(|happening| happening.place);
         for (place, motion) in motions.iter().enumerate() {
+            self.ask_ahead(&motions, place);
             let before = told.befores.get(place).copied().filter(|_| motion.had);
             let after = self.after(motion);
             scratch.steps.clear();
@@ -107,6 +114,28 @@ impl Stepping<'_> {
         }
     }
 
+    /// Asks the cache for the cells of objects to come, then for their lists.
+    fn ask_ahead(&self, motions: &[Motion], place: usize) {
+        let index = &self.standing.stepped;
+        for level in 0..index.levels() {
+            let cell = |(x, y): (i32, i32)| index.cell(level, x, y);
+            if let Some(motion) = motions.get(place + 2 * AHEAD) {
+                for key in [cell(motion.from), cell(motion.to)] {
+                    prefetch::read(std::slice::from_ref(index.first_look(level, key)), 0);
+                }
+            }
+            if let Some(motion) = motions.get(place + AHEAD) {
+                prefetch::read(index.regions(level, cell(motion.to)).all(), 0);
+            }
+            if let Some(motion) = motions.get(place + AHEAD / 2) {
+                let regions = index.regions(level, cell(motion.to)).all();
+                for region in &regions[..regions.len().min(ASKED_AHEAD)] {
+                    self.standing.prefetch(*region);
+                }
+            }
+        }
+    }
+
     /// How an object looks after the cycle.
     fn after(&self, motion: &Motion) -> Look {
         let row = self.shard.row_of(motion);
@@ -137,7 +166,7 @@ impl Stepping<'_> {
         }));
         let is_expired = motion.fate == MotionFate::Gone(EventKind::Expired);
         let expired = is_expired.then(|| self.shard.row_of(motion));
-        steps_of(before, &scratch.arrived, expired, &mut scratch.steps);
+        steps_of(before, &mut scratch.arrived, expired, &mut scratch.steps);
     }
 
     /// The regions that may have changed, each once.
@@ -194,14 +223,20 @@ impl Stepping<'_> {
         pass: Pass,
         tell: &mut impl FnMut(&mut Told, Event, Class),
     ) {
-        let entry = self.standing.entry(region);
-        let role = self.standing.subject(region).role;
-        let is_kept = entry.class == Class::Stateful;
-        let (slot, of) = (object.motion.slot, &entry.subscription);
+        let Subject { role, class, judging, has_filter, .. } = *self.standing.subject(region);
+        let (is_kept, slot) = (class == Class::Stateful, object.motion.slot);
         if role == Role::Ended || (is_kept && pass == Pass::Again) {
             return;
         }
         let held = told.members.of_object(slot).find(|(held, ..)| is_kept && *held == region);
+        if held.is_none() && judging != Judging::Crossing && !self.touches(region, object) {
+            return;
+        }
+        if class == Class::Stepped && judging == Judging::EveryFix && !has_filter {
+            return self.positions(told, object, region, role, pass, tell);
+        }
+        let entry = self.standing.entry(region);
+        let of = &entry.subscription;
         let mut stand = match (is_kept, object.before) {
             (true, _) => held.map(|(_, _, stand)| stand),
             (false, before) => before
@@ -217,7 +252,7 @@ impl Stepping<'_> {
             }
             return;
         }
-        if of.judging == Judging::Cycle {
+        if judging == Judging::Cycle {
             if object.motion.fate == MotionFate::Still {
                 return;
             }
@@ -237,6 +272,57 @@ impl Stepping<'_> {
         if is_kept {
             let (Look::Here { row, .. } | Look::Gone { row, .. }) = &object.after;
             self.keep(told, (slot, region), held.map(|(_, place, _)| place), stand, row);
+        }
+    }
+
+    /// Whether some position of an object lies in a region.
+    fn touches(&self, region: u32, object: &Object<'_>) -> bool {
+        let contains =
+            |(x, y): (i32, i32)| self.standing.contains(region, &mut Position::new(x, y));
+        let Motion { from, to, .. } = *object.motion;
+        let others = object.steps.iter().filter_map(|step| match &step.look {
+            Look::Here { row, .. } => Some((row.x, row.y)),
+            Look::Gone { .. } => None,
+        });
+        contains(to) || contains(from) || others.filter(|at| *at != to).any(contains)
+    }
+
+    /// Judges every step by position alone, without a look at the subscription.
+    fn positions(
+        &self,
+        told: &mut Told,
+        object: &Object<'_>,
+        region: u32,
+        role: Role,
+        pass: Pass,
+        tell: &mut impl FnMut(&mut Told, Event, Class),
+    ) {
+        let contains =
+            |row: &FixRow| self.standing.contains(region, &mut Position::new(row.x, row.y));
+        let mut was = object.before.as_ref().is_some_and(contains);
+        if role == Role::Former && was && pass == Pass::First {
+            if object.motion.fate != MotionFate::Still {
+                told.former.push((region, object.place as u32));
+            }
+        } else if role == Role::Told {
+            for step in object.steps {
+                let is = matches!(&step.look, Look::Here { row, .. } if contains(row));
+                let (kind, row) = match (was, is, step.look) {
+                    (true, true, Look::Here { row, .. }) => (Some(EventKind::Move), row),
+                    (false, true, Look::Here { row, .. }) => (Some(EventKind::Enter), row),
+                    (true, false, Look::Here { row, .. }) => (Some(EventKind::Left), row),
+                    (true, false, Look::Gone { row, reason }) => (Some(reason), row),
+                    (_, _, Look::Here { row, .. } | Look::Gone { row, .. }) => (None, row),
+                };
+                was = is;
+                let is_written = !matches!(step.look, Look::Here { is_written: false, .. });
+                let wanted = self.standing.subject(region).wanted;
+                if let Some(kind) = kind.filter(|kind| is_written && wanted.contains(*kind)) {
+                    told.rows.push(row);
+                    let event = Event::of_row(region, row.object, kind, told.rows.len() - 1);
+                    tell(told, event, Class::Stepped);
+                }
+            }
         }
     }
 

@@ -228,39 +228,38 @@ pub struct Step {
 }
 
 /// Cuts a cycle's rows of one object into steps. `before` is its record at the start of the cycle,
-/// `arrived` in order of arrival, `expired` its record if it went by age at the end.
+/// `arrived` in order of arrival, which is lost, `expired` its record if it went by age at the end.
 pub fn steps_of(
     before: Option<FixRow>,
-    arrived: &[Arrived],
+    arrived: &mut [Arrived],
     expired: Option<FixRow>,
     steps: &mut Vec<Step>,
 ) {
     steps.clear();
     let mut record = before;
-    let lives = arrived.split_inclusive(|arrived| matches!(arrived, Arrived::End(_)));
-    let mut rows = Vec::new();
-    // A life without rows is cut like any other; the last one may have none.
-    for life in lives {
-        rows.clear();
-        rows.extend(life.iter().filter_map(|arrived| match arrived {
-            Arrived::Row(row) => Some(*row),
-            Arrived::End(_) => None,
-        }));
-        // Stable: at equal time the later arrival is the later step.
-        rows.sort_by_key(|row| row.time_ms);
-        for row in &rows {
-            if record != Some(*row) {
-                steps.push(Step {
-                    before: record,
-                    look: Look::Here { row: *row, is_written: true },
-                });
+    for life in arrived.split_inclusive_mut(|arrived| matches!(arrived, Arrived::End(_))) {
+        // Stable: at equal time the later arrival is the later step. The end stays the last.
+        life.sort_by_key(|arrived| match arrived {
+            Arrived::Row(row) => row.time_ms,
+            Arrived::End(_) => i64::MAX,
+        });
+        for arrived in life {
+            match *arrived {
+                Arrived::Row(row) => {
+                    if record != Some(row) {
+                        let look = Look::Here { row, is_written: true };
+                        steps.push(Step { before: record, look });
+                    }
+                    record = Some(row);
+                }
+                Arrived::End(reason) => {
+                    if let Some(row) = record {
+                        let look = Look::Gone { row, reason };
+                        steps.push(Step { before: record, look });
+                    }
+                    record = None;
+                }
             }
-            record = Some(*row);
-        }
-        if let (Some(Arrived::End(reason)), Some(row)) = (life.last(), record) {
-            let reason = *reason;
-            steps.push(Step { before: record, look: Look::Gone { row, reason } });
-            record = None;
         }
     }
     if let Some(row) = expired {
