@@ -81,7 +81,7 @@ pub const PROBE_BYTES_MAX: u64 = 8 << 20;
 /// rectangles and circles, and one cycle takes them whole.
 pub const REGION_CHANGES_MAX: usize = 16 << 10;
 /// Memory of a session's message beside its bytes: its place in the list and its allocation.
-pub const SESSION_MESSAGE_BYTES: usize = 128;
+pub const SESSION_MESSAGE_BYTES: usize = 256;
 /// Least that a session holds, so that a message of lost ones fits.
 pub const SESSION_BYTES_MIN: usize = 1 << 10;
 /// Members of a snapshot that takes more than this share of a session's memory are not copied into
@@ -93,6 +93,8 @@ pub const CROWDED_SHARE: usize = 16;
 /// Cycles whose events wait for being sorted out to their sessions; an engine that is this far
 /// ahead waits for the processor that does it, never for a reader.
 pub const EVENT_SETS_MAX: usize = 4;
+/// Sessions that wait for their unread messages to be coalesced; one more loses them at once.
+pub const COALESCE_QUEUE_MAX: usize = 64;
 /// A subscriber that was told nothing for this long is told how far the fleet is.
 pub const PROGRESS_INTERVAL_MS: u64 = 1_000;
 /// Between two looks for sessions that were left.

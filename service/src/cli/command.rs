@@ -16,6 +16,7 @@ use super::remove::RemoveArgs;
 use super::report::ReportArgs;
 use super::serve::ServeArgs;
 use super::stats::StatsArgs;
+use super::watch::WatchArgs;
 use crate::client::connection::Connection;
 
 const AFTER_HELP: &str = "\
@@ -79,6 +80,8 @@ pub enum ClientCommand {
     Range(Client<RangeArgs>),
     /// Show the objects nearest to a point
     Nearest(Client<NearestArgs>),
+    /// Show who enters, moves in and leaves a region, live
+    Watch(Client<WatchArgs>),
     /// Send positions, from a CSV file or one from flags
     Report(Client<ReportArgs>),
     /// Remove objects by id
@@ -107,6 +110,8 @@ mod tests {
             "shoal range --circle -97.7,30.2,1000 --count",
             "shoal range --circle=-97.7,30.2,1000 --speed -1..2 --altitude -5..5",
             "shoal nearest -97.7,30.2 -k 5",
+            "shoal watch --circle -97.7,30.2,1000 --events enter,left --format geojson --count 3",
+            "shoal watch --rect -97.9,30.1,-97.6,30.5 --judge crossing --leave-dwell 5s",
             "shoal nearest -k 5 -97.7,-30.2 --json",
             "shoal report --object 1 --x -97.7 --y -30 --altitude -3.5",
         ] {
@@ -122,6 +127,11 @@ mod tests {
             "shoal range --rect 1,2,3,4 --ids --count",
             "shoal report",
             "shoal report --object 1",
+            "shoal watch",
+            "shoal watch --rect 1,2,3,4 --events arrive",
+            "shoal watch --rect 1,2,3,4 --move-interval 2d",
+            "shoal watch --rect 1,2,3,4 --hysteresis -1",
+            "shoal watch --rect 1,2,3,4 --count 0",
             "shoal report day.csv --object 1 --x 1 --y 2",
             "shoal serve --speedup 0 --replay x",
             "shoal codec",

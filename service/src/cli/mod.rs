@@ -16,6 +16,7 @@ mod run;
 pub mod serve;
 pub mod stats;
 pub mod values;
+pub mod watch;
 
 pub use command::{Cli, Client, ClientCommand, Command};
 pub use run::run;

@@ -36,13 +36,13 @@ pub struct RegionArgs {
     pub polygon: Option<String>,
 }
 
-impl RangeArgs {
+impl RegionArgs {
     /// The region that was asked for; reads the polygon's file.
     ///
     /// # Errors
     /// [`CliError::Input`] for a file that holds no single polygon.
     pub fn region(&self) -> Result<v1::Region, CliError> {
-        let RegionArgs { rect, circle, polygon: file } = &self.region;
+        let Self { rect, circle, polygon: file } = self;
         let kind = match (rect, circle, file) {
             (Some(rect), ..) => Kind::Rectangle(v1::Rectangle {
                 west: rect.west,

@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{codec, fleets, get, nearest, range, remove, report, serve, stats};
+use super::{codec, fleets, get, nearest, range, remove, report, serve, stats, watch};
 
 /// Does what the command line says, tells errors on standard error, and gives the exit code.
 #[must_use]
@@ -38,7 +38,7 @@ fn ask(command: ClientCommand) -> Result<Exit, CliError> {
         match command {
             ClientCommand::Get(get) => get::run(&get.connect().await?, &get.args).await,
             ClientCommand::Range(range) => {
-                let region = range.args.region()?;
+                let region = range.args.region.region()?;
                 range::run(&range.connect().await?, &range.args, region).await
             }
             ClientCommand::Nearest(near) => nearest::run(&near.connect().await?, &near.args).await,
@@ -52,6 +52,7 @@ fn ask(command: ClientCommand) -> Result<Exit, CliError> {
             ClientCommand::Fleets(fleets) => {
                 fleets::run(&fleets.connect().await?, &fleets.args).await
             }
+            ClientCommand::Watch(watch) => watch::run(&watch.connection, &watch.args).await,
             ClientCommand::Stats(stats) => stats::run(&stats.connect().await?, &stats.args).await,
         }
     })

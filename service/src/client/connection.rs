@@ -9,6 +9,7 @@ use std::time::Duration;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
@@ -76,6 +77,12 @@ impl Connection {
     #[must_use]
     pub fn queries(&self) -> QueryServiceClient<Channel> {
         QueryServiceClient::new(self.channel.clone())
+    }
+
+    /// Its subscription service.
+    #[must_use]
+    pub fn subscriptions(&self) -> SubscriptionServiceClient<Channel> {
+        SubscriptionServiceClient::new(self.channel.clone())
     }
 
     /// `message` with the timeout as its deadline.

@@ -14,3 +14,4 @@ pub mod rows;
 pub mod status;
 pub mod summary;
 pub mod tally;
+pub mod watch;

@@ -14,7 +14,9 @@ use tokio::sync::oneshot;
 use super::job::{SubscriptionJob, SubscriptionReply};
 use super::queue::QueueEnds;
 use crate::limits::REGION_CHANGES_MAX;
-use crate::subscription::{Change, FanOutSender, Handed, Owed, Session, Sessions, SettledChange};
+use crate::subscription::{
+    Change, FanOutSender, Handed, Owed, RouteChange, Session, Sessions, SettledChange,
+};
 
 /// Chores of one cycle at most: one job has room beside them.
 const CHORES_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
@@ -79,10 +81,9 @@ impl RegionPlanner {
 
     /// The cycle was carried out.
     pub(super) fn settle(&self, planned: PlannedRegions, epoch: u64, fan_out: &FanOutSender) {
-        // A thread that is gone has ended the sessions.
-        let hand = |handed| drop(fan_out.send(handed));
+        let mut routes = Vec::new();
         if !planned.owed.removals.is_empty() {
-            hand(Handed::Remove(planned.owed.removals.into_iter().collect()));
+            routes.push(RouteChange::Remove(planned.owed.removals.into_iter().collect()));
         }
         for job in planned.jobs {
             let (mut added, mut removed) = (Vec::new(), Vec::new());
@@ -97,12 +98,14 @@ impl RegionPlanner {
                 self.sessions.settle(&job.session, change, true);
             }
             // In this order: what was added may have been removed again.
-            hand(Handed::Add(job.session, added));
-            if !removed.is_empty() {
-                hand(Handed::Remove(removed));
-            }
+            routes.push(RouteChange::Add(job.session, added));
+            routes.push(RouteChange::Remove(removed));
             // Nobody waiting is nobody to tell.
             let _ = job.reply.send(Ok(epoch));
+        }
+        if !routes.is_empty() {
+            // A thread that is gone has ended the sessions.
+            let _ = fan_out.send(Handed::Routes(routes));
         }
     }
 

@@ -120,6 +120,7 @@ impl SessionStream {
                 fleet.sessions().chores.snapshot(regions);
                 Poll::Ready(Ok(message))
             }
+            Take::Wait => Poll::Pending,
             Take::TakenOver => Poll::Ready(Err(Some(ServiceError::SessionTakenOver))),
             Take::Ended(SessionEnd::Closed) => Poll::Ready(Err(None)),
             Take::Ended(SessionEnd::Left) => Poll::Ready(Err(Some(ServiceError::SessionGone))),

@@ -1,18 +1,128 @@
-//! Which messages does one cycle make for one session?
+//! What does one cycle bring to one session, and what gives way when it holds too much?
 //!
-//! In this order: that regions lagged, members of regions, events. Regions whose members are
-//! awaited are told nothing else. What an engine could not tell and what there was no room for is
-//! asked for again, the second time after a while.
+//! Messages in this order: that regions lagged, members of regions, events. Regions whose members
+//! are awaited are told nothing else. What an engine could not tell and what there was no room for
+//! is asked for again, the second time after a while. What a slow reader leaves is coalesced beside
+//! this thread; while that is done more may come, up to what a session may hold.
 
-use shoal_engine::{RegionEvents, RegionId};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use shoal_engine::{EventSet, RegionEvents, RegionId};
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 
 use super::large::LargeSnapshot;
-use super::message::{Body, BodyWriter, body, row_bytes};
-use super::outbox::Outgoing;
-use super::session::{Delivered, Delivering, State};
-use crate::limits::SNAPSHOT_SHARE;
+use super::message::{Body, BodyWriter, Told, body, row_bytes};
+use super::outbox::{Bounds, Lent, Outgoing};
+use super::session::{Session, State};
+use super::sessions::SessionTools;
+use crate::limits::{CROWDED_SHARE, SNAPSHOT_SHARE};
+
+/// What every session needs to have a cycle's events delivered.
+pub(super) struct Delivering<'a> {
+    pub(super) tools: &'a SessionTools,
+    pub(super) told: Told,
+    pub(super) set: &'a Arc<EventSet>,
+}
+
+/// What a delivery leaves to be done.
+#[derive(Debug, Default)]
+pub(super) struct Delivered {
+    /// Members to be told anew.
+    pub(super) snapshots: Vec<RegionId>,
+    /// Nobody reads, and nothing more is kept.
+    pub(super) is_over: bool,
+    /// To be coalesced.
+    pub(super) lent: Option<Lent>,
+}
+
+impl SessionTools {
+    fn bounds(&self, is_crowded: bool) -> Bounds {
+        let share = if is_crowded { CROWDED_SHARE } else { 1 };
+        Bounds { bytes_max: self.bytes_max / share, messages_max: self.messages_max }
+    }
+}
+
+impl Session {
+    /// Takes one cycle's events in: places in the set with the client's number of the region.
+    pub(super) fn deliver(&self, of: &Delivering<'_>, places: &[(usize, u64)]) -> Delivered {
+        let mut delivered = Delivered::default();
+        let waker = {
+            let mut state = self.lock();
+            if state.end.is_some() || state.is_lagged {
+                return delivered;
+            }
+            let is_behind = state.outbox.has_unread();
+            let outgoing = outgoing(&mut state, of, places, &mut delivered);
+            let count = outgoing.len();
+            for (number, outgoing) in (1..).zip(outgoing) {
+                state.outbox.push(&self.handle, outgoing, number == count);
+            }
+            self.fit(&mut state, of.tools, is_behind, &mut delivered);
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            state.wake()
+        };
+        waker.into_iter().for_each(std::task::Waker::wake);
+        delivered
+    }
+
+    /// Makes the session fit its bounds. Whoever had read everything before is not slow, however
+    /// much one cycle brings.
+    fn fit(
+        &self,
+        state: &mut State,
+        tools: &SessionTools,
+        is_behind: bool,
+        delivered: &mut Delivered,
+    ) {
+        let bounds = tools.bounds(state.share.is_crowded());
+        let is_slow = is_behind && state.outbox.is_half_unread(&bounds);
+        let fits = state.outbox.fit(&bounds);
+        match (fits, state.is_read) {
+            (false, false) => delivered.is_over = true,
+            (false, true) => self.lag(state, tools),
+            (true, true) if is_slow && !state.outbox.is_lent() => {
+                delivered.lent = state.outbox.lend();
+            }
+            (true, _) => {}
+        }
+    }
+
+    /// Coalesces what was lent and takes it back; if too much remains, it is lost.
+    pub(super) fn coalesce(&self, lent: Lent, tools: &SessionTools) {
+        let (unmoved, bounds) = {
+            let state = self.lock();
+            let unmoved = state.regions.iter().filter(|(_, of)| !of.wants_move);
+            let unmoved: HashSet<u64> = unmoved.map(|(region_id, _)| *region_id).collect();
+            (unmoved, tools.bounds(state.share.is_crowded()))
+        };
+        let wants_move = |region_id: u64| !unmoved.contains(&region_id);
+        let coalesced = lent.coalesced(&self.handle, &bounds, wants_move);
+        let waker = {
+            let mut state = self.lock();
+            // What was lost meanwhile stays lost.
+            match coalesced {
+                Some((lent, saved)) => {
+                    let saved = if state.outbox.give_back(lent) { saved } else { 0 };
+                    tools.metrics.count_coalesced(saved);
+                }
+                None if state.outbox.is_lent() => self.lag(&mut state, tools),
+                None => {}
+            }
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            state.wake()
+        };
+        waker.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Nobody can coalesce what was lent.
+    pub(super) fn lose_lent(&self, tools: &SessionTools) {
+        self.lag(&mut self.lock(), tools);
+    }
+}
 
 /// That messages of these regions were lost; of all, if none is named.
 pub(super) fn lagged(region_ids: Vec<u64>) -> Body {
@@ -20,7 +130,7 @@ pub(super) fn lagged(region_ids: Vec<u64>) -> Body {
 }
 
 /// Messages to be numbered, the last of which completes the epoch.
-pub(super) fn outgoing(
+fn outgoing(
     state: &mut State,
     of: &Delivering<'_>,
     places: &[(usize, u64)],

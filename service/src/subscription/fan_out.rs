@@ -2,7 +2,7 @@
 //!
 //! A thread of its own for each fleet: the engine's thread only hands the set over and begins the
 //! next cycle. It waits when this one is some cycles behind, so that nothing piles up; this one
-//! waits for no reader.
+//! waits for no reader, and has what slow ones leave coalesced by a third.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,20 +12,29 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use shoal_engine::{EventSet, RegionId};
 
+use super::delivery::{Delivered, Delivering};
 use super::message::Told;
-use super::session::{Delivering, Session, SessionEnd};
+use super::outbox::Lent;
+use super::session::{Session, SessionEnd};
 use super::sessions::Sessions;
-use crate::limits::{EVENT_SETS_MAX, SESSION_SWEEP_MS};
+use crate::limits::{COALESCE_QUEUE_MAX, EVENT_SETS_MAX, SESSION_SWEEP_MS};
 
 /// What the engine's thread hands over, in its order.
 #[derive(Debug)]
 pub(crate) enum Handed {
+    /// Where events go from now on, in order.
+    Routes(Vec<RouteChange>),
+    /// One cycle's events.
+    Events(Told, EventSet),
+}
+
+/// A change of where events go.
+#[derive(Debug)]
+pub(crate) enum RouteChange {
     /// Events of these regions are for this session, with its client's numbers.
     Add(Arc<Session>, Vec<(RegionId, u64)>),
     /// These regions are no more.
     Remove(Vec<RegionId>),
-    /// One cycle's events.
-    Events(Told, EventSet),
 }
 
 /// The engine thread's end.
@@ -46,14 +55,32 @@ pub(crate) struct FanOut {
     routes: HashMap<RegionId, Route, BuildHasherDefault<RegionHasher>>,
     /// Of one cycle, by session: kept for their memory.
     places: HashMap<u64, Vec<(usize, u64)>>,
+    lent: Sender<(Arc<Session>, Lent)>,
+}
+
+/// The work of the thread that coalesces; it ends after the fan-out.
+#[derive(Debug)]
+pub(crate) struct Coalescer {
+    sessions: Arc<Sessions>,
+    lent: Receiver<(Arc<Session>, Lent)>,
+}
+
+impl Coalescer {
+    pub(crate) fn run(self) {
+        for (session, lent) in self.lent {
+            session.coalesce(lent, &self.sessions.tools);
+        }
+    }
 }
 
 impl FanOut {
-    /// A thread's work and the end that feeds it.
-    pub(crate) fn new(sessions: Arc<Sessions>) -> (FanOutSender, Self) {
+    /// The work of two threads and the end that feeds them.
+    pub(crate) fn new(sessions: Arc<Sessions>) -> (FanOutSender, Self, Coalescer) {
         let (sender, handed) = bounded(EVENT_SETS_MAX);
+        let (lender, lent) = bounded(COALESCE_QUEUE_MAX);
+        let coalescer = Coalescer { sessions: sessions.clone(), lent };
         let (routes, places) = (HashMap::default(), HashMap::new());
-        (sender, Self { sessions, handed, routes, places })
+        (sender, Self { sessions, handed, routes, places, lent: lender }, coalescer)
     }
 
     /// Runs until the engine's thread ends, and then ends the sessions.
@@ -76,21 +103,27 @@ impl FanOut {
 
     fn take(&mut self, handed: Handed) {
         match handed {
-            Handed::Add(session, regions) => {
-                for (region, region_id) in regions {
-                    self.routes.insert(region, Route { session: session.clone(), region_id });
-                }
-            }
-            Handed::Remove(regions) => {
-                for region in regions {
-                    self.routes.remove(&region);
-                }
-            }
+            Handed::Routes(changes) => changes.into_iter().for_each(|change| self.route(change)),
             Handed::Events(told, set) => {
                 if !set.is_empty() {
                     self.deliver(told, &Arc::new(set));
                 }
                 self.sessions.set_told(told);
+            }
+        }
+    }
+
+    fn route(&mut self, change: RouteChange) {
+        match change {
+            RouteChange::Add(session, regions) => {
+                for (region, region_id) in regions {
+                    self.routes.insert(region, Route { session: session.clone(), region_id });
+                }
+            }
+            RouteChange::Remove(regions) => {
+                for region in regions {
+                    self.routes.remove(&region);
+                }
             }
         }
     }
@@ -110,14 +143,25 @@ impl FanOut {
             let Some(places) = self.places.get_mut(&session.handle.session) else { continue };
             let delivered = session.deliver(&delivering, places);
             places.clear();
-            self.sessions.chores.snapshot(delivered.snapshots);
-            if delivered.is_over {
-                self.sessions.close(&session, SessionEnd::Left);
-            }
+            self.settle(session, delivered);
         }
         // Sessions come and go.
         if self.places.len() > 2 * self.sessions.count() + 16 {
             self.places.clear();
+        }
+    }
+}
+
+impl FanOut {
+    fn settle(&self, session: Arc<Session>, delivered: Delivered) {
+        self.sessions.chores.snapshot(delivered.snapshots);
+        if delivered.is_over {
+            self.sessions.close(&session, SessionEnd::Left);
+        } else if let Some(lent) = delivered.lent
+            && let Err(refused) = self.lent.try_send((session, lent))
+        {
+            let (session, _) = refused.into_inner();
+            session.lose_lent(&self.sessions.tools);
         }
     }
 }

@@ -18,7 +18,7 @@ mod sessions;
 mod standing;
 
 pub(crate) use chores::{Chores, Owed};
-pub(crate) use fan_out::{FanOut, FanOutSender, Handed};
+pub(crate) use fan_out::{FanOut, FanOutSender, Handed, RouteChange};
 pub use handle::{ResumeToken, SessionHandle};
 pub(crate) use message::{Told, unnumbered};
 pub use pool::Pool;

@@ -40,6 +40,8 @@ enum Content {
     /// That everything unread was lost.
     Lagged(Bytes),
     Large(Arc<LargeSnapshot>, bool),
+    /// Messages of so many bytes that are away to be coalesced.
+    Lent(usize),
 }
 
 #[derive(Debug)]
@@ -56,6 +58,7 @@ impl Entry {
                 SESSION_MESSAGE_BYTES + bytes.len()
             }
             Content::Large(..) => SESSION_MESSAGE_BYTES,
+            Content::Lent(bytes) => *bytes,
         }
     }
 }
@@ -98,12 +101,15 @@ pub(super) struct Outbox {
     next: u64,
     bytes: usize,
     unread_bytes: usize,
+    /// First number of what is lent.
+    lent: Option<u64>,
 }
 
 impl Default for Outbox {
     fn default() -> Self {
         let entries = VecDeque::new();
-        Self { entries, read: 0, position: 1, next: 1, bytes: 0, unread_bytes: 0 }
+        let lent = None;
+        Self { entries, read: 0, position: 1, next: 1, bytes: 0, unread_bytes: 0, lent }
     }
 }
 
@@ -158,6 +164,7 @@ impl Outbox {
         let taken = match &entry.content {
             Content::Events(bytes) | Content::Other(bytes) => Taken::Message(bytes.clone()),
             Content::Lagged(bytes) => Taken::Lagged(bytes.clone()),
+            Content::Lent(_) => return None,
             Content::Large(snapshot, epoch_done) => {
                 let (snapshot, sequence) = (snapshot.clone(), self.position);
                 let epoch_done = *epoch_done && sequence == last;
@@ -215,39 +222,46 @@ impl Outbox {
         !is_over(self)
     }
 
-    /// Coalesces unread events that lie beside each other; gives how many events went. None when
-    /// that cannot be done or leaves more than half of what may be held.
-    pub(super) fn coalesce(
-        &mut self,
-        handle: &SessionHandle,
-        bounds: &Bounds,
-        wants_move: impl Fn(u64) -> bool,
-    ) -> Option<u64> {
-        let mut unread = self.entries.split_off(self.read).into_iter().peekable();
-        let mut saved = 0;
-        let mut is_sound = true;
-        while let Some(entry) = unread.next() {
-            let mut run = vec![entry];
-            while is_events(&run[0]) && unread.peek().is_some_and(is_events) {
-                run.extend(unread.next());
-            }
-            match merged(handle, &run, &wants_move) {
-                Some((entries, less)) => {
-                    saved += less;
-                    self.entries.extend(entries);
-                }
-                None => {
-                    is_sound &= run.len() == 1;
-                    self.entries.extend(run);
-                }
-            }
+    /// Whether the reader has not taken everything.
+    pub(super) fn has_unread(&self) -> bool {
+        self.position < self.next
+    }
+
+    /// Whether more than half of what may be held is unread.
+    pub(super) fn is_half_unread(&self, bounds: &Bounds) -> bool {
+        let messages = self.entries.len() - self.read;
+        2 * self.unread_bytes > bounds.bytes_max || 2 * messages > bounds.messages_max
+    }
+
+    /// Whether messages are away to be coalesced.
+    pub(super) fn is_lent(&self) -> bool {
+        self.lent.is_some()
+    }
+
+    /// Lends what is unread to be coalesced; meanwhile nothing of it can be taken.
+    pub(super) fn lend(&mut self) -> Option<Lent> {
+        let begun = self.entries.get(self.read).filter(|entry| entry.first < self.position);
+        let entries: Vec<Entry> =
+            self.entries.split_off(self.read + usize::from(begun.is_some())).into();
+        let (first, last) = (entries.first()?.first, entries.last()?.last);
+        let bytes = entries.iter().map(Entry::bytes).sum();
+        self.entries.push_back(Entry { first, last, content: Content::Lent(bytes) });
+        self.lent = Some(first);
+        Some(Lent { first, entries })
+    }
+
+    /// Takes back what was lent, in its place; nothing if that was lost meanwhile.
+    pub(super) fn give_back(&mut self, lent: Lent) -> bool {
+        if self.lent != Some(lent.first) {
+            return false;
         }
+        self.lent = None;
+        let place = self.entries.partition_point(|entry| entry.last < lent.first);
+        let later = self.entries.split_off(place).into_iter().skip(1);
+        self.entries.extend(lent.entries.into_iter().chain(later));
         self.bytes = self.entries.iter().map(Entry::bytes).sum();
         self.unread_bytes = self.entries.range(self.read..).map(Entry::bytes).sum();
-        let messages = self.entries.len() - self.read;
-        let is_less =
-            2 * self.unread_bytes <= bounds.bytes_max && 2 * messages <= bounds.messages_max;
-        (is_sound && is_less).then_some(saved)
+        true
     }
 
     /// Loses what is unread; `lagged` says so in place of it, under its numbers.
@@ -261,7 +275,7 @@ impl Outbox {
             // A part of a snapshot was read, so what lies before it does not lead up to here.
             self.forget(self.read);
         }
-        self.unread_bytes = 0;
+        (self.unread_bytes, self.lent) = (0, None);
         let content = Content::Lagged(seal(lagged, handle, (first, last), false));
         self.add(Entry { first, last, content });
     }
@@ -273,11 +287,48 @@ impl Outbox {
     }
 }
 
+/// Unread messages that are being coalesced.
+#[derive(Debug)]
+pub(super) struct Lent {
+    first: u64,
+    entries: Vec<Entry>,
+}
+
+impl Lent {
+    /// Coalesces events that lie beside each other; gives how many events went. None when that
+    /// cannot be done, or leaves more than a quarter of what may be held.
+    pub(super) fn coalesced(
+        self,
+        handle: &SessionHandle,
+        bounds: &Bounds,
+        wants_move: impl Fn(u64) -> bool,
+    ) -> Option<(Self, u64)> {
+        let mut given = self.entries.into_iter().peekable();
+        let (mut entries, mut saved) = (Vec::new(), 0);
+        while let Some(entry) = given.next() {
+            let mut run = vec![entry];
+            while is_events(&run[0]) && given.peek().is_some_and(is_events) {
+                run.extend(given.next());
+            }
+            if run.len() == 1 {
+                entries.append(&mut run);
+            } else {
+                let (merged, less) = merged(handle, &run, &wants_move)?;
+                entries.extend(merged);
+                saved += less;
+            }
+        }
+        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        let is_less = 4 * bytes <= bounds.bytes_max && 4 * entries.len() <= bounds.messages_max;
+        is_less.then_some((Self { first: self.first, entries }, saved))
+    }
+}
+
 fn is_events(entry: &Entry) -> bool {
     matches!(entry.content, Content::Events(_))
 }
 
-/// A run of events as fewer; none when that cannot be done, and of one.
+/// A run of events as fewer; none when that cannot be done.
 fn merged(
     handle: &SessionHandle,
     run: &[Entry],
@@ -288,9 +339,6 @@ fn merged(
         _ => None,
     });
     let (first, last) = (run.first()?.first, run.last()?.last);
-    if run.len() < 2 {
-        return None;
-    }
     let Coalesced { batches, epoch_done, saved } = super::coalesce::coalesce(messages, wants_move)?;
     // The first takes the numbers that are left over.
     let rest = batches.len() as u64 - 1;
@@ -333,6 +381,12 @@ mod tests {
         (outbox, handle)
     }
 
+    fn coalesce(outbox: &mut Outbox, handle: &SessionHandle, bounds: &Bounds) -> Option<u64> {
+        let (lent, saved) = outbox.lend().unwrap().coalesced(handle, bounds, |_| true)?;
+        assert!(outbox.give_back(lent));
+        Some(saved)
+    }
+
     /// First and last number of the next message.
     fn taken(outbox: &mut Outbox) -> Option<(u64, u64)> {
         let bytes = match outbox.take()? {
@@ -369,7 +423,7 @@ mod tests {
         assert_eq!(taken(&mut outbox), Some((1, 1)));
         outbox.push(&handle, events(2, v1::EventKind::Left), true);
         let before = outbox.bytes();
-        assert_eq!(outbox.coalesce(&handle, &WIDE, |_| true), Some(2));
+        assert_eq!(coalesce(&mut outbox, &handle, &WIDE), Some(2));
         assert!(outbox.bytes() < before);
         assert_eq!(outbox.rewind(2), Rewound::Gap, "one inside cannot be told apart");
         assert_eq!(outbox.rewind(1), Rewound::Done);
@@ -377,8 +431,29 @@ mod tests {
         assert_eq!(taken(&mut outbox), None);
         let none = Bounds { bytes_max: 0, ..WIDE };
         outbox.push(&handle, events(9, v1::EventKind::Left), true);
-        assert_eq!(outbox.coalesce(&handle, &none, |_| true), None);
+        assert!(outbox.is_half_unread(&none) && !outbox.is_half_unread(&WIDE));
+        assert_eq!(coalesce(&mut outbox, &handle, &none), None);
+    }
+
+    #[test]
+    fn what_is_lent_keeps_its_place_and_may_be_lost_meanwhile() {
+        let (mut outbox, handle) = filled(4);
+        assert_eq!(taken(&mut outbox), Some((1, 1)));
+        let before = outbox.bytes();
+        let lent = outbox.lend().unwrap();
+        outbox.push(&handle, events(5, v1::EventKind::Left), true);
+        assert!(outbox.is_lent() && outbox.bytes() > before);
+        assert_eq!((taken(&mut outbox), outbox.rewind(0)), (None, Rewound::Done));
+        assert_eq!(taken(&mut outbox), Some((1, 1)));
+        assert!(outbox.give_back(lent));
+        let all: Vec<_> = std::iter::from_fn(|| taken(&mut outbox)).collect();
+        assert_eq!(all, [(2, 2), (3, 3), (4, 4), (5, 5)]);
+        outbox.push(&handle, events(6, v1::EventKind::Left), true);
+        let lent = outbox.lend().unwrap();
+        outbox.lag(&handle, body(Kind::Lagged(v1::Lagged::default())));
+        assert!(!outbox.give_back(lent) && !outbox.is_lent());
         assert_eq!(taken(&mut outbox), Some((6, 6)));
+        assert!(outbox.lend().is_none());
     }
 
     #[test]
@@ -405,7 +480,7 @@ mod tests {
         for _ in 0..7 {
             outbox.take();
         }
-        outbox.coalesce(&handle, &WIDE, |_| true);
+        coalesce(&mut outbox, &handle, &WIDE);
         outbox.fit(&Bounds { messages_max: 4, ..WIDE });
         assert_eq!(outbox.bytes(), outbox.entries.iter().map(Entry::bytes).sum::<usize>());
         outbox.lag(&handle, body(Kind::Lagged(v1::Lagged::default())));

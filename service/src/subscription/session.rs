@@ -10,11 +10,12 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_engine::{EventSet, RegionId};
+use shoal_engine::RegionId;
 
 use super::handle::SessionHandle;
-use super::outbox::{Bounds, Outbox, Rewound, Taken};
+use super::outbox::{Outbox, Rewound, Taken};
 use super::pool::{Pool, Share};
+use super::sessions::SessionTools;
 use super::standing::Standing;
 use crate::error::ServiceError;
 use crate::limits::ANSWER_STALL_MS_MAX;
@@ -37,8 +38,10 @@ pub(crate) enum Take {
     Message(Bytes),
     /// That messages were lost, and whose members must be told anew.
     Lagged(Bytes, Vec<RegionId>),
-    /// Nothing yet.
+    /// Nothing yet: everything was taken.
     Nothing,
+    /// Nothing yet: messages are being coalesced.
+    Wait,
     /// Another reader came.
     TakenOver,
     /// The session ended.
@@ -157,11 +160,12 @@ impl Session {
                     return Take::Lagged(bytes, asked);
                 }
                 Some(taken) => taken,
-                None => match state.end {
+                None => match state.end.filter(|_| !state.outbox.is_lent()) {
                     Some(end) => return Take::Ended(end),
                     None => {
                         state.waker = Some(waker.clone());
-                        return Take::Nothing;
+                        let is_lent = state.outbox.is_lent();
+                        return if is_lent { Take::Wait } else { Take::Nothing };
                     }
                 },
             }
@@ -222,7 +226,7 @@ impl Session {
 
     /// Gives a large snapshot up that its reader did not go on with for too long: others wait for
     /// the memory.
-    pub(super) fn give_up(&self, now: Instant, tools: &super::sessions::SessionTools) {
+    pub(super) fn give_up(&self, now: Instant, tools: &SessionTools) {
         let mut state = self.lock();
         let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
         if now.saturating_duration_since(state.taken_at) >= stall && state.outbox.holds_large() {
@@ -231,7 +235,7 @@ impl Session {
     }
 
     /// Loses what is unread, and says so.
-    fn lag(&self, state: &mut State, tools: &super::sessions::SessionTools) {
+    pub(super) fn lag(&self, state: &mut State, tools: &SessionTools) {
         state.outbox.lag(&self.handle, super::delivery::lagged(Vec::new()));
         state.is_lagged = true;
         let bytes = state.outbox.bytes() as u64;
@@ -263,71 +267,5 @@ impl Session {
         };
         waker.into_iter().for_each(Waker::wake);
         Some(regions)
-    }
-}
-
-/// What one session needs to have events delivered.
-pub(super) struct Delivering<'a> {
-    pub(super) tools: &'a super::sessions::SessionTools,
-    pub(super) told: super::message::Told,
-    pub(super) set: &'a Arc<EventSet>,
-}
-
-/// What a delivery leaves to be done.
-#[derive(Debug, Default)]
-pub(super) struct Delivered {
-    /// Members to be told anew.
-    pub(super) snapshots: Vec<RegionId>,
-    /// Nobody reads, and nothing more is kept.
-    pub(super) is_over: bool,
-}
-
-impl Session {
-    /// Takes one cycle's events in: places in the set with the client's number of the region.
-    pub(super) fn deliver(&self, of: &Delivering<'_>, places: &[(usize, u64)]) -> Delivered {
-        let (delivered, waker) = {
-            let mut state = self.lock();
-            if state.end.is_some() || state.is_lagged {
-                return Delivered::default();
-            }
-            let mut delivered = Delivered::default();
-            let outgoing = super::delivery::outgoing(&mut state, of, places, &mut delivered);
-            let count = outgoing.len();
-            for (number, outgoing) in (1..).zip(outgoing) {
-                state.outbox.push(&self.handle, outgoing, number == count);
-            }
-            delivered.is_over = !self.fit(&mut state, of.tools);
-            let bytes = state.outbox.bytes() as u64;
-            state.share.set(bytes);
-            (delivered, state.wake())
-        };
-        waker.into_iter().for_each(Waker::wake);
-        delivered
-    }
-
-    /// Makes the session fit its bounds. False when nobody reads and it does not.
-    fn fit(&self, state: &mut State, tools: &super::sessions::SessionTools) -> bool {
-        let bounds = tools.bounds(state.share.is_crowded());
-        if state.outbox.fit(&bounds) {
-            return true;
-        }
-        if !state.is_read {
-            return false;
-        }
-        let State { outbox, regions, .. } = state;
-        let wants_move = |region_id| regions.get(&region_id).is_none_or(|of| of.wants_move);
-        match outbox.coalesce(&self.handle, &bounds, wants_move) {
-            Some(saved) => tools.metrics.count_coalesced(saved),
-            None => self.lag(state, tools),
-        }
-        true
-    }
-}
-
-/// For [`Outbox::fit`].
-impl super::sessions::SessionTools {
-    fn bounds(&self, is_crowded: bool) -> Bounds {
-        let share = if is_crowded { crate::limits::CROWDED_SHARE } else { 1 };
-        Bounds { bytes_max: self.bytes_max / share, messages_max: self.messages_max }
     }
 }

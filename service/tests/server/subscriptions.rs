@@ -6,9 +6,10 @@ use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::ServerLimits;
 use tonic::Code;
 
+use crate::gated_engine::{Gate, LacksRoom};
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, rectangle, report, rows, until, whole, within,
-    world,
+    Random, Running, START_MS, assert_refused, fix, options, rectangle, report, rows, until, whole,
+    within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -223,4 +224,37 @@ async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
     server.begin_stop();
     assert_refused(&of_default.end().await.unwrap(), Code::Unavailable, "SHUTTING_DOWN");
     server.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cycle_that_is_refused_changes_no_region() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    let request = subscribe(vec![standing(1, rectangle(0.0, 0.0, 2.0, 2.0))]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    for lacks_room in [LacksRoom::Input, LacksRoom::Changes] {
+        gate.lacks_room(lacks_room);
+        let request = v1::ModifyRequest {
+            add: vec![standing(2, world())],
+            change: vec![standing(1, world())],
+            ..Default::default()
+        };
+        let status = subscriber.modify(request.clone()).await.unwrap_err();
+        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+        let opening = Subscriber::open(server.subscriptions().await, subscribe(request.add));
+        let status = opening.await.err().unwrap();
+        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+        gate.lacks_room(LacksRoom::Nothing);
+        until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 1.0).await;
+        assert_eq!(server.metric(r#"shoal_regions{fleet="default"}"#).await, 1.0);
+    }
+    let message = rows(vec![fix(1, START_MS, 1.0, 1.0), fix(2, START_MS, 9.0, 9.0)]);
+    let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
+    subscriber.until(epoch).await;
+    assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), [1]);
+    gate.fail();
+    let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
+    server.positions().await.report_once(message).await.unwrap_err();
+    assert_refused(&subscriber.end().await.unwrap(), Code::Unavailable, "FLEET_FAILED");
+    server.stop().await;
 }

@@ -20,10 +20,11 @@ struct FeatureJson {
     properties: RowJson,
 }
 
+/// A position, longitude first.
 #[derive(Serialize)]
-struct PointJson {
-    r#type: &'static str,
-    coordinates: [f64; 2],
+pub(super) struct PointJson {
+    pub(super) r#type: &'static str,
+    pub(super) coordinates: [f64; 2],
 }
 
 /// Writes one FeatureCollection, each feature on its own line.

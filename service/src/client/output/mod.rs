@@ -1,7 +1,9 @@
 //! How is an answer written: a table for people, lines, JSON or GeoJSON for programs?
 //!
-//! One file per form behind one trait; each writes as chunks arrive, the table at the end.
+//! One file per form behind one trait; each writes as chunks arrive, the table at the end. Events
+//! are lines of their own.
 
+mod event;
 mod fleet;
 mod geojson;
 mod json;
@@ -9,6 +11,7 @@ mod lines;
 mod table;
 mod writer;
 
+pub use event::EventLines;
 pub use fleet::{FleetJson, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
 pub use json::{HeaderJson, JsonWriter, RowJson};
