@@ -16,5 +16,5 @@ mod trial;
 
 pub use compare::first_difference;
 pub use operations::{many_objects, operations_per_seed, random_operations};
-pub use standing::standing_regions;
+pub use standing::{crowded_regions, standing_regions};
 pub use trial::{Make, Trial};

@@ -83,6 +83,49 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
     assert!(!is_long || met.len() > EventKind::ALL.len() - 2, "seed {seed} met only {met:?}");
 }
 
+/// Runs a few cycles of thousands of objects among many regions, so that work is spread over the
+/// cores and lists are long.
+pub fn crowded_regions(make: Make, seed: u64, operations: u64) {
+    let space = if seed.is_multiple_of(2) {
+        Space::geographic()
+    } else {
+        Space::planar(20_000.0, 20_000.0, 0.01).expect("the plane exists")
+    };
+    let options = EngineOptions {
+        ttl_ms: (seed % 3 == 2).then_some(15_000),
+        events_max: if seed % 4 == 1 { 20_000 } else { 1 << 24 },
+        term: seed,
+        ..EngineOptions::new(space)
+    };
+    let mut trial = Trial::new(make, options, &format!("crowded regions, seed {seed}"));
+    let mut generator = Generator::new(seed, space, 12_000, START_MS);
+    let mut followers = Followers::default();
+    let mut done = 0;
+    while done < operations.min(60_000) {
+        generator.next_phase();
+        generator.now_ms += 5_000;
+        trial.time_max_ms = generator.now_ms + 60_000;
+        for number in 0..if done == 0 { 60 } else { 12 } {
+            let mut change = generator.change(&trial);
+            if let SubscriptionChange::Set { region, .. } = &mut change {
+                *region = RegionId(region.0 ^ (number % 7) << 8);
+            }
+            followers.change(&change);
+            trial.change(change);
+        }
+        let mut requests = Vec::new();
+        for _ in 0..4 {
+            let (request, count) = generator.request(trial.model(), 6_000);
+            done += count + 1;
+            requests.push(request);
+        }
+        trial.submit(requests, Vec::new());
+        let output = trial.wait(0);
+        followers.apply(output.epoch, &output.events);
+        followers.check(&trial);
+    }
+}
+
 /// What followers hold of the regions that are told everything and remember nothing.
 #[derive(Default)]
 struct Followers {

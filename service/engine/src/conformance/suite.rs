@@ -84,12 +84,15 @@ macro_rules! conformance_subscriptions {
     };
 }
 
-/// Standing regions: the random part, ten seeds.
+/// Standing regions: the random parts, ten seeds each.
 #[macro_export]
 macro_rules! conformance_standing {
     ($make:expr $(, #[$attribute:meta])*) => {
         $crate::conformance_seeds!([$(#[$attribute])*] $make,
             standing_regions: seed_0 0, seed_1 1, seed_2 2, seed_3 3,
+            seed_4 4, seed_5 5, seed_6 6, seed_7 7, seed_8 8, seed_9 9);
+        $crate::conformance_seeds!([$(#[$attribute])*] $make,
+            crowded_regions: seed_0 0, seed_1 1, seed_2 2, seed_3 3,
             seed_4 4, seed_5 5, seed_6 6, seed_7 7, seed_8 8, seed_9 9);
     };
 }
