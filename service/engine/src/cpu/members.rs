@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use shoal_codec::FixRow;
 
+use super::prefetch;
 use crate::stage::subscription::{Stand, due_ms};
 use crate::subscription::Subscription;
 
@@ -53,6 +54,24 @@ impl Members {
             place = member.next_of_object;
             Some(found)
         })
+    }
+
+    /// Asks the cache for the first stand of an object to come, and for where a later one's is.
+    pub(super) fn ask_ahead(&self, slot: Option<u32>, later: Option<u32>) {
+        if let Some(later) = later {
+            prefetch::read(&self.of_object, later as usize);
+        }
+        if let Some(place) = slot.and_then(|slot| self.of_object.get(slot as usize)) {
+            prefetch::read(&self.members, *place as usize);
+        }
+    }
+
+    /// Asks the cache for the second stand of an object to come.
+    pub(super) fn ask_further(&self, slot: u32) {
+        let place = self.of_object.get(slot as usize).copied().unwrap_or(NONE);
+        if let Some(member) = self.members.get(place as usize) {
+            prefetch::read(&self.members, member.next_of_object as usize);
+        }
     }
 
     /// Slot, place and stand of everything in a region, in no order that means anything.

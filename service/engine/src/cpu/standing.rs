@@ -191,6 +191,15 @@ impl Standing {
         super::prefetch::read(&self.subjects, number as usize);
     }
 
+    /// Asks the cache for a region's subscription.
+    #[inline]
+    pub(super) fn prefetch_subscription(&self, number: u32) {
+        let subject = self.subject(number);
+        if subject.class == Class::Stateful || subject.judging == Judging::Crossing {
+            super::prefetch::read(std::slice::from_ref(&*self.entry(number).subscription), 0);
+        }
+    }
+
     /// A region that stands.
     #[inline]
     pub(super) fn entry(&self, number: u32) -> &Entry {

@@ -77,7 +77,7 @@ impl Stepping<'_> {
         // Stable: an object's happenings stay in order of arrival.
         happenings.sort_by_key(|happening| happening.place);
         for (place, motion) in motions.iter().enumerate() {
-            self.ask_ahead(&motions, place);
+            self.ask_ahead(told, &motions, place);
             let before = told.befores.get(place).copied().filter(|_| motion.had);
             let after = self.after(motion);
             scratch.steps.clear();
@@ -115,8 +115,13 @@ impl Stepping<'_> {
     }
 
     /// Asks the cache for the cells of objects to come, then for their lists.
-    fn ask_ahead(&self, motions: &[Motion], place: usize) {
+    fn ask_ahead(&self, told: &Told, motions: &[Motion], place: usize) {
         let index = &self.standing.stepped;
+        if self.standing.stateful > 0 {
+            let slot = |ahead: usize| motions.get(place + ahead).map(|motion| motion.slot);
+            told.members.ask_ahead(slot(AHEAD), slot(2 * AHEAD));
+            slot(AHEAD / 2).into_iter().for_each(|slot| told.members.ask_further(slot));
+        }
         for level in 0..index.levels() {
             let cell = |(x, y): (i32, i32)| index.cell(level, x, y);
             if let Some(motion) = motions.get(place + 2 * AHEAD) {
@@ -131,6 +136,12 @@ impl Stepping<'_> {
                 let regions = index.regions(level, cell(motion.to)).all();
                 for region in &regions[..regions.len().min(ASKED_AHEAD)] {
                     self.standing.prefetch(*region);
+                }
+            }
+            if let Some(motion) = motions.get(place + 2) {
+                let regions = index.regions(level, cell(motion.to)).all();
+                for region in &regions[..regions.len().min(ASKED_AHEAD)] {
+                    self.standing.prefetch_subscription(*region);
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::record::{Attributes, UNTOUCHED};
 use super::shard::{SLOT_BITS, Shard};
 use super::standing::{Plan, Standing};
 use crate::events::{EventHead, EventSet};
+use crate::stage::subscription::{Class, Stand};
 use crate::subscription::{EventKind, RegionId};
 
 /// Changes whose outcomes are found side by side and held at a time.
@@ -94,33 +95,70 @@ pub(super) fn conclude(
     if plan.has_comparison() {
         shards.iter_mut().for_each(Shard::unmark);
     }
-    for number in &plan.ended {
-        shards.iter_mut().for_each(|shard| shard.told.members.remove_region(*number));
-        standing.remove(*number);
+    let mut keeping = Keeping::default();
+    keeping.kept.resize_with(shards.len(), Vec::new);
+    for number in plan.ended {
+        keeping.end(standing, number);
     }
     for ((region, change), outcome) in plan.changes.into_iter().zip(outcomes) {
         let Some(subscription) = change.new else {
             if let Some(number) = change.old {
                 standing.tell_again(number);
-                shards.iter_mut().for_each(|shard| shard.told.members.tell(number, clock_ms));
+                keeping.told.push(number);
             }
             continue;
         };
         if let Some(number) = change.old {
-            shards.iter_mut().for_each(|shard| shard.told.members.remove_region(number));
-            standing.remove(number);
+            keeping.end(standing, number);
         }
         let number = standing.add(region, subscription);
-        let of = standing.entry(number);
+        keeping.size += outcome.stands.len();
         for (slot, stand) in outcome.stands {
-            let shard = &mut shards[(slot >> SLOT_BITS) as usize];
-            let slot = slot & ((1 << SLOT_BITS) - 1);
-            let row = shard.row_in(slot);
-            shard.told.members.keep(slot, number, stand, &of.subscription, &row);
+            let shard = &mut keeping.kept[(slot >> SLOT_BITS) as usize];
+            shard.push((slot & ((1 << SLOT_BITS) - 1), number, stand));
         }
     }
+    keeping.apply(standing, shards, clock_ms);
     if standing.is_empty() {
         shards.iter_mut().for_each(|shard| shard.told.shrink());
+    }
+}
+
+/// What the changes of a cycle make of the stands that are kept.
+#[derive(Debug, Default)]
+struct Keeping {
+    /// Regions whose stands end, and regions whose members were told.
+    ended: Vec<u32>,
+    told: Vec<u32>,
+    /// By shard: slot, region and stand of those that begin.
+    kept: Vec<Vec<(u32, u32, Stand)>>,
+    size: usize,
+}
+
+impl Keeping {
+    fn end(&mut self, standing: &mut Standing, number: u32) {
+        if standing.entry(number).class == Class::Stateful {
+            self.ended.push(number);
+        }
+        standing.remove(number);
+    }
+
+    fn apply(&self, standing: &Standing, shards: &mut [Shard], clock_ms: i64) {
+        // Every shard is asked for every region that ends or was told.
+        let size = self.size + (self.ended.len() + self.told.len()) * shards.len();
+        if size == 0 {
+            return;
+        }
+        parallel::for_each_mut(shards, size, |number, shard| {
+            let mut members = std::mem::take(&mut shard.told.members);
+            self.ended.iter().for_each(|region| members.remove_region(*region));
+            self.told.iter().for_each(|region| members.tell(*region, clock_ms));
+            for (slot, region, stand) in &self.kept[number] {
+                let of = &standing.entry(*region).subscription;
+                members.keep(*slot, *region, *stand, of, &shard.row_in(*slot));
+            }
+            shard.told.members = members;
+        });
     }
 }
 
