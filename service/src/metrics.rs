@@ -88,7 +88,7 @@ pub struct Metrics {
     gauges: [Family<OfFleet, Gauge>; FLEET_GAUGES.len()],
     /// Open connections.
     pub connections: Gauge,
-    /// Open report and batch streams.
+    /// Open report, batch and subscribe streams.
     pub streams: Gauge,
     /// Bytes of answers held for clients.
     pub answer_bytes: Gauge,
@@ -163,7 +163,8 @@ impl Metrics {
             registry.register(name, help, gauge.clone());
         }
         registry.register("connections", "Open connections", self.connections.clone());
-        registry.register("streams", "Open report and batch streams", self.streams.clone());
+        let streams = "Open report, batch and subscribe streams";
+        registry.register("streams", streams, self.streams.clone());
         registry.register(
             "answer_bytes",
             "Bytes of answers held for clients that read them",

@@ -54,12 +54,17 @@ impl Chores {
         self.add(|owed| owed.snapshots.extend(regions));
     }
 
-    /// Gives back what a cycle took that was refused.
+    /// Gives back what a cycle took that was refused. The next cycle takes it; none is run at once,
+    /// for it would be refused as well.
     pub(crate) fn put_back(&self, back: Owed) {
-        self.add(|owed| {
-            owed.removals.extend(back.removals);
-            owed.snapshots.extend(back.snapshots);
-        });
+        let mut owed = self.lock();
+        owed.removals.extend(back.removals);
+        owed.snapshots.extend(back.snapshots);
+    }
+
+    /// Has a cycle run for what is owed still.
+    pub(crate) fn remind(&self) {
+        self.add(|_| ());
     }
 
     fn add(&self, add: impl FnOnce(&mut Owed)) {
@@ -114,7 +119,12 @@ mod tests {
         assert_eq!((first.removals.len(), first.snapshots.len()), (5, 2));
         assert!(pokes.try_recv().is_ok());
         chores.put_back(first);
+        assert!(pokes.is_empty());
+        chores.remind();
+        assert!(pokes.try_recv().is_ok());
         assert_eq!(chores.take(100).len(), 11);
         assert!(chores.take(100).is_empty());
+        chores.remind();
+        assert!(pokes.is_empty());
     }
 }

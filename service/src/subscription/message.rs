@@ -207,6 +207,8 @@ pub(super) fn seal(
         epoch_done,
         kind: None,
     };
+    // Not twice as much: this is what a session is said to hold.
+    body.reserve_exact(head.encoded_len());
     head.encode_raw(&mut body);
     body.into()
 }

@@ -140,6 +140,7 @@ impl Sessions {
 
     /// Ends sessions that were left for too long, and takes back what others wait for.
     pub(crate) fn sweep(&self, now: Instant) {
+        self.chores.remind();
         let sessions: Vec<_> = self.lock().sessions.values().cloned().collect();
         for session in sessions {
             if session.is_left(now) {

@@ -3,10 +3,11 @@
 use shoal_proto::v1;
 use shoal_proto::v1::GapReason;
 use shoal_service::ServerLimits;
+use tokio::sync::watch;
 use tonic::{Code, Status};
 
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, objects_in, report, rows, until, world,
+    Random, Running, START_MS, assert_refused, fix, objects_in, report, rows, until, within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -58,6 +59,53 @@ async fn broken_streams_lose_and_repeat_nothing() {
         subscriber.until(epoch).await;
         assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), expected);
         assert_eq!((subscriber.snapshots, subscriber.lagged, subscriber.gaps.len()), (1, 0, 0));
+    }
+    server.stop().await;
+}
+
+/// Reads and breaks its stream at random until an epoch is told and reached.
+async fn restless(
+    mut subscriber: Subscriber,
+    mut last: watch::Receiver<u64>,
+    mut random: Random,
+) -> Subscriber {
+    let mut broken = 0;
+    loop {
+        let end = *last.borrow_and_update();
+        if end > 0 && subscriber.epoch >= end {
+            assert!(broken > 0, "the stream was never broken");
+            return subscriber;
+        }
+        subscriber.next().await.unwrap();
+        if random.below(4) == 0 {
+            subscriber.reopen(Vec::new()).await.unwrap();
+            broken += 1;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_broken_at_random_under_load_lose_and_repeat_nothing() {
+    let server = start(ServerLimits::default()).await;
+    let (told, last) = watch::channel(0);
+    let mut readers = Vec::new();
+    for seed in 0..60 {
+        // Each has a connection: HTTP/2 ends one on which too many streams were broken.
+        let subscriber = of_world(&server, None).await;
+        readers.push(tokio::spawn(restless(subscriber, last.clone(), Random(seed))));
+    }
+    let mut random = Random(1);
+    for round in 0..300 {
+        stir(&server, &mut random, round).await;
+    }
+    let (epoch, token) = stir(&server, &mut random, 1_000).await;
+    told.send_replace(epoch);
+    let expected = objects_in(&mut server.queries().await, world(), token).await;
+    for reader in readers {
+        let subscriber = within(reader).await.unwrap();
+        assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), expected);
+        assert_eq!((subscriber.coalesced, subscriber.lagged), (0, 0));
+        assert_eq!((subscriber.snapshots, subscriber.gaps.len()), (1, 0));
     }
     server.stop().await;
 }
