@@ -138,6 +138,7 @@ impl CpuBackend {
                 standing: &self.standing,
                 now: Moment::new(&self.options.space, self.clock_ms),
                 keeps_marks: plan.has_comparison(),
+                has_roles: plan.has_roles(),
                 listed,
                 events_max: self.options.events_max,
             }),
@@ -197,6 +198,7 @@ impl CpuBackend {
             standing: &self.standing,
             now: Moment::new(&self.options.space, self.clock_ms),
             keeps_marks: plan.has_comparison(),
+            has_roles: plan.has_roles(),
             listed,
             events_max: self.options.events_max,
         };

@@ -9,7 +9,7 @@ use shoal_codec::FixRow;
 use super::motion::{Motion, MotionFate};
 use super::prefetch;
 use super::shard::Shard;
-use super::standing::{Position, QUIET, Role, Standing};
+use super::standing::{LOUD, NUMBER, Position, QUIET, Role, Standing};
 use crate::stage::region_index::CellRegions;
 use crate::stage::subscription::Moment;
 use crate::subscription::EventKind;
@@ -40,6 +40,8 @@ pub(super) struct Judgement<'a> {
     pub(super) befores: &'a [FixRow],
     /// Some region is changed in the cycle: its members before it are listed.
     pub(super) has_comparison: bool,
+    /// Some region has a role of its own in the cycle.
+    pub(super) has_roles: bool,
 }
 
 /// One motion while it is judged.
@@ -94,7 +96,7 @@ impl Judgement<'_> {
         for (old, new) in &cells[..motions.len()] {
             for cell in [old, new] {
                 for region in &cell.partial()[..cell.partial().len().min(ASKED_AHEAD)] {
-                    self.standing.prefetch(region & !QUIET);
+                    self.standing.prefetch(region & NUMBER);
                 }
             }
         }
@@ -124,17 +126,19 @@ impl Judgement<'_> {
         found: &mut impl FnMut(u32, usize, Found),
     ) {
         for region in cell.partial() {
-            let number = region & !QUIET;
+            let number = region & NUMBER;
             let was = self.standing.contains(number, &mut judged.from);
             let is = self.standing.contains(number, &mut judged.to);
             // Who stays in a quiet region is nothing to tell.
-            if was != is || (was && (number == *region || self.has_comparison)) {
+            if was != is || (was && (region & QUIET == 0 || self.has_comparison)) {
                 self.turn(judged, number, was, is, found);
             }
         }
         for region in cell.whole() {
-            let number = region & !QUIET;
-            if number == *region || self.has_comparison {
+            let number = region & NUMBER;
+            if region & LOUD != 0 && !self.has_roles {
+                found(number, judged.place, Found::Event(EventKind::Move));
+            } else if region & QUIET == 0 || self.has_comparison {
                 self.turn(judged, number, true, true, found);
             }
         }
@@ -149,16 +153,16 @@ impl Judgement<'_> {
         found: &mut impl FnMut(u32, usize, Found),
     ) {
         let is_there = judged.motion.fate == MotionFate::Written;
-        let olds = old.partial().iter().map(|region| (region & !QUIET, false));
-        for (region, is_whole) in olds.chain(old.whole().iter().map(|of| (of & !QUIET, true))) {
+        let olds = old.partial().iter().map(|region| (region & NUMBER, false));
+        for (region, is_whole) in olds.chain(old.whole().iter().map(|of| (of & NUMBER, true))) {
             if is_whole || self.standing.contains(region, &mut judged.from) {
                 let is = is_there && self.standing.contains(region, &mut judged.to);
                 self.turn(judged, region, true, is, found);
             }
         }
         let had = judged.motion.had;
-        let news = new.partial().iter().map(|region| (region & !QUIET, false));
-        for (region, is_whole) in news.chain(new.whole().iter().map(|of| (of & !QUIET, true))) {
+        let news = new.partial().iter().map(|region| (region & NUMBER, false));
+        for (region, is_whole) in news.chain(new.whole().iter().map(|of| (of & NUMBER, true))) {
             if (is_whole || self.standing.contains(region, &mut judged.to))
                 && !(had && self.standing.contains(region, &mut judged.from))
             {

@@ -69,8 +69,15 @@ impl Shard {
         let mut listing = Listing::new(telling);
         let (standing, now) = (telling.standing, telling.now);
         let Told { motions, befores, events, former, .. } = &mut told;
-        let has_comparison = telling.keeps_marks;
-        let judgement = Judgement { standing, now, shard: self, motions, befores, has_comparison };
+        let judgement = Judgement {
+            standing,
+            now,
+            shard: self,
+            motions,
+            befores,
+            has_comparison: telling.keeps_marks,
+            has_roles: telling.has_roles,
+        };
         judgement.run(|region, place, found| match found {
             Found::Former => former.push((region, place as u32)),
             Found::Event(kind) if listing.takes() => {
@@ -141,6 +148,7 @@ impl Shard {
             motions: &motions,
             befores: &befores,
             has_comparison: false,
+            has_roles: telling.has_roles,
         };
         judgement.run(|region, place, found| {
             if let Found::Event(kind) = found {

@@ -100,6 +100,8 @@ pub(super) struct Telling<'a> {
     pub(super) now: Moment<'a>,
     /// Records keep the places of their motions until the stage is done.
     pub(super) keeps_marks: bool,
+    /// Some region has a role of its own.
+    pub(super) has_roles: bool,
     /// Who counts the events of all shards, and the most that are listed.
     pub(super) listed: &'a std::sync::atomic::AtomicU64,
     pub(super) events_max: u64,

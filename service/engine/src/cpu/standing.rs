@@ -37,7 +37,12 @@ enum Shape {
 /// Marks the number of a region, as filed, to which a move inside it is nothing to tell.
 pub(super) const QUIET: u32 = 1 << 31;
 
-const _: () = assert!(REGIONS_MAX < QUIET as usize, "numbers leave room for the mark");
+/// Marks one to which every move inside it is an event.
+pub(super) const LOUD: u32 = 1 << 30;
+/// The number alone.
+pub(super) const NUMBER: u32 = LOUD - 1;
+
+const _: () = assert!(REGIONS_MAX <= NUMBER as usize, "numbers leave room for the marks");
 
 /// What a judgement reads of a region first.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +113,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Whether some region has a role of its own in the cycle.
+    pub(super) fn has_roles(&self) -> bool {
+        !self.ended.is_empty() || self.changes.values().any(|change| change.old.is_some())
+    }
+
     /// Whether members before the cycle are compared with those after it.
     pub(super) fn has_comparison(&self) -> bool {
         self.changes.values().any(|change| change.old.is_some() && change.new.is_some())
@@ -341,8 +351,11 @@ impl Standing {
 
 /// A region's number as it is filed among the plain ones.
 fn marked(number: u32, of: &Subscription) -> u32 {
-    let is_quiet = of.filter.is_none() && !of.wanted.contains(EventKind::Move);
-    if is_quiet { number | QUIET } else { number }
+    match (&of.filter, of.wanted.contains(EventKind::Move)) {
+        (Some(_), _) => number,
+        (None, true) => number | LOUD,
+        (None, false) => number | QUIET,
+    }
 }
 
 /// Bytes of a subscription on the heap.

@@ -65,7 +65,8 @@ pub(super) fn tell(
         count_again(telling, attributes, shards)
     } else {
         buckets = gather_all(shards, listed, standing.numbers_end());
-        counts_of(standing, &buckets)
+        // Without changes all that is listed fits.
+        if plan.changes.is_empty() { Counts::new() } else { counts_of(standing, &buckets) }
     };
     let changing = Changing::new(View { shards, ..blind }, standing, telling.now);
     let decided = decide(telling, plan, &changing, &counts);
