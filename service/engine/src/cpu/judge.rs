@@ -125,7 +125,10 @@ impl Judgement<'_> {
         cell: CellRegions<'_>,
         found: &mut impl FnMut(u32, usize, Found),
     ) {
-        for region in cell.partial() {
+        for (at, region) in cell.partial().iter().enumerate() {
+            if let Some(later) = cell.partial().get(at + ASKED_AHEAD) {
+                self.standing.prefetch(later & NUMBER);
+            }
             let number = region & NUMBER;
             let was = self.standing.contains(number, &mut judged.from);
             let is = self.standing.contains(number, &mut judged.to);
