@@ -66,12 +66,12 @@ extern "C" __global__ void subscription_mark(Standing* standing, const u32* mark
     if ((marks[at] & 1u) != 0) marked->flags = 0;
 }
 
-// Adds a slot to the list of those whose record was written, for threads with `yes`; called by all
-// threads of a warp.
+// Adds a slot to the list of the cycle's objects, for threads with `yes`; called by all threads of a
+// block.
 __device__ inline void gather(bool yes, u32 slot, const Records& records, Gathered* gathered,
                               u64* objects, u32* slots) {
     u64 object = yes ? records.objects[slot] : 0;
-    u32 place = append_where(yes, &gathered->length);
+    u32 place = append_together(yes, &gathered->length);
     if (yes) {
         objects[place] = object;
         slots[place] = slot;
@@ -82,16 +82,16 @@ __device__ inline void gather(bool yes, u32 slot, const Records& records, Gather
         atomicOr((u64*)&gathered->bits, bits);
 }
 
-// Lists the objects whose record the cycle's rows wrote or ended; those of several rows repeat. One
-// thread an arrival.
-extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, u64 epoch,
+// Lists the objects whose record the cycle's rows wrote or ended, or with `all` those that rows
+// name; those of several rows repeat. One thread an arrival.
+extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, u32 all, u64 epoch,
                                                Index index, Records records, Gathered* gathered,
                                                u64* objects, u32* slots) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
-    bool written = slot != NO_SLOT
-        && records.versions[2ull * slot + newest(records, slot)].epoch == epoch;
-    gather(written, slot, records, gathered, objects, slots);
+    bool listed = slot != NO_SLOT
+        && (all != 0 || records.versions[2ull * slot + newest(records, slot)].epoch == epoch);
+    gather(listed, slot, records, gathered, objects, slots);
 }
 
 // Adds the objects that a cycle ended without a row of their own, some once more. As many threads
@@ -106,49 +106,64 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Rep
         bool ended = slot != NO_SLOT
             && records.versions[2ull * slot + newest(records, slot)].alive == 0;
         gather(ended, slot, records, gathered, objects, slots);
+        // The next round writes what the last threads of this one may still read.
+        __syncthreads();
     }
 }
 
-// How many events each object comes to, 0 behind the last, and how many of all want records. A
-// group of threads an object.
-extern "C" __global__ void subscription_count(Scene scene, u32* counts, Happened* happened) {
-    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
-    u32 count = 0, fixes = 0;
+// How many events each object comes to, 0 behind the last; how many of all want records, and how
+// many references were followed. A group of threads an object.
+template <u32 GROUP>
+__device__ inline void count_events(const Scene& scene, u32* counts, Happened* happened) {
+    u32 entry = group_entry<GROUP>(), count = 0, fixes = 0, visited = 0;
     if (entry < scene.length) {
-        judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        visited = judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
             count += kind != 0;
             fixes += kind != 0 && (flags & STANDING_FIXES) != 0;
         });
     }
     __syncwarp();
-    for (u32 step = GROUP / 2; step > 0; step /= 2) {
+    for (u32 step = GROUP / 2; step > 0; step /= 2)
         count += __shfl_xor_sync(WHOLE_WARP, count, step);
-    }
-    if (entry <= scene.length && threadIdx.x % GROUP == 0) counts[entry] = count;
+    bool is_first = threadIdx.x % GROUP == 0;
+    if (entry <= scene.length && is_first) counts[entry] = count;
     u64 sum = warp_sum(fixes);
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->fixes, sum);
+    // One warp of many speaks for all.
+    if (blockIdx.x % 16 != 0) return;
+    sum = warp_sum(is_first ? visited : 0);
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->visited, sum);
+}
+
+extern "C" __global__ void subscription_count(Scene scene, u32* counts, Happened* happened) {
+    count_events<1>(scene, counts, happened);
+}
+
+extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, Happened* happened) {
+    count_events<MANY>(scene, counts, happened);
 }
 
 // Counts the events of each region. A group of threads an object.
 extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
-    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
+    u32 entry = group_entry<MANY>();
     if (entry >= scene.length) return;
-    judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+    judge_object<MANY>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
         if (kind != 0) atomicAdd(tallies + number, 1u);
     });
 }
 
 // Writes the events of each object: the key has the kind above the region's number, the value is
 // the object's place. A group of threads an object.
-extern "C" __global__ void subscription_write(Scene scene, const u64* offsets, u32* keys,
-                                              u32* entries) {
-    u32 entry = (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
+template <u32 GROUP>
+__device__ inline void write_events(const Scene& scene, const u64* offsets, u32* keys,
+                                    u32* entries) {
+    u32 entry = group_entry<GROUP>();
     if (entry >= scene.length) return;
     u64 place = offsets[entry];
     if (offsets[entry + 1] == place) return;
     u32 member = threadIdx.x % GROUP;
-    judge_object(scene, entry, [&](u32 kind, u32 number, u32 flags) {
-        u32 votes = group_votes(kind != 0);
+    judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        u32 votes = group_votes<GROUP>(kind != 0);
         if (kind != 0) {
             u64 at = place + __popc(votes & ((1u << member) - 1u));
             keys[at] = kind << EVENT_KIND_SHIFT | number;
@@ -156,6 +171,16 @@ extern "C" __global__ void subscription_write(Scene scene, const u64* offsets, u
         }
         place += __popc(votes);
     });
+}
+
+extern "C" __global__ void subscription_write(Scene scene, const u64* offsets, u32* keys,
+                                              u32* entries) {
+    write_events<1>(scene, offsets, keys, entries);
+}
+
+extern "C" __global__ void subscription_write_many(Scene scene, const u64* offsets, u32* keys,
+                                                   u32* entries) {
+    write_events<MANY>(scene, offsets, keys, entries);
 }
 
 __device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
@@ -200,18 +225,67 @@ extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, co
     fixes[places[at]] = record_at(records, slot, place);
 }
 
-// What became of the objects of some slots in a cycle: `found` while they live, then `reserved` is 1
-// where the cycle wrote the record; else `reserved` is the event that ended them. One thread a slot.
-extern "C" __global__ void subscription_stands(Records records, u64 epoch, const u32* slots,
-                                               u32 length, Answered* stands) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length) return;
-    u32 slot = slots[at], place = newest(records, slot);
+// What became of an object in a cycle: `found` while it lives, then `reserved` is 1 where the cycle
+// wrote the record; else `reserved` is the event that ended it in this cycle.
+__device__ inline Answered stand_of(const Records& records, u32 slot, u64 epoch) {
+    u32 place = newest(records, slot);
     Version now = load(records.versions + 2ull * slot + place);
-    u32 event = now.alive != 0 ? 0 : event_of(now);
+    u32 event = now.alive != 0 || now.epoch != epoch ? 0 : event_of(now);
     if (event != 0 && event != EVENT_EXPIRED) place = 1 - place;
     Answered told = record_at(records, slot, place);
     told.found = now.alive;
     told.reserved = event != 0 ? event : (now.epoch == epoch ? 1u : 0u);
-    stands[at] = told;
+    return told;
+}
+
+// What became of the objects of some slots. One thread a slot.
+extern "C" __global__ void subscription_stands(Records records, u64 epoch, const u32* slots,
+                                               u32 length, Answered* stands) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) stands[at] = stand_of(records, slots[at], epoch);
+}
+
+// Marks the objects that the host looks at, each once, 0 behind the last: those that it watches,
+// those that were or are in a cell of a region that it judges, or all. A group of threads an
+// object.
+extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, u32 all,
+                                                u32* marks) {
+    u32 entry = group_entry<MANY>();
+    bool touched = false;
+    if (entry < scene.length) {
+        judge_object<MANY>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+            touched |= (flags & STANDING_STATEFUL) != 0;
+        });
+        u32 slot = scene.slots[entry];
+        touched |= all != 0 || (watched[slot / 32] >> slot % 32 & 1u) != 0;
+        if (entry > 0 && scene.slots[entry - 1] == slot) touched = false;
+    }
+    __syncwarp();
+    u32 votes = group_votes<MANY>(touched);
+    if (entry <= scene.length && threadIdx.x % MANY == 0) marks[entry] = votes != 0 ? 1u : 0u;
+}
+
+// Writes how marked objects were before the cycle, and what became of them: `length` of them from
+// the `first` on. One thread an object.
+extern "C" __global__ void subscription_touches(Scene scene, const u32* places, u32 first,
+                                                u32 length, Answered* touches) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    if (entry >= scene.length || places[entry + 1] == places[entry]) return;
+    u32 at = places[entry] - first;
+    if (places[entry] < first || at >= length) return;
+    u32 slot = scene.slots[entry], place = newest(scene.records, slot);
+    u64 epoch = scene.records.versions[2ull * slot + place].epoch;
+    u32 before = epoch == scene.epoch ? 1 - place : place;
+    touches[2ull * at] = record_at(scene.records, slot, before);
+    touches[2ull * at + 1] = stand_of(scene.records, slot, scene.epoch);
+}
+
+// Begins or ends to watch objects: the number of a change is 1 where it begins. One thread a change.
+extern "C" __global__ void subscription_watch(Index index, u64 key, const u64* objects,
+                                              const u32* begins, u32 length, u32* watched) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = at < length ? find(index, objects[at], key) : NO_SLOT;
+    if (slot == NO_SLOT) return;
+    if (begins[at] != 0) atomicOr(watched + slot / 32, 1u << slot % 32);
+    else atomicAnd(watched + slot / 32, ~(1u << slot % 32));
 }

@@ -3,17 +3,18 @@
 // Every region is filed in the cells that it meets, on the level whose cells are some sixth to
 // twelfth of its width; a cell that lies in the region whole is marked. The cells of all levels are
 // bins of one hash table, behind each bin the references to its regions. There are two tables: a
-// large one, and one with what has been added since. A group of GROUP threads takes an object
-// through the bins of its position before and after the cycle. While both are one bin, only regions
-// that it meets in part are tested; whole ones matter where moves are told.
+// large one, and one with what has been added since. A thread, or a group of them where bins are
+// long, takes an object through the bins of its position before and after the cycle. While both
+// are one bin, only regions that it meets in part are tested; whole ones matter where moves are
+// told.
 #pragma once
 #include "index.cuh"
 #include "record.cuh"
 #include "space.cuh"
 #include "warp.cuh"
 
-// Threads that share the bins of one object.
-static const u32 GROUP = 8;
+// Threads that share the bins of one object where these are long.
+static const u32 MANY = 8;
 
 struct Bins {
     const Bin* bins;
@@ -61,9 +62,9 @@ __device__ inline u64 cell_at(u32 level, i32 x, i32 y) {
     return (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
 }
 
-__device__ inline Bin find_bin(const Bins& bins, u64 cell) {
-    for (u32 at = home_of_cell(cell) & bins.mask;; at = (at + 1) & bins.mask) {
-        int4 words = *(const int4*)(bins.bins + at);
+__device__ inline Bin find_bin(const Bin* bins, u32 mask, u64 cell) {
+    for (u32 at = home_of_cell(cell) & mask;; at = (at + 1) & mask) {
+        int4 words = *(const int4*)(bins + at);
         Bin bin = *(Bin*)&words;
         if (bin.cell == cell) return bin;
         if (bin.cell == NO_CELL) return {cell, 0, 0};
@@ -76,29 +77,40 @@ __device__ inline Standing load(const Standing* standing) {
     return *(Standing*)both;
 }
 
-// The twin of `Region::contains`. A rectangle whose west is beyond its east goes the other way
-// round.
-__device__ inline bool region_holds(const Regions& regions, const Standing& standing, i32 x,
-                                    i32 y) {
-    if (standing.shape == STANDING_CIRCLE)
-        return squared_quanta(standing.x, standing.y, x, y) <= standing.rank_max;
-    const Shape& shape = regions.shapes[standing.shape];
-    if (shape.kind != SHAPE_RECTANGLE) return shape_holds(shape, regions.polygons, x, y);
+// Whether a point lies in a shape. A rectangle whose west is beyond its east goes the other way
+// round. Not inlined: most regions are plain circles, and their way stays short.
+__device__ __noinline__ bool standing_shape_holds(const Shape* of, Polygons polygons, i32 x,
+                                                  i32 y) {
+    const Shape& shape = *of;
+    if (shape.kind != SHAPE_RECTANGLE) return shape_holds(shape, polygons, x, y);
     bool east = x >= shape.x, west = x <= shape.x_max;
     return y >= shape.y && y <= shape.y_max
         && (shape.x <= shape.x_max ? east && west : east || west);
 }
 
-// Whether a filter without an age lets a record pass.
-__device__ inline bool region_passes(const Regions& regions, const Standing& standing,
-                                     const Records& records, u32 slot, u32 place, u32 state) {
-    if (standing.shape == STANDING_CIRCLE) return true;
-    const Shape& shape = regions.shapes[standing.shape];
+// The twin of `Region::contains`.
+__device__ inline bool region_holds(const Regions& regions, const Standing& standing, i32 x,
+                                    i32 y) {
+    if (standing.shape == STANDING_CIRCLE)
+        return squared_quanta(standing.x, standing.y, x, y) <= standing.rank_max;
+    return standing_shape_holds(regions.shapes + standing.shape, regions.polygons, x, y);
+}
+
+// Whether a shape's filter, which has no age, lets a record pass.
+__device__ __noinline__ bool standing_filter_passes(const Shape* of, Records records, u32 slot,
+                                                    u32 place, u32 state) {
+    const Shape& shape = *of;
     if (shape.filter == 0) return true;
     if ((shape.filter & FILTER_STATE) && (state & shape.state_mask) != shape.state_value)
         return false;
     if ((shape.filter & ~FILTER_STATE) == 0) return true;
     return attributes_pass(shape, optional_of(records, slot, place));
+}
+
+__device__ inline bool region_passes(const Regions& regions, const Standing& standing,
+                                     const Records& records, u32 slot, u32 place, u32 state) {
+    return standing.shape == STANDING_CIRCLE
+        || standing_filter_passes(regions.shapes + standing.shape, records, slot, place, state);
 }
 
 // One object of a scene: its record before the cycle and after it.
@@ -135,14 +147,15 @@ __device__ inline u32 judge_region(const Scene& scene, const Subject& subject,
 
 // Calls `each(kind, number, flags)` for the regions of one bin, all threads of a group together;
 // kind 0 is nothing.
-template <class Each>
-__device__ inline void judge_bin(const Scene& scene, const Subject& subject, const Bins& bins,
-                                 u32 start, u32 count, bool is_one, bool from_before, Each each) {
+template <u32 GROUP, class Each>
+__device__ inline void judge_bin(const Scene& scene, const Subject& subject,
+                                 const u32* references, u32 count, bool is_one, bool from_before,
+                                 Each each) {
     u32 member = threadIdx.x % GROUP;
     for (u32 base = 0; base < count; base += GROUP) {
         u32 kind = 0, number = 0, flags = 0;
         if (base + member < count) {
-            u32 reference = bins.references[start + base + member];
+            u32 reference = references[base + member];
             bool whole = is_one && (reference & REFERENCE_WHOLE) != 0;
             if (!whole || (reference & REFERENCE_QUIET) == 0) {
                 number = reference >> REFERENCE_BITS;
@@ -158,43 +171,75 @@ __device__ inline void judge_bin(const Scene& scene, const Subject& subject, con
     }
 }
 
+// The bin of an object on a level, one of four: of both tables, before and after the cycle. Where
+// it stayed in its cell, the one before is that of both.
+__device__ inline Bin bin_of(const Scene& scene, const Subject& subject, u32 level, u32 way,
+                             bool is_one) {
+    bool is_recent = (way & 1) != 0, is_after = (way & 2) != 0;
+    bool exists = (is_after ? subject.now.alive : subject.was.alive) != 0;
+    i32 x = is_after ? subject.now.x : subject.was.x, y = is_after ? subject.now.y : subject.was.y;
+    u32 used = is_recent ? scene.recent.levels : scene.base.levels;
+    if ((used >> level & 1u) == 0 || !exists || (is_after && is_one)) return {};
+    const Bin* bins = is_recent ? scene.recent.bins : scene.base.bins;
+    u32 mask = is_recent ? scene.recent.mask : scene.base.mask;
+    return find_bin(bins, mask, cell_at(level, x, y));
+}
+
 // Calls `each(kind, number, flags)` for all that the object at `entry` may have come to, all
-// threads of a group together.
-template <class Each>
-__device__ inline void judge_object(const Scene& scene, u32 entry, Each each) {
+// threads of a group together; how many references there were.
+template <u32 GROUP, class Each>
+__device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
     Subject subject;
     subject.slot = scene.slots[entry];
-    if (entry > 0 && scene.slots[entry - 1] == subject.slot) return;
+    if (entry > 0 && scene.slots[entry - 1] == subject.slot) return 0;
     subject.place = newest(scene.records, subject.slot);
     const Version* both = scene.records.versions + 2ull * subject.slot;
     subject.now = load(both + subject.place);
+    if (subject.now.epoch != scene.epoch) return 0;
     subject.was = load(both + 1 - subject.place);
-    u32 group = 0xffu << (lane() & ~(GROUP - 1)), member = threadIdx.x % GROUP;
+    u32 member = threadIdx.x % GROUP, visited = 0;
     for (u32 levels = scene.base.levels | scene.recent.levels; levels != 0; levels &= levels - 1) {
         u32 level = (u32)__ffs((i32)levels) - 1;
-        u64 from = cell_at(level, subject.was.x, subject.was.y);
-        u64 to = cell_at(level, subject.now.x, subject.now.y);
-        bool leaves = subject.was.alive != 0, comes = subject.now.alive != 0;
-        bool is_one = leaves && comes && from == to;
-        // The first four threads look up a bin each: of both tables, before and after.
-        bool is_recent = (member & 1) != 0, is_after = (member & 2) != 0;
-        bool wanted = member < 4 && (is_after ? comes && !is_one : leaves);
-        const Bins& bins = is_recent ? scene.recent : scene.base;
+        bool is_one = subject.was.alive != 0 && subject.now.alive != 0
+            && cell_at(level, subject.was.x, subject.was.y)
+                == cell_at(level, subject.now.x, subject.now.y);
         Bin bin = {};
-        if (wanted && (bins.levels >> level & 1u) != 0) bin = find_bin(bins, is_after ? to : from);
+        // The first four threads of a group look up a bin each.
+        if (GROUP > 1 && member < 4) bin = bin_of(scene, subject, level, member, is_one);
+#pragma unroll 1
         for (u32 way = 0; way < 4; way++) {
-            u32 start = __shfl_sync(group, bin.start, way, GROUP);
-            u32 count = __shfl_sync(group, bin.count, way, GROUP);
-            const Bins& searched = (way & 1) != 0 ? scene.recent : scene.base;
-            judge_bin(scene, subject, searched, start, count, is_one, (way & 2) == 0, each);
+            u32 start, count;
+            if (GROUP > 1) {
+                u32 group = ((1ull << GROUP) - 1) << (lane() & ~(GROUP - 1));
+                start = __shfl_sync(group, bin.start, way, GROUP);
+                count = __shfl_sync(group, bin.count, way, GROUP);
+            } else {
+                bin = bin_of(scene, subject, level, way, is_one);
+                start = bin.start;
+                count = bin.count;
+            }
+            const u32* references =
+                (way & 1) != 0 ? scene.recent.references : scene.base.references;
+            visited += count;
+            judge_bin<GROUP>(scene, subject, references + start, count, is_one, (way & 2) == 0,
+                             each);
         }
     }
+    return visited;
 }
 
 // Which of the group's threads have `yes`, from the lowest bit.
+template <u32 GROUP>
 __device__ inline u32 group_votes(bool yes) {
-    u32 first = lane() & ~(GROUP - 1);
-    return __ballot_sync(0xffu << first, yes) >> first & 0xffu;
+    if (GROUP == 1) return yes ? 1u : 0u;
+    u32 first = lane() & ~(GROUP - 1), all = (u32)((1ull << GROUP) - 1);
+    return __ballot_sync(all << first, yes) >> first & all;
+}
+
+// The object of this thread's group.
+template <u32 GROUP>
+__device__ inline u32 group_entry() {
+    return (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
 }
 
 // A table that is being filled.

@@ -10,8 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use cudarc::driver::CudaStream;
+use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket, limits,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Judging, Snapshot,
+    SubscriptionChange, Ticket, limits,
 };
 
 use crate::device::Gpu;
@@ -42,6 +44,8 @@ pub struct CudaBackend {
     epoch_next: u64,
     /// Regions that stand after the submitted cycles, at most.
     standing_most: usize,
+    /// Whether a region was set that remembers, and one that judges every row.
+    remembers: (bool, bool),
     /// Outputs that came before they were asked for.
     early: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
@@ -123,6 +127,7 @@ impl CudaBackend {
             submitted: 0,
             epoch_next: 1,
             standing_most: 0,
+            remembers: (false, false),
             early: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
@@ -143,6 +148,13 @@ impl CudaBackend {
     fn stage(&mut self, mut input: CycleInput) -> Result<Staged, EngineError> {
         self.memory.bind()?;
         let changes = std::mem::take(&mut input.subscriptions);
+        for change in &changes {
+            if let SubscriptionChange::Set { subscription, .. } = change {
+                self.remembers.0 |= Class::of(subscription) != Class::Plain;
+                self.remembers.1 |= subscription.judging != Judging::Cycle;
+            }
+        }
+        let rows_kept = if self.remembers.1 { input.requests.clone() } else { Vec::new() };
         let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
             // One arena more than cycles in flight: there is always one, or one on its way.
@@ -156,7 +168,7 @@ impl CudaBackend {
             // one that never comes.
             self.spare = Some(Arena::new(&self.memory)?);
         }
-        staged.map(|staged| Staged { changes, ..staged })
+        staged.map(|staged| Staged { changes, rows_kept, ..staged })
     }
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
@@ -284,9 +296,6 @@ impl Backend for CudaBackend {
             return Err(EngineError::TooManyInFlight(self.owed.len()));
         }
         input.check_requests()?;
-        if input.subscriptions.iter().any(|change| !crate::pipeline::is_plain_change(change)) {
-            return Err(EngineError::Unsupported("standing regions with a memory on a device"));
-        }
         self.is_running()?;
         self.check_regions(&input)?;
         let staged = self.stage(input);
@@ -327,10 +336,14 @@ impl Backend for CudaBackend {
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let ttl_ms = self.options.ttl_ms?;
-        let (objects, oldest_ms) = self.status.after(self.submitted);
-        let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
-        Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
+        let expiry_ms = || {
+            let ttl_ms = self.options.ttl_ms?;
+            let (objects, oldest_ms) = self.status.after(self.submitted);
+            let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
+            Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
+        };
+        let stands_ms = self.remembers.0.then(|| self.status.due_after(self.submitted)).flatten();
+        [expiry_ms(), stands_ms].into_iter().flatten().min()
     }
 
     fn objects(&self) -> u64 {

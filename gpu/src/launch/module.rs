@@ -68,9 +68,10 @@ kernels! {
     "brief": brief_count, brief_write, brief_write_many;
     "subscription": subscription_claim, subscription_claim_bins, subscription_counts,
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
-        subscription_gather, subscription_gather_ended, subscription_count, subscription_tally,
-        subscription_write, subscription_heads, subscription_columns, subscription_fixes,
-        subscription_stands;
+        subscription_gather, subscription_gather_ended, subscription_count,
+        subscription_count_many, subscription_tally, subscription_write, subscription_write_many,
+        subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
+        subscription_touched, subscription_touches, subscription_watch;
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
     "codec_decode": codec_open, codec_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_slot_64, codec_slots_32, codec_slots_64;

@@ -12,8 +12,8 @@ use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
 use super::parameters::{IndexArgument, PolygonsArgument, RecordsArgument};
 
-/// Threads that share the bins of one object.
-const GROUP: u64 = 8;
+/// Threads that share the bins of one object where these are long.
+const MANY: u64 = 8;
 /// Threads that look through the slots that moved.
 const ENDED_THREADS: u64 = 1 << 18;
 
@@ -142,8 +142,13 @@ impl SceneArgument {
         Self { base, recent, regions, records, epoch, objects, slots, length, reserved: 0 }
     }
 
-    fn threads(&self) -> u64 {
-        u64::from(self.length) * GROUP
+    fn threads(&self, is_long: bool) -> u64 {
+        u64::from(self.length) * if is_long { MANY } else { 1 }
+    }
+
+    /// Objects of it.
+    pub(crate) fn length(&self) -> u32 {
+        self.length
     }
 }
 
@@ -235,12 +240,12 @@ impl Kernels {
         launch(&self.subscription_mark, stream, length.into(), arguments)
     }
 
-    /// Lists the objects whose record was written, by a row or, of `ended`, without one. Every
-    /// arrival has a slot in `arrived`, and `moved` lists the slots that `report` counts.
+    /// Lists the objects whose record was written: by a row, whose slots are in `arrived`, or with
+    /// `all` those that rows name; and of the slots that the report counts those that `ended`.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
-        (arrived, rows): (&DeviceBuffer<u32>, u32),
+        (arrived, rows, all): (&DeviceBuffer<u32>, u32, bool),
         ended: Option<(&DeviceBuffer<u32>, &DeviceBuffer<Report>)>,
         (index, records, epoch): (&IndexArgument, &RecordsArgument, u64),
         gathered: &DeviceBuffer<Gathered>,
@@ -250,10 +255,10 @@ impl Kernels {
         let room = objects.len().min(slots.len());
         assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
         assert!(ended.is_none() || room >= others, "and for everything that moved");
-        let (arrived, gathered) = (arrived.address(), gathered.address());
+        let (arrived, gathered, all) = (arrived.address(), gathered.address(), u32::from(all));
         let (objects, slots) = (objects.address(), slots.address());
         let arguments =
-            arguments![arrived, rows, epoch, *index, *records, gathered, objects, slots];
+            arguments![arrived, rows, all, epoch, *index, *records, gathered, objects, slots];
         launch(&self.subscription_gather, stream, rows.into(), arguments)?;
         if let Some((moved, report)) = ended {
             let (moved, report) = (moved.address(), report.address());
@@ -263,18 +268,20 @@ impl Kernels {
         Ok(())
     }
 
-    /// Counts the events of every object, 0 behind the last.
+    /// Counts the events of every object, 0 behind the last; `is_long` says that many threads are
+    /// to share the bins of one.
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
-        scene: &SceneArgument,
+        (scene, is_long): (&SceneArgument, bool),
         counts: &DeviceBuffer<u32>,
         happened: &DeviceBuffer<Happened>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
         let (counts, happened) = (counts.address(), happened.address());
         let arguments = arguments![*scene, counts, happened];
-        launch(&self.subscription_count, stream, scene.threads() + GROUP, arguments)
+        let kernel = if is_long { &self.subscription_count_many } else { &self.subscription_count };
+        launch(kernel, stream, scene.threads(is_long) + MANY, arguments)
     }
 
     /// Counts the events of every region.
@@ -286,14 +293,14 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(tallies.len() >= regions, "a tally a region");
         let tallies = tallies.address();
-        launch(&self.subscription_tally, stream, scene.threads(), arguments![*scene, tallies])
+        launch(&self.subscription_tally, stream, scene.threads(true), arguments![*scene, tallies])
     }
 
     /// Writes the events that were counted.
     pub(crate) fn subscription_write(
         &self,
         stream: &CudaStream,
-        scene: &SceneArgument,
+        (scene, is_long): (&SceneArgument, bool),
         offsets: &DeviceBuffer<u64>,
         events: &Listed<'_>,
     ) -> Result<(), EngineError> {
@@ -302,7 +309,8 @@ impl Kernels {
         let (offsets, keys) = (offsets.address(), events.keys.address());
         let entries = events.entries.address();
         let arguments = arguments![*scene, offsets, keys, entries];
-        launch(&self.subscription_write, stream, scene.threads(), arguments)
+        let kernel = if is_long { &self.subscription_write_many } else { &self.subscription_write };
+        launch(kernel, stream, scene.threads(is_long), arguments)
     }
 
     /// Marks the first event of each region, and with `fixes` those that want a record.
@@ -375,5 +383,51 @@ impl Kernels {
         let (slots, stands, length) = (slots.address(), stands.address(), length as u32);
         let arguments = arguments![*records, epoch, slots, length, stands];
         launch(&self.subscription_stands, stream, length.into(), arguments)
+    }
+
+    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot.
+    pub(crate) fn subscription_touched(
+        &self,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        (watched, slots, all): (&DeviceBuffer<u32>, usize, bool),
+        marks: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(marks.len() > scene.length as usize, "a mark an object and one more");
+        assert!(32 * watched.len() >= slots, "a bit a slot");
+        let (watched, marks, all) = (watched.address(), marks.address(), u32::from(all));
+        let arguments = arguments![*scene, watched, all, marks];
+        launch(&self.subscription_touched, stream, scene.threads(true) + MANY, arguments)
+    }
+
+    /// Writes two records for each of `length` marked objects from the `first` on.
+    pub(crate) fn subscription_touches(
+        &self,
+        stream: &CudaStream,
+        scene: &SceneArgument,
+        places: &DeviceBuffer<u32>,
+        (touches, first, length): (&DeviceBuffer<Answered>, u32, u32),
+    ) -> Result<(), EngineError> {
+        assert!(places.len() > scene.length as usize, "a place an object and one more");
+        assert!(touches.len() >= 2 * length as usize, "two records an object");
+        let (places, touches) = (places.address(), touches.address());
+        let arguments = arguments![*scene, places, first, length, touches];
+        launch(&self.subscription_touches, stream, scene.length.into(), arguments)
+    }
+
+    /// Begins (1) or ends (0) to watch the first `length` objects.
+    pub(crate) fn subscription_watch(
+        &self,
+        stream: &CudaStream,
+        (index, key): (&IndexArgument, u64),
+        (objects, begins, length): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
+        (watched, slots): (&DeviceBuffer<u32>, usize),
+    ) -> Result<(), EngineError> {
+        assert!(objects.len().min(begins.len()) >= length, "every change is there");
+        assert!(32 * watched.len() >= slots, "a bit a slot");
+        let (objects, begins) = (objects.address(), begins.address());
+        let (length, watched) = (length as u32, watched.address());
+        let arguments = arguments![*index, key, objects, begins, length, watched];
+        launch(&self.subscription_watch, stream, length.into(), arguments)
     }
 }

@@ -58,6 +58,10 @@ pub(super) struct Now {
     pub(super) objects: u64,
     /// Least event time of any object, with a TTL.
     pub(super) oldest_ms: Option<i64>,
+    /// Cycles whose events are known.
+    pub(super) told: u64,
+    /// When time alone may change a membership.
+    pub(super) due_ms: Option<i64>,
 }
 
 impl Status {
@@ -68,6 +72,15 @@ impl Status {
             now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
         (now.objects, now.oldest_ms)
+    }
+
+    /// When time alone may change a membership, once the events of `cycles` cycles are known.
+    pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        while now.told < cycles && !now.ended {
+            now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+        }
+        now.due_ms
     }
 
     pub(super) fn set(&self, change: impl FnOnce(&mut Now)) {
@@ -194,7 +207,7 @@ impl Driver {
             lacking: None,
             asking: Asking::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
-            subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?)?,
+            subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
             bounds: Pool::new(memory),
             ids: Pool::new(memory),
             updating: None,
@@ -292,7 +305,8 @@ impl Driver {
             }
         };
         timeline.end((epoch, "query"), asking, &query)?;
-        let events = self.finish_events(begun)?;
+        let events = self.finish_events(&staged, begun)?;
+        self.status.set(|now| now.told += 1);
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
         arena.idle = Some(asked.clone());

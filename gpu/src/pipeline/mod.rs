@@ -29,6 +29,6 @@ pub(crate) use driver::{Command, Driver, Status};
 pub(crate) use questions::Questions;
 pub(crate) use results::Finished;
 pub(crate) use staging::{Arena, Staged, stage};
-pub(crate) use subscription::{file, is_plain_change};
+pub(crate) use subscription::file;
 pub use timeline::StageSpan;
 pub(crate) use timeline::Timeline;

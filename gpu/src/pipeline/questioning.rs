@@ -27,16 +27,16 @@ pub(super) enum Questioning {
 }
 
 impl Driver {
-    /// The state after cycle `epoch`, the running one or that before it, which queries read; not
-    /// there when its grid had no room.
-    pub(super) fn view(&self, epoch: u64) -> Result<ViewArgument, EngineError> {
+    /// The state after cycle `epoch`, the running one or that before it, which queries read; ages
+    /// are judged at `clock_ms`. Not there when its grid had no room.
+    pub(super) fn view(&self, epoch: u64, clock_ms: i64) -> Result<ViewArgument, EngineError> {
         let cells = &self.cells[epoch as usize % 2];
         if cells.epoch != Some(epoch) {
             let unknown = || EngineError::Device("a grid was not brought up".to_owned());
             return Err(self.lacking.clone().unwrap_or_else(unknown));
         }
         let of = (&cells.argument(), cells.is_tight);
-        Ok(ViewArgument::new(of, self.records.argument(), epoch, self.clock_ms))
+        Ok(ViewArgument::new(of, self.records.argument(), epoch, clock_ms))
     }
 
     /// Lets the query stream wait for the questions and for the grid that they read.
@@ -57,7 +57,7 @@ impl Driver {
         if staged.queries.is_empty() {
             return Ok(None);
         }
-        let view = self.view(self.epoch - 1)?;
+        let view = self.view(self.epoch - 1, self.clock_ms)?;
         if staged.asked.parts.length == 0 {
             return Ok(Some((view, Questioning::None)));
         }

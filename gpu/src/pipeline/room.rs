@@ -43,15 +43,15 @@ impl Driver {
 
     fn fit(&mut self, staged: &Staged) -> Result<(), EngineError> {
         self.fit_lists(staged)?;
-        self.fit_subscriptions(staged)?;
         match self.fit_records(staged.rows as usize, staged.has_optional) {
             Err(EngineError::OutOfMemory { .. } | EngineError::Limit { .. }) => {
                 // Perhaps most objects are known: then they need no slots.
                 let newcomers = self.newcomers(staged)?;
-                self.fit_records(newcomers, staged.has_optional)
+                self.fit_records(newcomers, staged.has_optional)?;
             }
-            fitted => fitted,
+            fitted => fitted?,
         }
+        self.fit_subscriptions(staged)
     }
 
     /// Room for so many more slots, and for attributes.
@@ -67,6 +67,7 @@ impl Driver {
         let stream = self.dispatch.clone();
         if !self.records.fits(more) && self.records.packs(self.objects) {
             self.records.pack(&stream, self.epoch)?;
+            self.subscriptions.forget_slots();
             // Slots have new numbers: grids are built anew when it is their turn.
             self.cells.iter_mut().for_each(|cells| cells.epoch = None);
             self.moved_in(self.epoch).1 = 0;
@@ -107,7 +108,10 @@ impl Driver {
         // The list that the next cycle will write.
         self.moved_in(self.epoch + 1).0.shrink()?;
         self.ordered.iter_mut().try_for_each(DeviceBuffer::shrink)?;
-        self.status.set(|now| now.dispatched += 1);
+        self.status.set(|now| {
+            now.dispatched += 1;
+            now.told += 1;
+        });
         Ok(())
     }
 }

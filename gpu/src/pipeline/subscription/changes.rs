@@ -37,12 +37,12 @@ pub(crate) fn file(space: &Space, changes: Vec<SubscriptionChange>) -> Changes {
     changes.into_par_iter().map(filed).collect()
 }
 
-/// Whether a change needs no memory of what happened before.
-pub(crate) fn is_plain_change(change: &SubscriptionChange) -> bool {
-    match change {
-        SubscriptionChange::Set { subscription, .. } => is_plain(subscription),
-        SubscriptionChange::Snapshot(_) | SubscriptionChange::Remove(_) => true,
-    }
+/// Whether changes add a region that remembers.
+pub(super) fn remembers(changes: &Changes) -> bool {
+    changes.iter().any(|(change, _)| match change {
+        SubscriptionChange::Set { subscription, .. } => !is_plain(subscription),
+        SubscriptionChange::Snapshot(_) | SubscriptionChange::Remove(_) => false,
+    })
 }
 
 /// What a cycle makes of one region.

@@ -17,6 +17,13 @@ use crate::launch::{
 };
 use crate::pipeline::results::Pool;
 
+/// References of an object from which on many threads share them; a guess. Fewer end it again.
+const LONG: u64 = 8;
+const LONG_AGAIN: u64 = 6;
+/// One in so many blocks of threads tells how many references it followed; a cycle of few blocks
+/// seems to have followed more, and many threads do it no harm.
+const SPEAKS_FOR: u64 = 16;
+
 /// Columns on the device.
 #[derive(Debug)]
 struct Out {
@@ -42,6 +49,8 @@ pub(super) struct Found {
     offsets: DeviceBuffer<u64>,
     happened: DeviceBuffer<Happened>,
     happened_here: PinnedBuffer<Happened>,
+    /// Whether bins are long enough for many threads to share.
+    is_long: bool,
     events_here: PinnedBuffer<u64>,
     keys: DeviceBuffer<u32>,
     entries: DeviceBuffer<u32>,
@@ -85,6 +94,7 @@ impl Found {
             offsets: words()?,
             happened: DeviceBuffer::new(memory, 1)?,
             happened_here: PinnedBuffer::new(memory, 1)?,
+            is_long: false,
             events_here: PinnedBuffer::new(memory, 1)?,
             keys: numbers()?,
             entries: numbers()?,
@@ -137,11 +147,19 @@ impl Found {
         self.counts.fit(length + 1)?;
         self.offsets.fit(length + 1)?;
         self.happened.fill(stream, 0, 1)?;
-        kernels.subscription_count(stream, scene, &self.counts, &self.happened)?;
+        let how = (scene, self.is_long);
+        kernels.subscription_count(stream, how, &self.counts, &self.happened)?;
         let entries = length as u32 + 1;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
         self.happened.download(stream, 0, &mut self.happened_here.as_mut_slice()[..1])?;
         self.offsets.download(stream, length, &mut self.events_here.as_mut_slice()[..1])
+    }
+
+    /// Takes note of how long the bins of a scene were that was counted, for the next cycle.
+    pub(super) fn learn(&mut self, scene: &SceneArgument) {
+        let visited = self.happened_here.as_slice()[0].visited * SPEAKS_FOR;
+        let most = u64::from(scene.length()) * if self.is_long { LONG_AGAIN } else { LONG };
+        self.is_long = visited > most;
     }
 
     /// What was counted.
@@ -176,7 +194,7 @@ impl Found {
         (regions, numbers): (&OnDevice, usize),
         (parity, others): (usize, usize),
     ) -> Result<Box<Columns>, EngineError> {
-        let Happened { events, fixes } = self.counted();
+        let Happened { events, fixes, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
         // All of the pinned memory is there before anything is queued.
@@ -186,7 +204,8 @@ impl Found {
         let mut count = self.numbers.lend(1)?;
         let mut answered = self.answered.lend(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
-        kernels.subscription_write(stream, scene, &self.offsets, &written)?;
+        let how = (scene, self.is_long);
+        kernels.subscription_write(stream, how, &self.offsets, &written)?;
         let from = (&self.keys, &self.entries);
         let to = (&self.sorted_keys, &self.sorted_entries);
         let bits = usize::BITS - numbers.leading_zeros();

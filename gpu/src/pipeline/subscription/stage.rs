@@ -5,20 +5,26 @@
 //! record before it is done. Without standing regions nothing is queued. What does not fit memory
 //! is told as lagged: memberships follow from the records, so none is lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
+use shoal_codec::FixRow;
 use shoal_engine::layout::{Happened, REFERENCE_BITS};
-use shoal_engine::{EngineError, EventSet, RegionId};
+use shoal_engine::stage::subscription::Moment;
+use shoal_engine::{EngineError, EventKind, EventSet, RegionId, Space, Subscription};
 
+use super::arrivals;
 use super::bins::Index;
-use super::changes::{Changes, outcomes};
+use super::changes::{Changes, outcomes, remembers};
+use super::follow::{Follow, Former};
 use super::found::Found;
-use super::members::Follow;
+use super::judge::{Seen, judge};
 use super::on_device::{Lengths, OnDevice};
-use super::table::Table;
+use super::stands::Stands;
+use super::table::{Table, is_plain};
 use super::told::{Events, HostMade};
+use super::touched::Touched;
 use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, SceneArgument, fault};
 use crate::pipeline::asking::Sorted;
 use crate::pipeline::driver::Driver;
@@ -27,13 +33,16 @@ use crate::pipeline::staging::Staged;
 /// The standing regions of a fleet on the device.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    stream: Arc<CudaStream>,
-    table: Table,
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) table: Table,
     index: Index,
-    on_device: OnDevice,
-    found: Found,
+    pub(super) on_device: OnDevice,
+    pub(super) found: Found,
     members: Sorted,
-    marks: DeviceBuffer<u32>,
+    pub(super) marks: DeviceBuffer<u32>,
+    /// Regions that remember, and whom the host looks at for them.
+    stands: Stands,
+    touched: Touched,
     /// Whether the objects that the running cycle wrote are listed.
     gathers: bool,
     /// Set when nothing of the stage reads records any more.
@@ -44,6 +53,8 @@ pub(crate) struct Subscriptions {
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     follows: Vec<Follow>,
+    /// Some region before the cycle remembers: the host looks at the objects near it.
+    remembers: bool,
     /// What events are counted in; none when there can be none, an error where room is short.
     scene: Option<Result<SceneArgument, EngineError>>,
     /// When it was, if somebody records it.
@@ -55,6 +66,7 @@ impl Subscriptions {
         memory: &Memory,
         kernels: &Arc<Kernels>,
         stream: Arc<CudaStream>,
+        space: &Space,
     ) -> Result<Self, EngineError> {
         Ok(Self {
             stream,
@@ -64,6 +76,8 @@ impl Subscriptions {
             found: Found::new(memory)?,
             members: Sorted::new(memory)?,
             marks: DeviceBuffer::new(memory, 1)?,
+            stands: Stands::new(space),
+            touched: Touched::new(memory)?,
             gathers: false,
             done: None,
         })
@@ -79,6 +93,16 @@ impl Subscriptions {
         self.done.as_ref().map_or(Ok(()), |done| stream.wait(done)).map_err(fault)
     }
 
+    /// What stands under an id.
+    pub(super) fn standing_at(&self, region: RegionId) -> Option<&Subscription> {
+        self.table.number(region).and_then(|number| self.table.subscription(number))
+    }
+
+    /// That slots are other objects' from now on.
+    pub(crate) fn forget_slots(&mut self) {
+        self.touched.forget();
+    }
+
     pub(super) fn take_table(&mut self) -> Table {
         std::mem::take(&mut self.table)
     }
@@ -91,10 +115,13 @@ impl Subscriptions {
         &mut self.members
     }
 
-    /// Makes room for what changes add, and for a list of so many written objects.
-    fn fit(&mut self, changes: &Changes, written: usize) -> Result<(), EngineError> {
+    /// Makes room for what changes add, and for a list of so many objects on so many slots.
+    fn fit(&mut self, changes: &Changes, written: usize, slots: usize) -> Result<(), EngineError> {
         if self.table.len() > 0 {
             self.found.fit(written)?;
+        }
+        if !self.stands.is_empty() || remembers(changes) {
+            self.touched.fit(written, slots)?;
         }
         if changes.is_empty() {
             return Ok(());
@@ -118,13 +145,17 @@ impl Subscriptions {
         let (mut cells, mut references, mut levels) = (Vec::new(), Vec::new(), 0);
         for (region, outcome) in outcomes(&self.table, changes) {
             let stood = self.table.number(region);
-            let mut old = None;
+            let mut former = None;
             if let (true, Some(number)) = (outcome.is_ended, stood) {
-                old = self.table.end(number);
+                former = self.table.end(number).map(Former::Plain);
+                former = self.stands.remove(region).map(Former::Kept).or(former);
                 marks.push(number << 1 | 1);
             }
+            let mut set = None;
             let number = match (outcome.set, stood) {
                 (Some((subscription, filing)), _) => {
+                    let needs = outcome.is_changed || !is_plain(&subscription);
+                    set = needs.then(|| subscription.clone());
                     let number = self.table.add(region, subscription, epoch);
                     let flags = filing.cells.iter().map(|(_, flags)| *flags);
                     references.extend(flags.map(|flags| number << REFERENCE_BITS | flags));
@@ -139,8 +170,12 @@ impl Subscriptions {
                 }
                 _ => continue,
             };
-            let old = old.filter(|_| outcome.is_changed);
-            follows.push(Follow { region, number, old, is_snapshot: outcome.is_snapshot });
+            let former = former.filter(|_| outcome.is_changed);
+            let is_plain = self.table.subscription(number).is_some_and(is_plain);
+            if set.is_some() || outcome.is_snapshot {
+                let is_snapshot = outcome.is_snapshot;
+                follows.push(Follow { region, set, former, is_snapshot, is_plain });
+            }
         }
         self.on_device.take(&self.stream, &self.table, from)?;
         self.marks.upload(&self.stream, 0, &marks)?;
@@ -150,13 +185,13 @@ impl Subscriptions {
             self.index.add(&self.stream, (&cells, &references), levels)?;
         }
         if self.index.is_long() || self.table.is_worn() {
-            self.tidy(&mut follows)?;
+            self.tidy()?;
         }
         Ok(follows)
     }
 
     /// Numbers all regions anew and makes one table of both, if there is room.
-    fn tidy(&mut self, follows: &mut [Follow]) -> Result<(), EngineError> {
+    fn tidy(&mut self) -> Result<(), EngineError> {
         let numbers = self.table.numbering();
         match self.index.merge(&self.stream, &numbers) {
             Ok(()) => {}
@@ -165,9 +200,6 @@ impl Subscriptions {
             Err(error) => return Err(error),
         }
         self.table.renumber();
-        for follow in follows {
-            follow.number = numbers[follow.number as usize];
-        }
         self.on_device.take(&self.stream, &self.table, Lengths::default())?;
         self.stream.synchronize().map_err(fault)
     }
@@ -177,12 +209,16 @@ impl Subscriptions {
         &mut self,
         kernels: &Kernels,
         records: (crate::launch::RecordsArgument, u64),
+        (remembers, all): (bool, bool),
     ) -> Result<SceneArgument, EngineError> {
         self.found.sort(&self.stream)?;
         let (objects, slots, length) = self.found.sorted();
         let (tables, regions) = (self.index.arguments(), self.on_device.argument());
         let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
         self.found.count(kernels, &self.stream, &scene)?;
+        if remembers {
+            self.touched.count((kernels, &self.stream), (&scene, length), all)?;
+        }
         Ok(scene)
     }
 }
@@ -195,7 +231,8 @@ impl Driver {
     ) -> Result<(), EngineError> {
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let others = if others { self.moved[(self.epoch as usize + 1) % 3].0.len() } else { 0 };
-        self.subscriptions.fit(&staged.changes, staged.rows as usize + others)
+        let (written, slots) = (staged.rows as usize + others, self.records.capacity());
+        self.subscriptions.fit(&staged.changes, written, slots)
     }
 
     /// Queues listing the objects whose record the cycle writes, behind dispatch.
@@ -216,7 +253,8 @@ impl Driver {
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let ended = others.then_some((moved, &self.report));
         let records = (&cycle.index, &cycle.records, self.epoch);
-        let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
+        let all = subscriptions.stands.has_steps();
+        let (arrived, lists) = ((&self.slots, staged.rows, all), (&found.objects, &found.slots));
         kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
         found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
     }
@@ -229,7 +267,8 @@ impl Driver {
         let changes = std::mem::take(&mut staged.changes);
         let (kernels, subscriptions) = (self.gpu.kernels.clone(), &mut self.subscriptions);
         let stood = subscriptions.gathers;
-        let mut begun = Begun::default();
+        let (stands, has_steps) = (&subscriptions.stands, subscriptions.stands.has_steps());
+        let mut begun = Begun { remembers: !stands.is_empty(), ..Begun::default() };
         if stood || !changes.is_empty() {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
@@ -239,8 +278,11 @@ impl Driver {
         let is_written = stood && subscriptions.found.sorted().2 > 0;
         if is_written && subscriptions.table.len() > 0 {
             let records = (self.records.argument(), self.epoch);
-            begun.scene = match subscriptions.count(&kernels, records) {
-                Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => {
+            // Members of regions that remember do not follow from the records: none may be missed.
+            let may_lag = !begun.remembers;
+            let remembers = (begun.remembers, has_steps);
+            begun.scene = match subscriptions.count(&kernels, records, remembers) {
+                Err(error) if !may_lag || !matches!(error, EngineError::OutOfMemory { .. }) => {
                     return Err(error);
                 }
                 counted => Some(counted),
@@ -252,13 +294,15 @@ impl Driver {
     /// The cycle's events; those of the device may still be copied. Waits for their number.
     pub(in crate::pipeline) fn finish_events(
         &mut self,
+        staged: &Staged,
         mut begun: Begun,
     ) -> Result<Events, EngineError> {
         let began = begun.began.take();
-        if begun.scene.is_none() && begun.follows.is_empty() {
+        if begun.scene.is_none() && begun.follows.is_empty() && !begun.remembers {
             return Ok(Events::Here(EventSet::default()));
         }
-        let events = match self.tell(begun) {
+        let remembered = self.remember(staged, &mut begun)?;
+        let events = match self.tell(begun, remembered) {
             Err(EngineError::OutOfMemory { .. }) => {
                 let regions = self.subscriptions.table.iter();
                 let lagged = regions.map(|(region, _)| HostMade::lagged(region));
@@ -272,14 +316,82 @@ impl Driver {
         Ok(events)
     }
 
-    fn tell(&mut self, begun: Begun) -> Result<Events, EngineError> {
-        let made = self.follow(&begun.follows)?;
+    /// Looks at the cycle's objects for the regions that remember, and follows changes. What is
+    /// told of them.
+    fn remember(
+        &mut self,
+        staged: &Staged,
+        begun: &mut Begun,
+    ) -> Result<Result<Vec<HostMade>, EngineError>, EngineError> {
+        let subscriptions = &mut self.subscriptions;
+        let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
+        let mut seen = Vec::new();
+        if let (Some(Ok(scene)), true) = (&begun.scene, begun.remembers) {
+            seen = subscriptions.touched.take(kernels, scene)?;
+        }
+        let is_stepped = subscriptions.stands.has_steps();
+        if is_stepped {
+            self.fill_arrivals(staged, &mut seen)?;
+        }
+        let space = self.options.space;
+        let now = Moment::new(&space, self.clock_ms);
+        let mut stands = std::mem::replace(&mut self.subscriptions.stands, Stands::new(&space));
+        let happened = judge(&mut stands, &now, &mut seen);
+        let follows = std::mem::take(&mut begun.follows);
+        let silent: BTreeSet<RegionId> = follows.iter().map(|follow| follow.region).collect();
+        let remembers = !stands.is_empty() || follows.iter().any(|follow| !follow.is_plain);
+        let followed = self.follow(follows, &seen, &mut stands);
+        let index = (&self.records.index(), self.records.key());
+        let subscriptions = &mut self.subscriptions;
+        let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
+        subscriptions.stands = stands;
+        if remembers {
+            let (stands, slots) = (&mut subscriptions.stands, self.records.capacity());
+            subscriptions.touched.watch(kernels, stands, index, slots)?;
+        }
+        let mut made = match followed {
+            Ok(made) => made,
+            // Members that could not be asked for are lost where they are remembered.
+            Err(error @ EngineError::OutOfMemory { .. }) if !remembers => return Ok(Err(error)),
+            Err(error) => return Err(error),
+        };
+        let told = |(number, events): (u32, Vec<(EventKind, FixRow)>)| {
+            let kept = subscriptions.stands.region(number)?;
+            (!silent.contains(&kept.id)).then(|| kept.told(events))?
+        };
+        made.extend(happened.into_iter().filter_map(told));
+        let due_ms = subscriptions.stands.due_ms();
+        self.status.set(|now| now.due_ms = due_ms);
+        Ok(Ok(made))
+    }
+
+    /// Gives the cycle's objects what arrived for them.
+    fn fill_arrivals(&mut self, staged: &Staged, seen: &mut [Seen]) -> Result<(), EngineError> {
+        let mut refused = Vec::new();
+        if self.report_here.as_slice()[0].refused > 0 {
+            refused = vec![0; staged.rows as usize];
+            self.refusals.download(&self.dispatch, 0, &mut refused)?;
+            self.dispatch.synchronize().map_err(fault)?;
+        }
+        let fates = self.fates_here.as_slice();
+        let failed = |request: usize| fates[request].failed != 0;
+        arrivals::fill(seen, &staged.rows_kept, &refused, failed);
+        Ok(())
+    }
+
+    fn tell(
+        &mut self,
+        begun: Begun,
+        remembered: Result<Vec<HostMade>, EngineError>,
+    ) -> Result<Events, EngineError> {
+        let made = remembered?;
         let scene = begun.scene.transpose()?;
         let stream = self.subscriptions.stream.clone();
         let mut counted = Happened::default();
-        if scene.is_some() {
+        if let Some(scene) = &scene {
             stream.synchronize().map_err(fault)?;
             counted = self.subscriptions.found.counted();
+            self.subscriptions.found.learn(scene);
         }
         let others = made.iter().map(|made| made.objects.len() as u64).sum::<u64>();
         let made = if counted.events + others > self.options.events_max {
@@ -297,50 +409,5 @@ impl Driver {
         let found = &mut subscriptions.found;
         let columns = found.write(&self.gpu.kernels, streams, &scene, regions, (parity, others))?;
         Ok(Events::of_both(columns, made))
-    }
-
-    /// Lets those regions lag whose events do not fit beside those of lower ids; what the host made
-    /// of the others. Waits.
-    fn cut(
-        &mut self,
-        scene: Option<&SceneArgument>,
-        made: Vec<HostMade>,
-    ) -> Result<Vec<HostMade>, EngineError> {
-        let subscriptions = &mut self.subscriptions;
-        let (kernels, stream) = (&self.gpu.kernels, &subscriptions.stream);
-        let (table, found) = (&mut subscriptions.table, &mut subscriptions.found);
-        let mut tallies = Vec::new();
-        if let Some(scene) = scene {
-            tallies = found.tally(kernels, stream, scene, table.numbers())?;
-        }
-        let mut made: BTreeMap<_, _> = made.into_iter().map(|made| (made.region, made)).collect();
-        let (mut kept, mut marks, mut told) = (Vec::new(), Vec::new(), 0);
-        for (region, number) in table.iter() {
-            let tally = tallies.get(number as usize).map_or(0, |tally| u64::from(*tally));
-            let own = made.remove(&region);
-            let events = own.as_ref().map_or(tally, |made| made.objects.len() as u64);
-            if told + events <= self.options.events_max {
-                told += events;
-                kept.extend(own);
-                continue;
-            }
-            kept.push(HostMade::lagged(region));
-            if own.is_none() {
-                marks.push(number << 1);
-            }
-        }
-        if let (Some(scene), false) = (scene, marks.is_empty()) {
-            for mark in &marks {
-                table.standing[(mark >> 1) as usize].silent = self.epoch as u32;
-            }
-            subscriptions.marks.fit(marks.len())?;
-            subscriptions.marks.upload(stream, 0, &marks)?;
-            let (standing, marked) =
-                (&subscriptions.on_device.standing, (&subscriptions.marks, marks.len()));
-            kernels.subscription_mark(stream, standing, marked, self.epoch)?;
-            found.count(kernels, stream, scene)?;
-            stream.synchronize().map_err(fault)?;
-        }
-        Ok(kept)
     }
 }

@@ -1,0 +1,169 @@
+//! What do the objects of a cycle come to in the regions that remember?
+//!
+//! Every object that the device names is looked at in the regions near it and in those that it
+//! stands to; then whoever is due. The engine's state machine decides.
+
+use std::collections::BTreeMap;
+
+use shoal_codec::FixRow;
+use shoal_engine::space::HALF_TURN;
+use shoal_engine::stage::region_index::CellRegions;
+use shoal_engine::stage::subscription::{Arrived, Look, Moment, Step, is_crossing, look, steps_of};
+use shoal_engine::{EventKind, Judging, QuantaRect};
+
+use super::stands::Stands;
+
+/// Cells that the way between two fixes is followed through; a longer one asks every region.
+const WAY_CELLS_MAX: u64 = 256;
+
+/// One object of a cycle.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) object: u64,
+    /// Its record before the cycle.
+    pub(super) before: Option<FixRow>,
+    /// What became of it; nothing where it came and went.
+    pub(super) after: Option<Look>,
+    /// Its rows and ends, where they are judged one by one; their order is lost in that.
+    pub(super) arrived: Vec<Arrived>,
+}
+
+impl Seen {
+    fn expired(&self) -> Option<FixRow> {
+        match self.after {
+            Some(Look::Gone { row, reason: EventKind::Expired }) => Some(row),
+            _ => None,
+        }
+    }
+
+    /// The look where the cycle is judged as a whole; nothing where the record was not touched.
+    fn look(&self) -> Option<Look> {
+        self.after.filter(|look| !matches!(look, Look::Here { is_written: false, .. }))
+    }
+}
+
+/// By the number of a region what happened, in order of judging.
+pub(super) type Happenings = BTreeMap<u32, Vec<(EventKind, FixRow)>>;
+
+/// Looks at all objects of a cycle and at who is due. Objects ascend.
+pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Happenings {
+    let mut happenings = Happenings::new();
+    let (mut steps, mut regions) = (Vec::new(), Vec::new());
+    for seen in seen {
+        steps.clear();
+        if stands.has_steps() {
+            let expired = seen.expired();
+            steps_of(seen.before, &mut seen.arrived, expired, &mut steps);
+        }
+        candidates(stands, now, seen, &steps, &mut regions);
+        for number in &regions {
+            judge_one(stands, now, (seen, &steps), *number, &mut happenings);
+        }
+    }
+    for (number, object) in stands.due(now.clock_ms) {
+        let Some(kept) = stands.region(number) else { continue };
+        let Some(held) = kept.stands.get(&object) else { continue };
+        let (row, is_written) = (held.row, false);
+        let here = Look::Here { row, is_written };
+        let (stand, event) = look(&kept.subscription, now, Some(held.stand), &here);
+        stands.set(number, &row, stand);
+        happenings.entry(number).or_default().extend(event.map(|kind| (kind, row)));
+    }
+    for events in happenings.values_mut() {
+        // Stable: those of one object are in order.
+        events.sort_by_key(|(_, row)| row.object);
+    }
+    happenings
+}
+
+/// Judges one object in one region.
+fn judge_one(
+    stands: &mut Stands,
+    now: &Moment<'_>,
+    (seen, steps): (&Seen, &[Step]),
+    number: u32,
+    happenings: &mut Happenings,
+) {
+    let Some(kept) = stands.region(number) else { return };
+    let of = &kept.subscription;
+    let mut stand = kept.stands.get(&seen.object).map(|held| held.stand);
+    let mut told = Vec::new();
+    if of.judging == Judging::Cycle {
+        let Some(after) = seen.look() else { return };
+        let event;
+        (stand, event) = look(of, now, stand, &after);
+        let (Look::Here { row, .. } | Look::Gone { row, .. }) = after;
+        told.extend(event.map(|kind| (kind, row)));
+    } else {
+        for step in steps {
+            let was_member = stand.is_some_and(|stand| stand.is_member());
+            let (next, mut event) = look(of, now, stand, &step.look);
+            let is_member = was_member || next.is_some_and(|stand| stand.is_member());
+            if event.is_none() && is_crossing(of, now, step, is_member) {
+                event = Some(EventKind::Cross);
+            }
+            stand = next;
+            let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
+            told.extend(event.map(|kind| (kind, row)));
+        }
+    }
+    let row = match seen.after {
+        Some(Look::Here { row, .. } | Look::Gone { row, .. }) => row,
+        // Nobody is left to stand anywhere.
+        None => FixRow::new(seen.object, 0, 0, 0),
+    };
+    stands.set(number, &row, stand);
+    if !told.is_empty() {
+        happenings.entry(number).or_default().append(&mut told);
+    }
+}
+
+/// The regions that may tell something of an object, each once.
+fn candidates(
+    stands: &Stands,
+    now: &Moment<'_>,
+    seen: &Seen,
+    steps: &[Step],
+    regions: &mut Vec<u32>,
+) {
+    regions.clear();
+    regions.extend_from_slice(stands.of_object(seen.object));
+    let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
+    let after = seen.after.map(|(Look::Here { row, .. } | Look::Gone { row, .. })| row);
+    for row in seen.before.iter().chain(&after) {
+        stands.index.at(row.x, row.y, &mut add);
+    }
+    for step in steps {
+        let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
+        stands.index.at(row.x, row.y, &mut add);
+    }
+    if stands.crossing.levels() > 0 {
+        for step in steps {
+            if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
+                crossed(stands, now, &before, &row, regions);
+            }
+        }
+    }
+    regions.sort_unstable();
+    regions.dedup();
+}
+
+/// Adds the regions that the way between two records may cut.
+fn crossed(
+    stands: &Stands,
+    now: &Moment<'_>,
+    before: &FixRow,
+    row: &FixRow,
+    regions: &mut Vec<u32>,
+) {
+    let (west, east) = (before.x.min(row.x), before.x.max(row.x));
+    let (y_min, y_max) = (before.y.min(row.y), before.y.max(row.y));
+    let bounds = now.space.bounds();
+    let is_over = now.space.is_geographic() && east.abs_diff(west) > HALF_TURN.unsigned_abs();
+    let sides = [(bounds.x_min, west), (east, bounds.x_max)];
+    let direct = [(west, east)];
+    for (x_min, x_max) in if is_over { &sides[..] } else { &direct[..] } {
+        let rect = QuantaRect { x_min: *x_min, y_min, x_max: *x_max, y_max };
+        stands.crossing.within(&rect, WAY_CELLS_MAX, regions);
+    }
+}
