@@ -3,7 +3,7 @@
 
 use super::case::{Case, Motion, cases};
 use super::contender::contender;
-use super::options::{Experiment, Options};
+use super::options::{BackendName, Experiment, Options};
 use super::prepared::{Rows, Standing};
 use super::row::Row;
 use super::{plot, table};
@@ -26,31 +26,37 @@ fn run_experiment(
     out: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
     table::print_head(name);
+    let mut left_out_backends = Vec::new();
     for distribution in &options.distribution {
         let motion = Motion::new(*distribution, options);
         let (cases, left_out) = cases(experiment, &motion, options);
         left_out.iter().for_each(|text| println!("# {text}"));
         let rows = Rows::new(&motion)?;
         for case in cases {
-            run_case(&case, &rows, options, machine, out)?;
+            run_case(&case, &rows, options, machine, (out, &mut left_out_backends))?;
         }
     }
     Ok(())
 }
 
-/// Lets every backend run one case; appends their rows.
+/// Lets every backend run one case; appends their rows. Says once of each that is left out why it
+/// is.
 pub(super) fn run_case(
     case: &Case,
     rows: &Rows,
     options: &Options,
     machine: &str,
-    out: &mut Vec<Row>,
+    (out, left_out): (&mut Vec<Row>, &mut Vec<BackendName>),
 ) -> Result<(), BenchmarkError> {
     let standing = Standing::new(case, rows)?;
     let first = out.len();
     for name in &options.backends {
         match contender(*name, rows) {
-            Err(why) => println!("# {} left out: {why}", name.name()),
+            Err(_) if left_out.contains(name) => {}
+            Err(why) => {
+                println!("# {} left out: {why}", name.name());
+                left_out.push(*name);
+            }
             Ok(contender) => {
                 let measured = contender.run(rows, &standing)?;
                 let row = Row::new(case, rows, *name, &measured, machine);

@@ -104,5 +104,5 @@ impl SessionCalls {
 
 /// Whether the fleet's queue is full for now.
 fn is_full(status: &tonic::Status) -> bool {
-    status.code() == Code::ResourceExhausted && status.message().contains("queue")
+    status.code() == Code::ResourceExhausted && status.message().contains("try again")
 }

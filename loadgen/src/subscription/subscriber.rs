@@ -378,7 +378,8 @@ impl Subscriber {
 
     fn count(&mut self, message: &SubscribeResponse) {
         let Some(Kind::Events(batch)) = &message.kind else { return };
-        if self.started().is_none() {
+        // What a silent session reads at the end is late because it wanted it to be.
+        if self.started().is_none() || self.with.is_silent {
             return;
         }
         let events = batch.regions.iter().map(|region| region.objects.len() as u64).sum();

@@ -16,7 +16,7 @@ use crate::measure::{Latency, Percentiles};
 pub struct FollowTally {
     /// What was wrong.
     pub counts: Counts,
-    /// Events since the clock started.
+    /// Events since the clock started; silent sessions have none.
     pub events: u64,
     /// Members told in snapshots.
     pub present: u64,
@@ -97,7 +97,7 @@ pub struct Followed {
     pub repeated: u64,
     /// Messages and events out of their order.
     pub misordered: u64,
-    /// Events since the clock started.
+    /// Events since the clock started, those of silent sessions left out.
     pub events: u64,
     /// Of those, events of epochs whose fixes have a moment of sending.
     pub timed_events: u64,

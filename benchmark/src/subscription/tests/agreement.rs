@@ -95,7 +95,8 @@ fn other_circles_and_other_rows_are_told_otherwise() {
 fn different_events_end_the_run_and_are_named() {
     let (case, rows) = case_of("40", Experiment::EnterLeave);
     let mut out = Vec::new();
-    run_case(&case, &rows, &options(&["--backends", "cpu,cpu"]), "a test", &mut out).unwrap();
+    let options = options(&["--backends", "cpu,cpu"]);
+    run_case(&case, &rows, &options, "a test", (&mut out, &mut Vec::new())).unwrap();
     agree(&case, &out).unwrap();
     out[1].event_hash = "0123".into();
     let error = agree(&case, &out).unwrap_err().to_string();
