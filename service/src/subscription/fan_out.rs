@@ -150,9 +150,7 @@ impl FanOut {
             self.places.clear();
         }
     }
-}
 
-impl FanOut {
     fn settle(&self, session: Arc<Session>, delivered: Delivered) {
         self.sessions.chores.snapshot(delivered.snapshots);
         if delivered.is_over {
