@@ -83,7 +83,7 @@ impl Session {
         match (fits, state.is_read) {
             (false, false) => delivered.is_over = true,
             (false, true) => self.lag(state, tools),
-            (true, true) if is_slow && !state.outbox.is_lent() => {
+            (true, true) if is_slow && state.outbox.lent().is_none() => {
                 delivered.lent = state.outbox.lend();
             }
             (true, _) => {}
@@ -98,6 +98,7 @@ impl Session {
             let unmoved: HashSet<u64> = unmoved.map(|(region_id, _)| *region_id).collect();
             (unmoved, tools.bounds(state.share.is_crowded()))
         };
+        let first = lent.first;
         let wants_move = |region_id: u64| !unmoved.contains(&region_id);
         let coalesced = lent.coalesced(&self.handle, &bounds, wants_move);
         let waker = {
@@ -108,7 +109,7 @@ impl Session {
                     let saved = if state.outbox.give_back(lent) { saved } else { 0 };
                     tools.metrics.count_coalesced(saved);
                 }
-                None if state.outbox.is_lent() => self.lag(&mut state, tools),
+                None if state.outbox.lent() == Some(first) => self.lag(&mut state, tools),
                 None => {}
             }
             let bytes = state.outbox.bytes() as u64;

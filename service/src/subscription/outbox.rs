@@ -233,9 +233,9 @@ impl Outbox {
         2 * self.unread_bytes > bounds.bytes_max || 2 * messages > bounds.messages_max
     }
 
-    /// Whether messages are away to be coalesced.
-    pub(super) fn is_lent(&self) -> bool {
-        self.lent.is_some()
+    /// First number of the messages that are away to be coalesced.
+    pub(super) fn lent(&self) -> Option<u64> {
+        self.lent
     }
 
     /// Lends what is unread to be coalesced; meanwhile nothing of it can be taken.
@@ -290,7 +290,8 @@ impl Outbox {
 /// Unread messages that are being coalesced.
 #[derive(Debug)]
 pub(super) struct Lent {
-    first: u64,
+    /// Number of the first: no other loan of the session has it.
+    pub(super) first: u64,
     entries: Vec<Entry>,
 }
 
@@ -442,7 +443,7 @@ mod tests {
         let before = outbox.bytes();
         let lent = outbox.lend().unwrap();
         outbox.push(&handle, events(5, v1::EventKind::Left), true);
-        assert!(outbox.is_lent() && outbox.bytes() > before);
+        assert!(outbox.lent() == Some(2) && outbox.bytes() > before);
         assert_eq!((taken(&mut outbox), outbox.rewind(0)), (None, Rewound::Done));
         assert_eq!(taken(&mut outbox), Some((1, 1)));
         assert!(outbox.give_back(lent));
@@ -451,7 +452,7 @@ mod tests {
         outbox.push(&handle, events(6, v1::EventKind::Left), true);
         let lent = outbox.lend().unwrap();
         outbox.lag(&handle, body(Kind::Lagged(v1::Lagged::default())));
-        assert!(!outbox.give_back(lent) && !outbox.is_lent());
+        assert!(!outbox.give_back(lent) && outbox.lent().is_none());
         assert_eq!(taken(&mut outbox), Some((6, 6)));
         assert!(outbox.lend().is_none());
     }

@@ -160,11 +160,11 @@ impl Session {
                     return Take::Lagged(bytes, asked);
                 }
                 Some(taken) => taken,
-                None => match state.end.filter(|_| !state.outbox.is_lent()) {
+                None => match state.end.filter(|_| state.outbox.lent().is_none()) {
                     Some(end) => return Take::Ended(end),
                     None => {
                         state.waker = Some(waker.clone());
-                        let is_lent = state.outbox.is_lent();
+                        let is_lent = state.outbox.lent().is_some();
                         return if is_lent { Take::Wait } else { Take::Nothing };
                     }
                 },
