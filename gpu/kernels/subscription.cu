@@ -82,16 +82,14 @@ __device__ inline void gather(bool yes, u32 slot, const Records& records, Gather
         atomicOr((u64*)&gathered->bits, bits);
 }
 
-// Lists the objects whose record the cycle's rows wrote or ended, or with `all` those that rows
-// name; those of several rows repeat. One thread an arrival.
-extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, u32 all, u64 epoch,
-                                               Index index, Records records, Gathered* gathered,
-                                               u64* objects, u32* slots) {
+// Lists the objects that the cycle's rows and removals name, but for late rows; those of several
+// rows repeat. Whether their record was written shows later. One thread an arrival.
+extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Index index,
+                                               Records records, Gathered* gathered, u64* objects,
+                                               u32* slots) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
-    bool listed = slot != NO_SLOT
-        && (all != 0 || records.versions[2ull * slot + newest(records, slot)].epoch == epoch);
-    gather(listed, slot, records, gathered, objects, slots);
+    gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
 }
 
 // Adds the objects that a cycle ended without a row of their own, some once more. As many threads

@@ -39,7 +39,7 @@ struct Scene {
     Regions regions;
     Records records;
     u64 epoch;
-    // Objects whose record was written, ascending; some repeat.
+    // Objects that the cycle named or ended, ascending; some repeat.
     const u64* objects;
     const u32* slots;
     u32 length;

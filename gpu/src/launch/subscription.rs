@@ -240,14 +240,14 @@ impl Kernels {
         launch(&self.subscription_mark, stream, length.into(), arguments)
     }
 
-    /// Lists the objects whose record was written: by a row, whose slots are in `arrived`, or with
-    /// `all` those that rows name; and of the slots that the report counts those that `ended`.
+    /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the slots
+    /// that the report counts those that `ended`.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
-        (arrived, rows, all): (&DeviceBuffer<u32>, u32, bool),
+        (arrived, rows): (&DeviceBuffer<u32>, u32),
         ended: Option<(&DeviceBuffer<u32>, &DeviceBuffer<Report>)>,
-        (index, records, epoch): (&IndexArgument, &RecordsArgument, u64),
+        (index, records): (&IndexArgument, &RecordsArgument),
         gathered: &DeviceBuffer<Gathered>,
         (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
@@ -255,10 +255,9 @@ impl Kernels {
         let room = objects.len().min(slots.len());
         assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
         assert!(ended.is_none() || room >= others, "and for everything that moved");
-        let (arrived, gathered, all) = (arrived.address(), gathered.address(), u32::from(all));
+        let (arrived, gathered) = (arrived.address(), gathered.address());
         let (objects, slots) = (objects.address(), slots.address());
-        let arguments =
-            arguments![arrived, rows, all, epoch, *index, *records, gathered, objects, slots];
+        let arguments = arguments![arrived, rows, *index, *records, gathered, objects, slots];
         launch(&self.subscription_gather, stream, rows.into(), arguments)?;
         if let Some((moved, report)) = ended {
             let (moved, report) = (moved.address(), report.address());

@@ -292,10 +292,11 @@ impl Driver {
         let asked = unless_ended(self.begin_questions(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
+        // Before the update: the next cycle waits for it.
+        let begun = self.begin_events(&mut staged)?;
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let begun = self.begin_events(&mut staged)?;
         let answers = asked.and_then(|asked| self.answer(&staged, asked));
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),

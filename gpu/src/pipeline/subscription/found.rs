@@ -185,7 +185,7 @@ impl Found {
     }
 
     /// Writes the events that were counted, sorts them and copies them out, with room for `others`
-    /// behind them. `numbers` are in use.
+    /// behind them. `numbers` are in use. The event tells when records are not read any more.
     pub(super) fn write(
         &mut self,
         kernels: &Kernels,
@@ -193,7 +193,7 @@ impl Found {
         scene: &SceneArgument,
         (regions, numbers): (&OnDevice, usize),
         (parity, others): (usize, usize),
-    ) -> Result<Box<Columns>, EngineError> {
+    ) -> Result<(Box<Columns>, CudaEvent), EngineError> {
         let Happened { events, fixes, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
@@ -206,6 +206,7 @@ impl Found {
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
         let how = (scene, self.is_long);
         kernels.subscription_write(stream, how, &self.offsets, &written)?;
+        let mut done = stream.record_event(None).map_err(fault)?;
         let from = (&self.keys, &self.entries);
         let to = (&self.sorted_keys, &self.sorted_entries);
         let bits = usize::BITS - numbers.leading_zeros();
@@ -228,6 +229,7 @@ impl Found {
             self.scratch.sum_before(stream, &self.fix_marks, &self.fix_places, length)?;
             let places = &self.fix_places;
             kernels.subscription_fixes(stream, of, places, (&out.fixes, fixes))?;
+            done = stream.record_event(None).map_err(fault)?;
         }
         copy_out.wait(&stream.record_event(None).map_err(fault)?).map_err(fault)?;
         out.objects.download(copy_out, 0, &mut objects.as_mut_slice()[..events])?;
@@ -238,7 +240,8 @@ impl Found {
         let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
         out.copied = Some(copied.clone());
         let (regions, fixes) = (count, answered);
-        Ok(Box::new(Columns { copied, events, objects, kinds, told, regions, fixes }))
+        let columns = Columns { copied, events, objects, kinds, told, regions, fixes };
+        Ok((Box::new(columns), done))
     }
 
     fn fit_events(

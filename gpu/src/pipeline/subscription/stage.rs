@@ -235,7 +235,7 @@ impl Driver {
         self.subscriptions.fit(&staged.changes, written, slots)
     }
 
-    /// Queues listing the objects whose record the cycle writes, behind dispatch.
+    /// Queues listing the objects that the cycle may have written, behind dispatch.
     pub(in crate::pipeline) fn gather(
         &mut self,
         staged: &Staged,
@@ -252,9 +252,8 @@ impl Driver {
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let ended = others.then_some((moved, &self.report));
-        let records = (&cycle.index, &cycle.records, self.epoch);
-        let all = subscriptions.stands.has_steps();
-        let (arrived, lists) = ((&self.slots, staged.rows, all), (&found.objects, &found.slots));
+        let records = (&cycle.index, &cycle.records);
+        let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
         kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
         found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
     }
@@ -302,8 +301,10 @@ impl Driver {
             return Ok(Events::Here(EventSet::default()));
         }
         let remembered = self.remember(staged, &mut begun)?;
+        self.mark_done()?;
         let events = match self.tell(begun, remembered) {
             Err(EngineError::OutOfMemory { .. }) => {
+                self.mark_done()?;
                 let regions = self.subscriptions.table.iter();
                 let lagged = regions.map(|(region, _)| HostMade::lagged(region));
                 Events::of_host(lagged.collect())
@@ -312,8 +313,14 @@ impl Driver {
         };
         let stream = &self.subscriptions.stream;
         self.timeline.end((self.epoch, "subscription"), began, stream)?;
-        self.subscriptions.done = Some(stream.record_event(None).map_err(fault)?);
         Ok(events)
+    }
+
+    /// Takes note that what was queued so far is all that reads records.
+    fn mark_done(&mut self) -> Result<(), EngineError> {
+        let done = self.subscriptions.stream.record_event(None).map_err(fault)?;
+        self.subscriptions.done = Some(done);
+        Ok(())
     }
 
     /// Looks at the cycle's objects for the regions that remember, and follows changes. What is
@@ -407,7 +414,9 @@ impl Driver {
         let regions = (&subscriptions.on_device, subscriptions.table.numbers());
         let (streams, parity) = ((&stream, &self.copy_out), self.epoch as usize % 2);
         let found = &mut subscriptions.found;
-        let columns = found.write(&self.gpu.kernels, streams, &scene, regions, (parity, others))?;
+        let of = (parity, others);
+        let (columns, done) = found.write(&self.gpu.kernels, streams, &scene, regions, of)?;
+        subscriptions.done = Some(done);
         Ok(Events::of_both(columns, made))
     }
 }
