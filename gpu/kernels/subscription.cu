@@ -109,10 +109,12 @@ extern "C" __global__ void subscription_gather_ended(const u32* moved, const Rep
     }
 }
 
-// How many events each object comes to, 0 behind the last; how many of all want records, and how
-// many references were followed. A group of threads an object.
+// How many events each object comes to, 0 behind the last, and a list of those that come to some;
+// how many of all want records, and how many references were followed. A group of threads an
+// object.
 template <u32 GROUP>
-__device__ inline void count_events(const Scene& scene, u32* counts, Happened* happened) {
+__device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
+                                    Happened* happened) {
     u32 entry = group_entry<GROUP>(), count = 0, fixes = 0, visited = 0;
     if (entry < scene.length) {
         visited = judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
@@ -125,6 +127,9 @@ __device__ inline void count_events(const Scene& scene, u32* counts, Happened* h
         count += __shfl_xor_sync(WHOLE_WARP, count, step);
     bool is_first = threadIdx.x % GROUP == 0;
     if (entry <= scene.length && is_first) counts[entry] = count;
+    bool is_busy = is_first && count != 0;
+    u32 place = append_together(is_busy, &happened->busy);
+    if (is_busy) busy[place] = entry;
     u64 sum = warp_sum(fixes);
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->fixes, sum);
     // One warp of many speaks for all.
@@ -133,12 +138,15 @@ __device__ inline void count_events(const Scene& scene, u32* counts, Happened* h
     if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->visited, sum);
 }
 
-extern "C" __global__ void subscription_count(Scene scene, u32* counts, Happened* happened) {
-    count_events<1>(scene, counts, happened);
+// Waits for memory most of the time: as many threads as the registers allow.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    subscription_count(Scene scene, u32* counts, u32* busy, Happened* happened) {
+    count_events<1>(scene, counts, busy, happened);
 }
 
-extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, Happened* happened) {
-    count_events<MANY>(scene, counts, happened);
+extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, u32* busy,
+                                                   Happened* happened) {
+    count_events<MANY>(scene, counts, busy, happened);
 }
 
 // Counts the events of each region. A group of threads an object.
@@ -150,16 +158,15 @@ extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
     });
 }
 
-// Writes the events of each object: the key has the kind above the region's number, the value is
-// the object's place. A group of threads an object.
+// Writes the events of the `length` objects that come to some: the key has the kind above the
+// region's number, the value is the object's place. A group of threads an object.
 template <u32 GROUP>
-__device__ inline void write_events(const Scene& scene, const u64* offsets, u32* keys,
-                                    u32* entries) {
-    u32 entry = group_entry<GROUP>();
-    if (entry >= scene.length) return;
+__device__ inline void write_events(const Scene& scene, const u32* busy, u32 length,
+                                    const u64* offsets, u32* keys, u32* entries) {
+    u32 at_list = group_entry<GROUP>();
+    if (at_list >= length) return;
+    u32 entry = busy[at_list], member = threadIdx.x % GROUP;
     u64 place = offsets[entry];
-    if (offsets[entry + 1] == place) return;
-    u32 member = threadIdx.x % GROUP;
     judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
         u32 votes = group_votes<GROUP>(kind != 0);
         if (kind != 0) {
@@ -171,14 +178,15 @@ __device__ inline void write_events(const Scene& scene, const u64* offsets, u32*
     });
 }
 
-extern "C" __global__ void subscription_write(Scene scene, const u64* offsets, u32* keys,
-                                              u32* entries) {
-    write_events<1>(scene, offsets, keys, entries);
+extern "C" __global__ void __launch_bounds__(256, 4)
+    subscription_write(Scene scene, const u32* busy, u32 length, const u64* offsets, u32* keys,
+                       u32* entries) {
+    write_events<1>(scene, busy, length, offsets, keys, entries);
 }
 
-extern "C" __global__ void subscription_write_many(Scene scene, const u64* offsets, u32* keys,
-                                                   u32* entries) {
-    write_events<MANY>(scene, offsets, keys, entries);
+extern "C" __global__ void subscription_write_many(Scene scene, const u32* busy, u32 length,
+                                                   const u64* offsets, u32* keys, u32* entries) {
+    write_events<MANY>(scene, busy, length, offsets, keys, entries);
 }
 
 __device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }

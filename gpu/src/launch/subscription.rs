@@ -240,8 +240,8 @@ impl Kernels {
         launch(&self.subscription_mark, stream, length.into(), arguments)
     }
 
-    /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the slots
-    /// that the report counts those that `ended`.
+    /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the
+    /// slots that the report counts those that `ended`.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
@@ -267,18 +267,19 @@ impl Kernels {
         Ok(())
     }
 
-    /// Counts the events of every object, 0 behind the last; `is_long` says that many threads are
-    /// to share the bins of one.
+    /// Counts the events of every object, 0 behind the last, and lists those with some; `is_long`
+    /// says that many threads are to share the bins of one.
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
         (scene, is_long): (&SceneArgument, bool),
-        counts: &DeviceBuffer<u32>,
+        (counts, busy): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
         happened: &DeviceBuffer<Happened>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
-        let (counts, happened) = (counts.address(), happened.address());
-        let arguments = arguments![*scene, counts, happened];
+        assert!(busy.len() >= scene.length as usize, "all may have events");
+        let (counts, busy, happened) = (counts.address(), busy.address(), happened.address());
+        let arguments = arguments![*scene, counts, busy, happened];
         let kernel = if is_long { &self.subscription_count_many } else { &self.subscription_count };
         launch(kernel, stream, scene.threads(is_long) + MANY, arguments)
     }
@@ -295,21 +296,27 @@ impl Kernels {
         launch(&self.subscription_tally, stream, scene.threads(true), arguments![*scene, tallies])
     }
 
-    /// Writes the events that were counted.
+    /// Writes the events that were counted, of the first `length` objects that have some.
     pub(crate) fn subscription_write(
         &self,
         stream: &CudaStream,
         (scene, is_long): (&SceneArgument, bool),
+        (busy, length): (&DeviceBuffer<u32>, u32),
         offsets: &DeviceBuffer<u64>,
         events: &Listed<'_>,
     ) -> Result<(), EngineError> {
         assert!(offsets.len() > scene.length as usize, "an offset an object and one more");
         assert!(events.keys.len().min(events.entries.len()) >= events.length, "room for all");
+        assert!(busy.len() >= length as usize, "every object is listed");
         let (offsets, keys) = (offsets.address(), events.keys.address());
-        let entries = events.entries.address();
-        let arguments = arguments![*scene, offsets, keys, entries];
-        let kernel = if is_long { &self.subscription_write_many } else { &self.subscription_write };
-        launch(kernel, stream, scene.threads(is_long), arguments)
+        let (busy, entries) = (busy.address(), events.entries.address());
+        let arguments = arguments![*scene, busy, length, offsets, keys, entries];
+        let (kernel, each) = if is_long {
+            (&self.subscription_write_many, MANY)
+        } else {
+            (&self.subscription_write, 1)
+        };
+        launch(kernel, stream, u64::from(length) * each, arguments)
     }
 
     /// Marks the first event of each region, and with `fixes` those that want a record.

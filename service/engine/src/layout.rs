@@ -369,8 +369,17 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// How much happened in standing regions, and how many references a part of the objects had.
-    Happened { events: u64, fixes: u64, visited: u64, }
+    /// How much happened in standing regions.
+    Happened {
+        events: u64,
+        /// Of them those that want a record.
+        fixes: u64,
+        /// References that a part of the objects had.
+        visited: u64,
+        /// Objects with events.
+        busy: u32,
+        reserved: u32,
+    }
 
     /// The first event of a region.
     Told { region: u64, first: u32, flags: u32, }

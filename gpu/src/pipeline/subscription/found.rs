@@ -46,6 +46,8 @@ pub(super) struct Found {
     sorted_objects: DeviceBuffer<u64>,
     pub(super) sorted_slots: DeviceBuffer<u32>,
     counts: DeviceBuffer<u32>,
+    /// Objects with events, in no order that means anything.
+    busy: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     happened: DeviceBuffer<Happened>,
     happened_here: PinnedBuffer<Happened>,
@@ -91,6 +93,7 @@ impl Found {
             sorted_objects: words()?,
             sorted_slots: numbers()?,
             counts: numbers()?,
+            busy: numbers()?,
             offsets: words()?,
             happened: DeviceBuffer::new(memory, 1)?,
             happened_here: PinnedBuffer::new(memory, 1)?,
@@ -145,10 +148,12 @@ impl Found {
     ) -> Result<(), EngineError> {
         let length = self.gathered_here.as_slice()[0].length as usize;
         self.counts.fit(length + 1)?;
+        self.busy.fit(length)?;
         self.offsets.fit(length + 1)?;
         self.happened.fill(stream, 0, 1)?;
         let how = (scene, self.is_long);
-        kernels.subscription_count(stream, how, &self.counts, &self.happened)?;
+        let lists = (&self.counts, &self.busy);
+        kernels.subscription_count(stream, how, lists, &self.happened)?;
         let entries = length as u32 + 1;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
         self.happened.download(stream, 0, &mut self.happened_here.as_mut_slice()[..1])?;
@@ -194,7 +199,7 @@ impl Found {
         (regions, numbers): (&OnDevice, usize),
         (parity, others): (usize, usize),
     ) -> Result<(Box<Columns>, CudaEvent), EngineError> {
-        let Happened { events, fixes, .. } = self.counted();
+        let Happened { events, fixes, busy, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
         // All of the pinned memory is there before anything is queued.
@@ -205,7 +210,8 @@ impl Found {
         let mut answered = self.answered.lend(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
         let how = (scene, self.is_long);
-        kernels.subscription_write(stream, how, &self.offsets, &written)?;
+        let busy = (&self.busy, busy);
+        kernels.subscription_write(stream, how, busy, &self.offsets, &written)?;
         let mut done = stream.record_event(None).map_err(fault)?;
         let from = (&self.keys, &self.entries);
         let to = (&self.sorted_keys, &self.sorted_entries);
