@@ -38,6 +38,8 @@ pub const QUESTIONS_IN_FLIGHT_PACED_MAX: u32 = 256;
 pub const PACED_MESSAGES_PER_S_MIN: f64 = 100.0;
 /// Bytes of answers that one connection may have unread: HTTP/2 windows of stream and channel.
 pub const WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes of a stream that a silent subscriber leaves unread: the window that HTTP/2 has at first.
+pub const NARROW_WINDOW_BYTES: u32 = (64 << 10) - 1;
 /// Bytes of one HTTP/2 frame that the server may send.
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of one message of answers; the server cuts them at 1 MiB.
@@ -75,6 +77,10 @@ pub const SUBSCRIBER_END_S_MAX: u64 = 60;
 pub const EPOCH_TIMES_MAX: usize = 1 << 17;
 
 const _: () = assert!(SESSION_REGIONS_MAX <= MESSAGE_QUERIES_MAX);
+const _: () = assert!(
+    CHANNEL_SESSIONS_MAX * NARROW_WINDOW_BYTES < WINDOW_BYTES,
+    "streams that nobody reads do not hold up the others of their channel"
+);
 const _: () = assert!(SESSIONS_MAX <= shoal_workload::SHARDS_MAX);
 const _: () = assert!(
     BATCH_ROWS_MAX as usize * ROW_BYTES_MAX + MESSAGE_HEAD_BYTES_MAX <= MESSAGE_BYTES_MAX,

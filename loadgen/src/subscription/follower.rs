@@ -190,6 +190,10 @@ impl Follower {
             self.counts.lose(objects.len().abs_diff(kinds.len()) as u64, || {
                 format!("{} objects and {} kinds of region {region}", objects.len(), kinds.len())
             });
+            if batch.coalesced_from_epoch > 0 {
+                // Regions come in the order in which the messages it stands for first named them.
+                self.place = None;
+            }
             if !self.regions.contains_key(&region) {
                 self.unexpected(region, batch.epoch);
                 continue;

@@ -16,7 +16,7 @@ use super::plan::SubscriptionPlan;
 use super::regions::SessionRegions;
 use super::subscriber::{Start, Subscriber};
 use super::tally::FollowTally;
-use crate::connect::connect;
+use crate::connect::{connect, connect_narrow};
 use crate::error::LoadError;
 use crate::limits::CHANNEL_SESSIONS_MAX;
 use crate::question::chooser::Random;
@@ -49,6 +49,7 @@ pub async fn spawn(
         }
         let shared = match channel.take() {
             Some(shared) => shared,
+            None if is_silent => connect_narrow(&session.plan.target).await?,
             None => connect(&session.plan.target).await?,
         };
         channel = Some(shared.clone());

@@ -11,7 +11,7 @@ use clap::Parser as _;
 use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::{Fleet, ListFleetsRequest};
-use shoal_service::{EngineChoice, ServerOptions};
+use shoal_service::{EngineChoice, ServerLimits, ServerOptions};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -26,11 +26,20 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     pub(crate) async fn start() -> Self {
+        Self::start_with(ServerLimits::default()).await
+    }
+
+    /// As [`InProcess::start`], within other limits.
+    pub(crate) async fn start_with(limits: ServerLimits) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let options =
-            ServerOptions { engine: EngineChoice::Cpu, listen: address, ..Default::default() };
+        let options = ServerOptions {
+            engine: EngineChoice::Cpu,
+            listen: address,
+            limits,
+            ..Default::default()
+        };
         let served = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             shoal_service::run(listener, None, options, stopped).await.unwrap();
