@@ -6,6 +6,7 @@
 static const u32 WARPS = 4;
 static const u32 BLOCKS_32 = 8;
 static const u32 BLOCKS_64 = 3;
+static const u32 FEW_BLOCKS_32 = 4;
 
 // Checks what concerns a whole column before its tiles: that the counts of a sparse child add up,
 // that a dictionary ascends, which is unpacked here. One block of threads a task.
@@ -17,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         __shared__ u32 sums[WARPS];
         const u16* counts = (const u16*)(codec.input + task.source);
         u32 sum = 0;
+#pragma unroll 4
         for (u32 at = threadIdx.x; at < task.count; at += 32 * WARPS) sum += counts[at];
         sum = (u32)warp_sum(sum);
         if (lane() == 0) sums[threadIdx.x / 32] = sum;
@@ -30,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
         const u32* words = (const u32*)(codec.input + task.source);
         u64 mask = low_mask<u64>(task.bits);
         u32 end = task.first + CODEC_ENTRIES < task.count ? task.first + CODEC_ENTRIES : task.count;
+#pragma unroll 4
         for (u32 at = task.first + threadIdx.x; at < end; at += 32 * WARPS) {
             u64 entry = task.base, before = task.base;
             if (task.entry_bits > 0) {
@@ -56,6 +59,12 @@ __device__ __forceinline__ void decode_plain(const Codec& codec, const CodecColu
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS_32)
     codec_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_plain<u32>(codec, columns, length, tiles);
+}
+
+// The same where a launch has so few tiles that registers are there for more loads at once.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, FEW_BLOCKS_32)
+    codec_few_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);
 }
 

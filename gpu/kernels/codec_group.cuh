@@ -1,8 +1,9 @@
 // In which order do keyed columns stand? FORMAT.md, section 6.13.
 //
-// A stable radix sort of each segment's rows, a digit a pass: blocks count the digits of their parts,
-// then move their rows to where lesser digits, earlier parts and earlier warps leave off. Codes of a
-// dictionary travel with their rows; wide keys are looked up.
+// A stable radix sort of each segment's rows, a digit a pass: blocks count the digits of their parts
+// for all passes, then move their rows to where lesser digits, earlier parts and earlier warps leave
+// off. What is in earlier parts is told by their blocks, which run already (Adinolfi, Merrill 2022:
+// "Onesweep"). With its row an item takes 16 bits of its key along: all of a code.
 #pragma once
 #include "codec_tile.cuh"
 
@@ -32,6 +33,7 @@ struct Segment {
     const u8* keys;
     u64 first;
 
+    __device__ u32 parts() const { return (rows + PART_ROWS - 1) / PART_ROWS; }
     __device__ u64 key(u32 row) const {
         if (column.key_bytes == 2) return ((const u16*)keys)[row];
         if (column.key_bytes == 4) return ((const u32*)keys)[row];
@@ -66,89 +68,92 @@ __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part
     return segment;
 }
 
-// One pass over one segment.
-struct Pass {
+// Keys of so many rows, all loads on their way at once.
+template <class K, u32 COUNT>
+__device__ __forceinline__ void load_keys(const u8* keys, const u32 (&rows)[COUNT],
+                                          u64 (&loaded)[COUNT]) {
+#pragma unroll
+    for (u32 index = 0; index < COUNT; index++) loaded[index] = ((const K*)keys)[rows[index]];
+}
+
+template <u32 COUNT>
+__device__ __forceinline__ void load_keys(const Segment& segment, const u32 (&rows)[COUNT],
+                                          u64 (&loaded)[COUNT]) {
+    u32 bytes = segment.column.key_bytes;
+    if (bytes == 8) load_keys<u64>(segment.keys, rows, loaded);
+    else if (bytes == 4) load_keys<u32>(segment.keys, rows, loaded);
+    else if (bytes == 2) load_keys<u16>(segment.keys, rows, loaded);
+    else load_keys<u8>(segment.keys, rows, loaded);
+}
+
+// Rows whose keys are loaded together.
+static const u32 KEYS = 8;
+
+// How the keys of a segment are taken apart.
+struct Digits {
     u64 least;
-    u32 shift;
-    u32 digit_bits;
-    bool is_due;
-    bool is_first;
-    const u32* from;
-    u32* to;
-    u32* counts;
-};
-
-__device__ __forceinline__ Pass pass_of(const Grouping& grouping, const Segment& segment,
-                                        u32 number) {
-    const CodecKeys& column = segment.column;
-    u8* output = grouping.output;
-    Pass pass;
+    u32 bits;
     u32 passes;
-    if (column.bits != 0) {
-        passes = (column.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
-        pass.digit_bits = (column.bits + passes - 1) / passes;
-        pass.least = 0;
-    } else {
-        CodecRange range = ((const CodecRange*)(output + column.ranges))[segment.number];
-        passes = ((u32)range.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
-        if (passes == 0) passes = 1;
-        pass.digit_bits = WIDE_DIGIT_BITS;
-        pass.least = range.least;
-    }
-    pass.shift = number * pass.digit_bits;
-    pass.is_due = number < passes;
-    pass.is_first = number == 0;
-    u64 from = number % 2 == 1 ? column.work : column.other;
-    u64 to = number + 1 == passes ? column.order : number % 2 == 0 ? column.work : column.other;
-    pass.from = (const u32*)(output + from) + segment.first;
-    pass.to = (u32*)(output + to) + segment.first;
-    pass.counts = (u32*)(output + column.counts)
-        + (u64)segment.number * CODEC_PARTS * CODEC_DIGITS;
-    return pass;
-}
+    bool are_codes;
 
-// A thread's rows of its block's part, and their digits; CODEC_DIGITS where there is none.
-struct Items {
-    u32 items[ITEMS];
-    u32 digits[ITEMS];
+    // The 16 bits of a key that are taken along from an even pass on.
+    __device__ u32 window(u64 key, u32 pass) const {
+        return (u32)((key - least) >> pass * WIDE_DIGIT_BITS) & 0xffff;
+    }
+    __device__ u32 of(u32 window, u32 pass) const {
+        return window >> (pass & 1) * bits & ((1u << bits) - 1);
+    }
 };
 
-__device__ __forceinline__ void load_items(const Segment& segment, const Pass& pass, u32 part,
-                                           Items& mine) {
-    u32 first = part * PART_ROWS + threadIdx.x / 32 * WARP_ROWS + lane();
-    u32 mask = (1u << pass.digit_bits) - 1;
-    bool has_codes = segment.column.bits != 0;
-#pragma unroll
-    for (u32 index = 0; index < ITEMS; index++) {
-        u32 at = first + index * 32;
-        u32 item = at;
-        if (at < segment.rows) {
-            if (!pass.is_first) item = pass.from[at];
-            else if (has_codes) item |= (u32)((const u16*)segment.keys)[at] << 16;
-        }
-        mine.items[index] = item;
+__device__ __forceinline__ Digits digits_of(const Grouping& grouping, const Segment& segment) {
+    const CodecKeys& column = segment.column;
+    Digits digits = {0, WIDE_DIGIT_BITS, 0, column.bits != 0};
+    if (digits.are_codes) {
+        digits.passes = (column.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
+        digits.bits = (column.bits + digits.passes - 1) / digits.passes;
+    } else {
+        CodecRange range = ((const CodecRange*)(grouping.output + column.ranges))[segment.number];
+        digits.passes = ((u32)range.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
+        if (digits.passes == 0) digits.passes = 1;
+        digits.least = range.least;
     }
-#pragma unroll
-    for (u32 index = 0; index < ITEMS; index++) {
-        u32 item = mine.items[index], digit = CODEC_DIGITS;
-        if (first + index * 32 < segment.rows) {
-            u64 key = has_codes ? item >> 16 : segment.key(item & 0xffff) - pass.least;
-            digit = (u32)(key >> pass.shift) & mask;
-        }
-        mine.digits[index] = digit;
-    }
+    return digits;
 }
 
-// The lanes whose digit is the same.
-__device__ __forceinline__ u32 peers_of(u32 digit, u32 bits) {
+// Digits of one part before any pass.
+__device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segment& segment,
+                                          u32 part) {
+    const CodecKeys& column = segment.column;
+    u64 number = (u64)segment.number * CODEC_PARTS + part;
+    return (u32*)(grouping.output + column.counts) + number * column.passes * CODEC_DIGITS;
+}
+
+// Digits of one part as the pass under way finds them, with its number above 16 bits; without
+// them of no pass that would ask.
+__device__ __forceinline__ u32* told_of(const Grouping& grouping, const Segment& segment,
+                                        u32 part) {
+    const CodecKeys& column = segment.column;
+    u64 number = (u64)segment.number * CODEC_PARTS + part;
+    return (u32*)(grouping.output + column.told) + number * CODEC_DIGITS;
+}
+
+// The lanes whose digit is the same. Lanes without a row are no peers of others.
+__device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
     u32 peers = WHOLE_WARP;
-    // One bit more: lanes without a row are no peers of others.
-    for (u32 bit = 0; bit < bits; bit++) {
+#pragma unroll
+    for (u32 bit = 0; bit + 1 < WIDE_DIGIT_BITS; bit++) {
         u32 votes = __ballot_sync(WHOLE_WARP, digit >> bit & 1);
         peers &= (digit >> bit & 1) != 0 ? votes : ~votes;
     }
-    u32 votes = __ballot_sync(WHOLE_WARP, digit < CODEC_DIGITS);
-    return peers & (digit < CODEC_DIGITS ? votes : ~votes);
+    if (bits == WIDE_DIGIT_BITS) {
+        u32 votes = __ballot_sync(WHOLE_WARP, digit >> (WIDE_DIGIT_BITS - 1));
+        peers &= digit >> (WIDE_DIGIT_BITS - 1) != 0 ? votes : ~votes;
+    }
+    if (!is_whole) {
+        u32 votes = __ballot_sync(WHOLE_WARP, has_row);
+        peers &= has_row ? votes : ~votes;
+    }
+    return peers;
 }
 
 // The sum over the threads before this one. All threads of the block call it.
@@ -157,19 +162,27 @@ __device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[GROUP_WARPS]) {
     if (lane() == 31) sums[threadIdx.x / 32] = to;
     __syncthreads();
     u32 before = to - value;
-    for (u32 warp = 0; warp < threadIdx.x / 32; warp++) before += sums[warp];
+#pragma unroll
+    for (u32 warp = 0; warp < GROUP_WARPS; warp++)
+        if (warp < threadIdx.x / 32) before += sums[warp];
     return before;
 }
 
-// Where the rows of each digit of this part begin: behind all lesser digits of the segment and
-// the same digit of earlier parts. Every thread has one digit.
-__device__ __forceinline__ u32 start_of_digit(const Segment& segment, const Pass& pass, u32 part,
-                                              u32 (&sums)[GROUP_WARPS]) {
-    u32 parts = (segment.rows + PART_ROWS - 1) / PART_ROWS, total = 0, before = 0;
-    for (u32 other = 0; other < parts; other++) {
-        u32 count = pass.counts[other * CODEC_DIGITS + threadIdx.x];
-        total += count;
-        if (other < part) before += count;
+// Rows of the thread's digit in the parts before this one, once all of them have told; `told` is
+// this part's.
+__device__ __forceinline__ u32 look_back(const u32* told, u32 part, u32 pass) {
+    while (true) {
+        u32 sum = 0;
+        bool are_told = true;
+#pragma unroll
+        for (u32 back = 1; back < CODEC_PARTS; back++) {
+            // The first part's own once more where there are no more parts before.
+            u32 found = *(volatile const u32*)(told - (back <= part ? back : 0) * CODEC_DIGITS
+                                               + threadIdx.x);
+            are_told = are_told && found >> 16 == pass;
+            sum += back <= part ? found & 0xffff : 0;
+        }
+        if (are_told) return sum;
+        __nanosleep(50);
     }
-    return sum_before(total, sums) + before;
 }

@@ -1,84 +1,180 @@
 // Where do the runs of one key begin in a tile, and how are differences summed along them? FORMAT.md,
 // sections 6.13 to 6.15.
 //
-// Heads are found once for a tile; what every lane needs of them waits in shared memory, where each
-// lane reads only what it wrote.
+// Sums along runs are taken with 32 neighbours a lane, which needs no shuffles but those of one
+// number a lane; tiles come and go through shared memory.
 #pragma once
 #include "codec_tile.cuh"
 
-// Of each lane's four places in each run of places: which are heads, how many heads are below them,
-// and which lanes have the nearest head below and the last of all.
+static const u32 STRETCH = 32;
+
+// Heads of a tile: bit i of word l is place 32 l + i.
 struct Heads {
-    u32 of[RUNS][32];
+    u32 words[32];
 
     // Finds them in a piece of the order: a tile's first position, and where the tag differs from
-    // the one before, or says so. Gives how many there are.
+    // the one before, or says so. Gives how many there are; `count` is at least 1.
     __device__ __forceinline__ u32 find(const u32* order, u32 count, u32 has_tags) {
-        u32 before = 0, total = 0, lower = (1u << lane()) - 1u;
+        u32 last = 0, fours = 0;
 #pragma unroll
         for (u32 k = 0; k < RUNS; k++) {
-            u32 place = place_of(k);
             // Orders are as long as whole tiles.
-            uint4 items = ((const uint4*)order)[place / 4];
-            u32 tags[4] = {items.x >> 16, items.y >> 16, items.z >> 16, items.w >> 16};
-            u32 below = __shfl_up_sync(WHOLE_WARP, tags[3], 1);
-            if (lane() == 0) below = before;
-            before = __shfl_sync(WHOLE_WARP, tags[3], 31);
-            u32 four = 0, rank = total, any = 0;
+            uint4 items = ((const uint4*)order)[place_of(k) / 4];
+            u32 at[4] = {items.x, items.y, items.z, items.w};
+            // The lane below; the first one's is the last of the run of places before.
+            u32 below = __shfl_sync(WHOLE_WARP, lane() == 31 ? last : at[3], lane() + 31 & 31);
+            last = at[3];
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
-                bool is_head = has_tags != 0 ? tags[j] != below || place + j == 0 : tags[j] != 0;
-                is_head = is_head && place + j < count;
-                below = tags[j];
-                u32 votes = __ballot_sync(WHOLE_WARP, is_head);
-                four |= (is_head ? 1u : 0u) << j;
-                any |= votes;
-                rank += __popc(votes & lower);
-                total += __popc(votes);
+                u32 told = has_tags != 0 ? at[j] ^ below : at[j];
+                below = at[j];
+                fours |= (told > 0xffff ? 1u : 0u) << (4 * k + j);
             }
-            u32 nearest = any & lower;
-            of[k][lane()] = four | rank << 4 | (31 - __clz(nearest | 1)) << 16
-                | (31 - __clz(any | 1)) << 24 | (nearest != 0 ? NEAREST : 0)
-                | (any != 0 ? ANY : 0);
         }
-        return total;
+        // Eight lanes have eight fours each, of as many words: they change sides.
+        fours = swap_fours(fours, 4, 0x0000ffff);
+        fours = swap_fours(fours, 2, 0x00ff00ff);
+        fours = swap_fours(fours, 1, 0x0f0f0f0f);
+        u32 word = __shfl_sync(WHOLE_WARP, fours, lane() % 4 * 8 + lane() / 4);
+        if (lane() == 0) word |= 1;
+        u32 first = lane() * STRETCH;
+        if (count < first + STRETCH) word = count > first ? word & low_mask<u32>(count - first) : 0;
+        words[lane()] = word;
+        return (u32)__reduce_add_sync(WHOLE_WARP, __popc(word));
     }
 
-    static const u32 NEAREST = 1u << 21;
-    static const u32 ANY = 1u << 22;
+    // One step of a transposition: lanes `step` apart exchange half of their fours.
+    static __device__ __forceinline__ u32 swap_fours(u32 fours, u32 step, u32 mask) {
+        u32 others = __shfl_xor_sync(WHOLE_WARP, fours, step);
+        return (lane() & step) == 0 ? (fours & mask) | (others & mask) << 4 * step
+                                    : (fours & ~mask) | (others & ~mask) >> 4 * step;
+    }
 };
 
-// Running sums that begin anew at every head, where they are `values[rank of the head]`; 0 there
-// without `values`. Sums wrap, so a run's is the sum over all less that at its head.
+// The four values of a lane beside those that other lanes have of the same places: unit u of four
+// lies at u ^ (u / 8 mod 8), so that neither side meets in a bank.
+__device__ __forceinline__ void put_four(u32* memory, u32 k, const u32 (&v)[4]) {
+    u32 unit = 32 * k + lane();
+    ((uint4*)memory)[unit ^ (unit / 8 & 7)] = make_uint4(v[0], v[1], v[2], v[3]);
+}
+__device__ __forceinline__ void get_four(const u32* memory, u32 k, u32 (&v)[4]) {
+    u32 unit = 32 * k + lane();
+    uint4 four = ((const uint4*)memory)[unit ^ (unit / 8 & 7)];
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+}
+__device__ __forceinline__ void put_stretch(u32* memory, u32 i, const u32 (&v)[4]) {
+    ((uint4*)memory)[8 * lane() + (i ^ (lane() & 7))] = make_uint4(v[0], v[1], v[2], v[3]);
+}
+__device__ __forceinline__ void get_stretch(const u32* memory, u32 i, u32 (&v)[4]) {
+    uint4 four = ((const uint4*)memory)[8 * lane() + (i ^ (lane() & 7))];
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+}
+
+// The same of wide values: unit u of two lies at u ^ (u / 16 mod 8).
+__device__ __forceinline__ void put_four(u64* memory, u32 k, const u64 (&v)[4]) {
+    u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
+    ulonglong2* units = (ulonglong2*)memory;
+    units[unit ^ turn] = make_ulonglong2(v[0], v[1]);
+    units[(unit + 1) ^ turn] = make_ulonglong2(v[2], v[3]);
+}
+__device__ __forceinline__ void get_four(const u64* memory, u32 k, u64 (&v)[4]) {
+    u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
+    const ulonglong2* units = (const ulonglong2*)memory;
+    ulonglong2 low = units[unit ^ turn], high = units[(unit + 1) ^ turn];
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+}
+__device__ __forceinline__ void put_stretch(u64* memory, u32 i, const u64 (&v)[4]) {
+    ulonglong2* units = (ulonglong2*)memory + 16 * lane();
+    units[2 * i ^ (lane() & 7)] = make_ulonglong2(v[0], v[1]);
+    units[(2 * i + 1) ^ (lane() & 7)] = make_ulonglong2(v[2], v[3]);
+}
+__device__ __forceinline__ void get_stretch(const u64* memory, u32 i, u64 (&v)[4]) {
+    const ulonglong2* units = (const ulonglong2*)memory + 16 * lane();
+    ulonglong2 low = units[2 * i ^ (lane() & 7)], high = units[(2 * i + 1) ^ (lane() & 7)];
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+}
+
+// Gives every lane the values of 32 places behind each other: v[i][j] is place 32 lane + 4 i + j.
 template <class T>
-__device__ __forceinline__ void scan_runs(const T* values, const Heads& heads, Tile<T>& tile) {
+__device__ __forceinline__ void to_stretches(T* memory, Tile<T>& tile) {
+    __syncwarp();
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 four = heads.of[k][lane()];
+    for (u32 k = 0; k < RUNS; k++) put_four(memory, k, tile.v[k]);
+    __syncwarp();
 #pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            if ((four >> j & 1) != 0) tile.v[k][j] = 0;
+    for (u32 i = 0; i < RUNS; i++) get_stretch(memory, i, tile.v[i]);
+}
+
+// The way back.
+template <class T>
+__device__ __forceinline__ void from_stretches(T* memory, Tile<T>& tile) {
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < RUNS; i++) put_stretch(memory, i, tile.v[i]);
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) get_four(memory, k, tile.v[k]);
+}
+
+// What a lane knows of the heads.
+struct Stretch {
+    // Of its own places.
+    u32 heads;
+    // Heads of the lanes below.
+    u32 rank;
+    // How many lanes below have no head but in the last of them.
+    u32 reach;
+
+    __device__ __forceinline__ Stretch(const Heads& all) {
+        heads = all.words[lane()];
+        u32 mine = __popc(heads);
+        rank = warp_sum_to(mine) - mine;
+        u32 any = __ballot_sync(WHOLE_WARP, heads != 0);
+        // The first lane has a head.
+        reach = lane() - (31 - __clz(any << (31 - lane()) >> (31 - lane())));
     }
-    scan(tile, (T)0);
-    T carry = 0;
+};
+
+// Running sums of a tile in stretches that begin anew at every head, with what is there.
+template <class T>
+__device__ __forceinline__ void scan_runs(const Stretch& stretch, Tile<T>& tile) {
+    u32 heads = stretch.heads;
+    T sum = 0;
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 mine = heads.of[k][lane()], rank = mine >> 4 & 0x7ff;
-        T starts[4], last = 0;
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) {
-            bool is_head = (mine >> j & 1) != 0;
-            T value = values != nullptr && is_head ? values[rank] : 0;
-            rank += mine >> j & 1;
-            if (is_head) last = value - tile.v[k][j];
-            starts[j] = last;
-        }
-        T before = __shfl_sync(WHOLE_WARP, last, mine >> 16 & 31);
-        if ((mine & Heads::NEAREST) == 0) before = carry;
-        T newest = __shfl_sync(WHOLE_WARP, last, mine >> 24 & 31);
-        if ((mine & Heads::ANY) != 0) carry = newest;
-#pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            tile.v[k][j] += (mine & ((2u << j) - 1u)) != 0 ? starts[j] : before;
+    for (u32 at = 0; at < STRETCH; at++) {
+        T& value = tile.v[at / 4][at % 4];
+        sum = (heads >> at & 1) != 0 ? value : sum + value;
+        value = sum;
     }
+#pragma unroll
+    for (u32 step = 1; step < 32; step *= 2) {
+        T below = __shfl_up_sync(WHOLE_WARP, sum, step);
+        if (stretch.reach >= step) sum += below;
+    }
+    T before = __shfl_up_sync(WHOLE_WARP, sum, 1);
+    u32 first = heads != 0 ? __ffs((int)heads) - 1 : STRETCH;
+#pragma unroll
+    for (u32 at = 0; at < STRETCH; at++)
+        if (at < first) tile.v[at / 4][at % 4] += before;
+}
+
+// Sums along runs that begin with the next of `values`; of a second kind, sums of sums that begin
+// with 0. `memory` holds a tile.
+template <class T>
+__device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
+                                         T* memory, Tile<T>& tile) {
+    to_stretches(memory, tile);
+    Stretch stretch(heads);
+    if (is_second) {
+#pragma unroll
+        for (u32 at = 0; at < STRETCH; at++)
+            if ((stretch.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = 0;
+        scan_runs(stretch, tile);
+    }
+    u32 rank = stretch.rank;
+#pragma unroll
+    for (u32 at = 0; at < STRETCH; at++)
+        if ((stretch.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = values[rank++];
+    scan_runs(stretch, tile);
+    from_stretches(memory, tile);
 }

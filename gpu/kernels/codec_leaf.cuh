@@ -46,6 +46,24 @@ __device__ __forceinline__ void unpack_groups(const u32* words, u32 group, Tile<
     }
 }
 
+// The same of the first `count` values, of which sparse nodes have few.
+template <class T>
+__device__ __forceinline__ void unpack_some(const u32* words, u32 group, u32 count, Tile<T>& out) {
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) {
+        if (k * RUN_VALUES >= count) break;
+        u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);
+        const u32* from = words + (mine >> 8);
+        u32 bits = mine & 0xff, place = place_of(k), bit = lane() % 8 * 4 * bits;
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            out.v[k][j] = 0;
+            if (bits > 0 && place + j < count) out.v[k][j] = unpack(from, bit, bits, (T)0);
+            bit += bits;
+        }
+    }
+}
+
 template <class T>
 __device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
                                 u32 count, Tile<T>& out) {
@@ -64,22 +82,8 @@ __device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step,
     u32 total = width_words + __shfl_sync(WHOLE_WARP, to, 31);
     if (__any_sync(WHOLE_WARP, width > step.bits) || total != at.length) return false;
     u32 group = (width_words + to - words) << 8 | width;
-    if (count == TILE_VALUES && total > width_words) {
-        unpack_groups(at.words, group, out);
-        return true;
-    }
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 mine = __shfl_sync(WHOLE_WARP, group, 4 * k + lane() / 8);
-        const u32* from = at.words + (mine >> 8);
-        u32 bits = mine & 0xff, place = place_of(k), bit = lane() % 8 * 4 * bits;
-#pragma unroll
-        for (u32 j = 0; j < 4; j++) {
-            out.v[k][j] = 0;
-            if (bits > 0 && place + j < count) out.v[k][j] = unpack(from, bit, bits, (T)0);
-            bit += bits;
-        }
-    }
+    if (count == TILE_VALUES && total > width_words) unpack_groups(at.words, group, out);
+    else unpack_some(at.words, group, count, out);
     return true;
 }
 

@@ -76,10 +76,10 @@ __device__ __forceinline__ void apply_float(double power, Tile<T>& tile) {
         for (u32 j = 0; j < 4; j++) tile.v[k][j] = to_float(tile.v[k][j], power);
 }
 
-// Adds the exceptions of a tile.
+// Adds the exceptions of a tile, which lie side by side in `memory` with nothing for other places.
 template <class T>
 __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
-                                   u32 tile_number, u32 count, Places& places, Tile<T>& tile) {
+                                   u32 tile_number, u32 count, T* memory, Tile<T>& tile) {
     TileWords at = tile_words(input, step, tiles, tile_number);
     u32 exceptions = at.fields & 0xff, shift = at.fields >> 8 & 0xff;
     u32 width = at.fields >> 16 & 0xff, position_words = (exceptions * 10 + 31) / 32;
@@ -89,32 +89,38 @@ __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& st
     if (exceptions == 0) return true;
     u32 positions[2], before = ~0u;
     bool is_wrong = false;
-    places.clear();
+#pragma unroll
     for (u32 half = 0; half < 2; half++) {
         u32 index = half * 32 + lane();
         bool is_one = index < exceptions;
         positions[half] = is_one ? unpack(at.words, index * 10, 10, 0u) : 0;
         u32 below = __shfl_up_sync(WHOLE_WARP, positions[half], 1);
         if (lane() == 0) below = before;
-        if (is_one) {
+        if (is_one)
             is_wrong |= positions[half] >= count || (index > 0 && positions[half] <= below);
-            places.add(positions[half]);
-        }
         before = __shfl_sync(WHOLE_WARP, positions[half], 31);
     }
     if (__any_sync(WHOLE_WARP, is_wrong)) return false;
-    places.count();
     if (width == 0) return true;
     const u32* additions = at.words + position_words;
+    const T nothing[4] = {0, 0, 0, 0};
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) store_four((u8*)memory, place_of(k), 8 * sizeof(T), nothing);
+    __syncwarp();
+#pragma unroll
+    for (u32 half = 0; half < 2; half++) {
+        u32 index = half * 32 + lane();
+        if (index < exceptions)
+            memory[positions[half]] = unpack(additions, index * width, width, (T)0) << shift;
+    }
+    __syncwarp();
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
-        u32 place = place_of(k), four = places.four(place);
-        if (four == 0) continue;
-        u32 rank = places.rank(place);
+        T four[4];
+        load_four((const u8*)memory, place_of(k), 8 * sizeof(T), four);
 #pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            if ((four >> j & 1) != 0)
-                tile.v[k][j] += unpack(additions, rank++ * width, width, (T)0) << shift;
+        for (u32 j = 0; j < 4; j++) tile.v[k][j] += four[j];
     }
     return true;
 }

@@ -4,6 +4,7 @@
 // Blocks that must fit a multiprocessor: measured on an H200.
 static const u32 SLOT_BLOCKS_32 = 20;
 static const u32 SLOT_BLOCKS_64 = 12;
+static const u32 FEW_SLOT_BLOCKS_32 = 16;
 
 template <class T, int SLOTS>
 __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColumn* columns,
@@ -15,6 +16,12 @@ __device__ __forceinline__ void decode_slots(const Codec& codec, const CodecColu
 // One slot: keyed differences, runs, exceptions of a dictionary.
 extern "C" __global__ void __launch_bounds__(32, SLOT_BLOCKS_32)
     codec_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    decode_slots<u32, 1>(codec, columns, length, tiles);
+}
+
+// The same where a launch has so few tiles that registers are there for more loads at once.
+extern "C" __global__ void __launch_bounds__(32, FEW_SLOT_BLOCKS_32)
+    codec_few_slot_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_slots<u32, 1>(codec, columns, length, tiles);
 }
 

@@ -6,7 +6,7 @@ static const u32 SPREAD_STEPS = 4;
 
 // The rows of one piece.
 struct Piece {
-    const u32* order;
+    const u16* list;
     const u8* from;
     // Positions of the segment.
     u32 positions;
@@ -20,23 +20,24 @@ template <class U, class T>
 __device__ __forceinline__ void spread(const Piece& of, U* piece) {
     const u32 step = CODEC_SPREAD_THREADS * 4;
     for (u32 start = threadIdx.x * 4; start < of.positions; start += step * SPREAD_STEPS) {
-        uint4 order[SPREAD_STEPS];
+        uint2 list[SPREAD_STEPS];
         T values[SPREAD_STEPS][4];
 #pragma unroll
         for (u32 index = 0; index < SPREAD_STEPS; index++) {
             u32 at = start + index * step;
             if (at >= of.positions) continue;
-            // Orders and grouped values are as long as whole tiles.
-            order[index] = ((const uint4*)of.order)[at / 4];
+            // Lists and grouped values are as long as whole tiles.
+            list[index] = ((const uint2*)of.list)[at / 4];
             load_four(of.from, at, 8 * sizeof(U), values[index]);
         }
 #pragma unroll
         for (u32 index = 0; index < SPREAD_STEPS; index++) {
             u32 at = start + index * step;
-            u32 rows[4] = {order[index].x, order[index].y, order[index].z, order[index].w};
+            u32 rows[4] = {list[index].x & 0xffff, list[index].x >> 16, list[index].y & 0xffff,
+                           list[index].y >> 16};
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
-                u32 place = (rows[j] & 0xffff) - of.first;
+                u32 place = rows[j] - of.first;
                 if (at + j < of.positions && place < of.rows) piece[place] = (U)values[index][j];
             }
         }
@@ -66,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
     u32 positions = all < SEGMENT_ROWS ? (u32)all : SEGMENT_ROWS;
     u32 mine = left < rows ? (u32)left : rows;
     Piece of;
-    of.order = (const u32*)(output + column.order) + segment;
+    of.list = (const u16*)(output + column.list) + segment;
     of.from = output + column.grouped + segment * column.bytes;
     of.positions = positions;
     of.first = first;

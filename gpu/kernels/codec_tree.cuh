@@ -24,24 +24,28 @@ struct Codec {
 // Shared memory of one warp.
 template <class T, int SLOTS>
 struct TileMemory {
-    T slots[SLOTS][TILE_VALUES];
+    alignas(16) CodecStep steps[CODEC_STEPS];
+    alignas(16) T slots[SLOTS][TILE_VALUES];
+    // For whatever passes through.
+    alignas(16) T tile[TILE_VALUES];
     Places places;
     Heads heads;
 };
 
 template <class T>
 struct TileMemory<T, 0> {
-    Places places;
+    alignas(16) CodecStep steps[CODEC_STEPS];
+    alignas(16) T tile[TILE_VALUES];
 };
 
 template <class T>
 __device__ __forceinline__ void keep(T* slot, u32 count, const Tile<T>& tile) {
     __syncwarp();
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++)
-#pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            if (place_of(k) + j < count) slot[place_of(k) + j] = tile.v[k][j];
+    for (u32 k = 0; k < RUNS; k++) {
+        // Slots are whole tiles, so others may be written beside.
+        if (k * RUN_VALUES < count) store_four((u8*)slot, place_of(k), 8 * sizeof(T), tile.v[k]);
+    }
     __syncwarp();
 }
 
@@ -85,7 +89,7 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
 // Steps of trees whose nodes have one child each.
 template <class T>
 __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn& column,
-                                  const CodecStep& step, u32 number, u32 count, Places& places,
+                                  const CodecStep& step, u32 number, u32 count, T* memory,
                                   Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
@@ -100,7 +104,7 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
             apply_float(__longlong_as_double((i64)step.parameter), tile);
             return true;
         case CODEC_PATCH:
-            if (!apply_patch(input, step, column.tiles, number, count, places, tile))
+            if (!apply_patch(input, step, column.tiles, number, count, memory, tile))
                 return false;
             break;
         case CODEC_DICT: {
@@ -137,23 +141,20 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
             return apply_rle(memory.slots[step.slot], runs, counts.now, memory.places, tile);
         }
         case CODEC_KEYED_DELTA:
+        case CODEC_KEYED_DELTA2: {
+            bool is_second = step.code == CODEC_KEYED_DELTA2;
             unstore(tile, step.extra);
-            scan_runs(memory.slots[step.slot], memory.heads, tile);
+            sum_runs(memory.slots[step.slot], memory.heads, is_second, memory.tile, tile);
             narrow(tile, step.bits);
             return true;
-        case CODEC_KEYED_DELTA2:
-            unstore(tile, step.extra);
-            scan_runs((const T*)nullptr, memory.heads, tile);
-            scan_runs(memory.slots[step.slot], memory.heads, tile);
-            narrow(tile, step.bits);
-            return true;
+        }
         case CODEC_DICT_OR:
             return apply_dict_or((const T*)(codec.output + step.first), step.extra,
                                  memory.slots[step.slot], counts.of(step.slot), counts.now,
                                  memory.places, tile);
         case CODEC_GFC: return read_gfc(input, step, column.tiles, number, counts.now, tile);
         default:
-            return plain_step(codec, column, step, number, counts.now, memory.places, tile);
+            return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
     }
 }
 
@@ -161,7 +162,7 @@ template <class T>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
                                  const CodecStep& step, u32 number, TileMemory<T, 0>& memory,
                                  Counts& counts, Tile<T>& tile) {
-    return plain_step(codec, column, step, number, counts.now, memory.places, tile);
+    return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
 }
 
 // Decodes one tile of a column; gives how many values it has. False tells that the format refuses
@@ -172,8 +173,15 @@ __device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColum
     u32 left = column.rows - number * TILE_VALUES;
     count = left < TILE_VALUES ? left : TILE_VALUES;
     Counts counts = {count, 0, 0};
+    // Loaded together, for every step waits for the one before.
+    static_assert(sizeof(CodecStep) == 3 * sizeof(uint4), "three loads a step");
+    const CodecStep* steps = codec.steps + column.first_step;
+    u32 loads = 3 * (column.steps < CODEC_STEPS ? column.steps : CODEC_STEPS);
+    for (u32 at = lane(); at < loads; at += 32)
+        ((uint4*)memory.steps)[at] = ((const uint4*)steps)[at];
+    __syncwarp();
     for (u32 index = 0; index < column.steps; index++) {
-        const CodecStep step = codec.steps[column.first_step + index];
+        const CodecStep step = index < CODEC_STEPS ? memory.steps[index] : steps[index];
         if (!slot_step(codec, column, step, number, memory, counts, tile)) return false;
     }
     return true;

@@ -89,6 +89,8 @@ pub(crate) struct Decoding {
     /// Parts of all keys, and pieces of all keyed columns.
     pub parts: u32,
     pub pieces: u32,
+    /// Bytes of the largest piece.
+    pub piece_bytes: u32,
     /// Digits of the longest keys, and whether any are not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
@@ -113,6 +115,7 @@ pub(crate) enum List<'a> {
 struct Grouped {
     id: u16,
     order: u64,
+    list: u64,
     has_tags: bool,
 }
 
@@ -186,7 +189,7 @@ impl Decoding {
         let (least, span) = wish.limits.unwrap_or_default();
         let column_at = match group {
             Some(group) if output != NO_COLUMN => {
-                self.spread((output, group.order), rows, width_bytes)
+                self.spread((output, group.list), rows, width_bytes)
             }
             _ => output,
         };
@@ -217,7 +220,7 @@ impl Decoding {
     }
 
     /// Has a keyed column brought to `output`; gives where it is in grouped order.
-    fn spread(&mut self, (output, order): (u64, u64), rows: u32, bytes: u64) -> u64 {
+    fn spread(&mut self, (output, list): (u64, u64), rows: u32, bytes: u64) -> u64 {
         // Read in whole tiles.
         let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
         let grouped = take(&mut self.bytes, whole * bytes);
@@ -225,9 +228,12 @@ impl Decoding {
         if rows > 0 {
             let piece_rows = (CODEC_SPREAD_BYTES / bytes).min(SEGMENT_ROWS as u32);
             self.pieces += rows.div_ceil(piece_rows);
-            let list =
-                CodecSpread { grouped, order, output, first_piece, rows, bytes, reserved: 0 };
-            self.spreads.push(list);
+            // What is written 16 bytes at a time begins so.
+            let piece_bytes = (rows.min(piece_rows) * bytes).next_multiple_of(16);
+            self.piece_bytes = self.piece_bytes.max(piece_bytes);
+            let spread =
+                CodecSpread { grouped, list, output, first_piece, rows, bytes, reserved: 0 };
+            self.spreads.push(spread);
         }
         grouped
     }
@@ -236,42 +242,46 @@ impl Decoding {
     fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
         let root = chunk.plan.root();
         let rows = root.values;
-        let segments = rows.div_ceil(SEGMENT_ROWS as u32);
-        // Orders are read in whole tiles, and are read and written in 4 bytes a row.
-        let whole = 4 * u64::from(rows).next_multiple_of(TILE_VALUES as u64);
+        // Orders are read in whole tiles.
+        let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
         let has_tags = codes != NO_COLUMN;
         let bits = if has_tags { code_bits(root) } else { 0 };
-        let (order, work) = (take(&mut self.bytes, whole), take(&mut self.bytes, whole));
-        let other = if has_tags { work } else { take(&mut self.bytes, whole) };
-        let count_bytes = 4 * u64::from(segments * CODEC_PARTS * CODEC_DIGITS);
-        let counts = take(&mut self.bytes, count_bytes);
-        let ranges = take(&mut self.bytes, u64::from(segments) * size_of::<CodecRange>() as u64);
         let (keys, key_bytes, is_decoded) = match place {
             _ if has_tags => (codes, 2, true),
             Place::Input(at) => (at, root.value_type.width_bytes(), false),
             Place::Output(at) => (at, root.value_type.width_bytes(), true),
         };
+        let passes = if has_tags { bits } else { 8 * key_bytes as u32 }.div_ceil(8);
+        let (order, work) = (take(&mut self.bytes, 4 * whole), take(&mut self.bytes, 4 * whole));
+        let other = if has_tags { work } else { take(&mut self.bytes, 4 * whole) };
+        let list = take(&mut self.bytes, 2 * whole);
+        let segments = rows.div_ceil(SEGMENT_ROWS as u32);
+        let parts = rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
+        let [counts, told] = [parts * passes, parts]
+            .map(|lists| take(&mut self.bytes, 4 * u64::from(lists * CODEC_DIGITS)));
+        let ranges = take(&mut self.bytes, u64::from(segments) * size_of::<CodecRange>() as u64);
         if rows > 0 {
             self.keys.push(CodecKeys {
                 keys,
                 order,
+                list,
                 work,
                 other,
                 counts,
+                told,
                 ranges,
                 first_part: self.parts,
                 rows,
                 key_bytes: key_bytes as u32,
                 is_decoded: is_decoded.into(),
                 bits,
-                reserved: 0,
+                passes,
             });
-            self.parts += rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
-            let digits = if has_tags { bits } else { 8 * key_bytes as u32 };
-            self.passes = self.passes.max(digits.div_ceil(8));
+            self.parts += parts;
+            self.passes = self.passes.max(passes);
             self.has_wide_keys |= !has_tags;
         }
-        Grouped { id: chunk.id, order, has_tags }
+        Grouped { id: chunk.id, order, list, has_tags }
     }
 
     /// Hands all lists to `push`, which gives where each lies on the device, behind what is
@@ -291,6 +301,7 @@ impl Decoding {
             parts: self.parts,
             spreads: push(List::Spreads(&self.spreads)),
             pieces: self.pieces,
+            piece_bytes: self.piece_bytes,
             passes: self.passes,
             has_wide_keys: self.has_wide_keys,
             columns,

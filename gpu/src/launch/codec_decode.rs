@@ -11,7 +11,7 @@ use shoal_engine::layout::{
 };
 
 use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
+use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch, launch_shared};
 use super::parameters::Stretch;
 use crate::codec::Class;
 
@@ -19,6 +19,10 @@ use crate::codec::Class;
 pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
+
+/// Tiles of a launch that are all under way at a time, by kernels of more registers too: 16 on each
+/// of 132 multiprocessors.
+const FEW_TILES: u32 = 2112;
 
 /// Where the lists of what is to be decoded lie in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct CodecStretches {
     /// Keyed columns that go to their rows, and pieces of all.
     pub(crate) spreads: Stretch,
     pub(crate) pieces: u32,
+    /// Bytes of the largest piece.
+    pub(crate) piece_bytes: u32,
     /// Parts of all keys, and digits of the longest.
     pub(crate) parts: u32,
     pub(crate) passes: u32,
@@ -76,11 +82,11 @@ pub(super) struct CodecArgument {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct GroupingArgument {
-    input: u64,
-    output: u64,
-    keys: u64,
-    length: u32,
-    reserved: u32,
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) keys: u64,
+    pub(super) length: u32,
+    pub(super) reserved: u32,
 }
 
 impl Kernels {
@@ -110,10 +116,11 @@ impl Kernels {
         let columns = lists.spreads.address::<CodecSpread>(buffer);
         let length = lists.spreads.length as u32;
         let threads = u64::from(lists.pieces) * u64::from(CODEC_SPREAD_THREADS);
-        launch(&self.codec_spread, stream, threads, arguments![output, columns, length])
+        let wide = (threads, lists.piece_bytes);
+        launch_shared(&self.codec_spread, stream, wide, arguments![output, columns, length])
     }
 
-    /// Two launches a digit.
+    /// One launch that counts and one a digit, and what wide keys take beside them.
     fn order_rows(
         &self,
         stream: &CudaStream,
@@ -125,8 +132,8 @@ impl Kernels {
         if lists.has_wide_keys {
             launch(&self.codec_range, stream, parts, arguments![grouping])?;
         }
+        launch(&self.codec_count, stream, parts, arguments![grouping])?;
         for pass in 0..lists.passes {
-            launch(&self.codec_count, stream, parts, arguments![grouping, pass])?;
             launch(&self.codec_move, stream, parts, arguments![grouping, pass])?;
         }
         if lists.has_wide_keys {
@@ -146,7 +153,9 @@ impl Kernels {
         let codec = *codec;
         for (class, (columns, tiles)) in Class::ALL.iter().zip(lists) {
             let kernel = match (class.is_wide, class.slots) {
+                (false, 0) if *tiles <= FEW_TILES => &self.codec_few_plain_32,
                 (false, 0) => &self.codec_plain_32,
+                (false, 1) if *tiles <= FEW_TILES => &self.codec_few_slot_32,
                 (false, 1) => &self.codec_slot_32,
                 (false, _) => &self.codec_slots_32,
                 (true, 0) => &self.codec_plain_64,

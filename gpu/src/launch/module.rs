@@ -73,8 +73,9 @@ kernels! {
         subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
         subscription_touched, subscription_touches, subscription_watch;
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
-    "codec_decode": codec_open, codec_plain_32, codec_plain_64;
-    "codec_slots": codec_slot_32, codec_slot_64, codec_slots_32, codec_slots_64;
+    "codec_decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
+    "codec_slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
+        codec_slots_64;
     "codec_spread": codec_spread;
     "codec_group": codec_range, codec_count, codec_move, codec_heads;
 }
@@ -150,6 +151,18 @@ pub(super) fn launch(
     threads: u64,
     arguments: &mut [*mut c_void],
 ) -> Result<(), EngineError> {
+    launch_shared(kernel, stream, (threads, kernel.dynamic_shared_bytes), arguments)
+}
+
+/// The same with so much of the shared memory that is given at a launch, at most all that the
+/// kernel was loaded for.
+pub(super) fn launch_shared(
+    kernel: &Kernel,
+    stream: &CudaStream,
+    (threads, shared_bytes): (u64, u32),
+    arguments: &mut [*mut c_void],
+) -> Result<(), EngineError> {
+    assert!(shared_bytes <= kernel.dynamic_shared_bytes, "{shared_bytes} bytes of a block");
     if threads == 0 {
         return Ok(());
     }
@@ -166,7 +179,7 @@ pub(super) fn launch(
             kernel.function.cu_function(),
             (blocks, 1, 1),
             (kernel.block_threads, 1, 1),
-            kernel.dynamic_shared_bytes,
+            shared_bytes,
             stream.cu_stream(),
             arguments,
         )

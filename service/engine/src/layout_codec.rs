@@ -7,6 +7,8 @@ use super::RecordLayout;
 constants! { CODEC_CONSTANTS:
     /// Slots that the steps of a codec's tree take at most: a tree has four levels.
     CODEC_SLOTS: u32 = 3;
+    /// Steps of a column that wait in shared memory; few trees have more.
+    CODEC_STEPS: u32 = 12;
     /// What a `CodecStep` does: a leaf gives a tile, all others change the tile there is.
     CODEC_RAW: u32 = 1;
     /// See `CodecStep`.
@@ -59,6 +61,10 @@ constants! { CODEC_CONSTANTS:
     CODEC_HEADS: u32 = 3;
     /// Columns of values that a tile has while it is encoded: a tree has as many levels.
     ENCODE_LEVELS: u32 = 4;
+    /// Tiles that a block encodes where a warp takes one, and threads that sum up their words.
+    ENCODE_LANES_TILES: u32 = 2;
+    /// See `ENCODE_LANES_TILES`.
+    ENCODE_OFFSETS_THREADS: u32 = 1024;
     /// See `EncodeStep`; a patch whose exceptions are what the child's divisor does not fit.
     CODEC_PATCH_DIVISOR: u32 = 19;
     /// See `EncodeStep`; a patch whose exceptions are floats of other decimals than the child's.
@@ -141,11 +147,14 @@ records! { CODEC_RECORDS:
         keys: u64,
         /// By position: the row within its segment, and above 16 bits what tells heads.
         order: u64,
+        /// By position: the row alone, in 16 bits.
+        list: u64,
         /// As `order`, between passes; the second only of wide keys.
         work: u64,
         other: u64,
-        /// Counts of digits by segment and part.
+        /// Digits of each part, by pass as rows stand, and of one pass as it finds them.
         counts: u64,
+        told: u64,
         /// Of wide keys: least key and number of bits by segment.
         ranges: u64,
         /// Its first part among all; a segment has `CODEC_PARTS`, the last one those that have
@@ -156,14 +165,16 @@ records! { CODEC_RECORDS:
         is_decoded: u32,
         /// Codes of so many bits; 0 for wide keys, whose bits are found out.
         bits: u32,
-        reserved: u32,
+        /// At most.
+        passes: u32,
     }
 
     /// A keyed column whose values go to their rows; places are bytes from the start of the output.
     CodecSpread {
         /// In grouped order.
         grouped: u64,
-        order: u64,
+        /// See `CodecKeys`.
+        list: u64,
         output: u64,
         /// Its first piece among all.
         first_piece: u32,
