@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 14] = [
+const KERNELS: [&str; 16] = [
     "dispatch",
     "update",
     "query",
@@ -31,6 +31,8 @@ const KERNELS: [&str; 14] = [
     "codec_group",
     "codec_spread",
     "codec_encode",
+    "codec_encode_lanes",
+    "codec_encode_hash",
     "codec_encode_distinct",
     "codec_statistics",
     "probe",

@@ -21,9 +21,8 @@ __device__ inline void load(Tile<T>& tile) {
     __syncthreads();
 }
 
-// One node. True for leaves: what waits a level below is next. Without the less common nodes a
-// kernel has so few registers that more tiles are under way.
-template <bool IS_COMMON, class T>
+// One node. True for leaves: what waits a level below is next.
+template <class T>
 __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
     switch (step.kind) {
         case CODEC_RAW: encode_raw(tile, step); return true;
@@ -33,9 +32,6 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_PATCH: encode_patch(tile, step); return false;
         case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
         case CODEC_KEYED_DELTA2: encode_keyed(tile, step, true); return false;
-    }
-    if (IS_COMMON) return true;
-    switch (step.kind) {
         case CODEC_KEEP: encode_keep(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
@@ -49,13 +45,13 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
     }
 }
 
-template <bool IS_COMMON, class T>
+template <class T>
 __device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task) {
     Tile<T> tile = {memory, task, blockIdx.x, 0, 0};
     load(tile);
     for (u32 number = 0; number < task.steps_count; number++) {
         const EncodeStep& step = ((const EncodeStep*)task.steps)[number];
-        if (encode_step<IS_COMMON>(tile, step)) {
+        if (encode_step(tile, step)) {
             __syncthreads();
             tile.level--;
         }
@@ -66,64 +62,50 @@ __device__ inline void encode_tile(TileMemory<T>& memory, const EncodeTask& task
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_tiles_narrow(EncodeTask task) {
     __shared__ TileMemory<u32> memory;
-    encode_tile<false>(memory, task);
+    encode_tile(memory, task);
 }
 
 // Columns of 64 bits.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) encode_tiles_wide(EncodeTask task) {
     __shared__ TileMemory<u64> memory;
-    encode_tile<false>(memory, task);
+    encode_tile(memory, task);
 }
 
-// The same for trees of common nodes alone.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 6)
-    encode_common_narrow(EncodeTask task) {
-    __shared__ TileMemory<u32> memory;
-    encode_tile<true>(memory, task);
-}
-
-extern "C" __global__ void __launch_bounds__(TILE_THREADS, 5)
-    encode_common_wide(EncodeTask task) {
-    __shared__ TileMemory<u64> memory;
-    encode_tile<true>(memory, task);
-}
-
-// Tiles that one thread sums up at a time.
+// Threads that sum up a section, and tiles that each of them takes at a time.
+static const u32 OFFSETS_THREADS = ENCODE_OFFSETS_THREADS;
 static const u32 OFFSETS_EACH = 16;
 
 // Where each tile begins in each section of words: sums of `sizes` before it in `offsets`, their
-// sum in the summary. One block a section.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+// sum in the summary. One block a section; a warp takes neighbours, a lane every 32nd of them.
+extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
     encode_offsets(const u32* sizes, u32* offsets, u32 tiles, u64* totals) {
-    __shared__ u32 warps[TILE_WARPS];
+    __shared__ u32 warps[OFFSETS_THREADS / 32];
     u64 base = (u64)blockIdx.x * tiles;
     u32 before = 0;
-    for (u32 first = 0; first < tiles; first += TILE_THREADS * OFFSETS_EACH) {
-        u32 tile = first + threadIdx.x * OFFSETS_EACH, mine[OFFSETS_EACH], size = 0;
+    for (u32 first = 0; first < tiles; first += OFFSETS_THREADS * OFFSETS_EACH) {
+        u32 tile = first + warp_number() * 32 * OFFSETS_EACH + lane(), mine[OFFSETS_EACH], sum = 0;
+#pragma unroll
+        for (u32 item = 0; item < OFFSETS_EACH; item++)
+            mine[item] = tile + 32 * item < tiles ? sizes[base + tile + 32 * item] : 0;
 #pragma unroll
         for (u32 item = 0; item < OFFSETS_EACH; item++) {
-            mine[item] = tile + item < tiles ? sizes[base + tile + item] : 0;
-            size += mine[item];
+            u32 size = mine[item], under = warp_sum_before(size);
+            mine[item] = sum + under;
+            sum += __shfl_sync(WHOLE_WARP, under + size, 31);
         }
-        u32 sum = warp_sum_before(size);
-        if (lane() == 31) warps[warp_number()] = sum + size;
+        if (lane() == 0) warps[warp_number()] = sum;
         __syncthreads();
-        u32 all = 0;
-        for (u32 warp = 0; warp < TILE_WARPS; warp++) {
-            if (warp < warp_number()) sum += warps[warp];
-            all += warps[warp];
-        }
-        sum += before;
+        u32 other = warps[lane()], under = warp_sum_before(other);
+        u32 start = before + __shfl_sync(WHOLE_WARP, under, warp_number());
+        before += __shfl_sync(WHOLE_WARP, under + other, 31);
 #pragma unroll
-        for (u32 item = 0; item < OFFSETS_EACH; item++) {
-            if (tile + item < tiles) offsets[base + tile + item] = sum;
-            sum += mine[item];
-        }
-        before += all;
+        for (u32 item = 0; item < OFFSETS_EACH; item++)
+            if (tile + 32 * item < tiles) offsets[base + tile + 32 * item] = start + mine[item];
         __syncthreads();
     }
     if (threadIdx.x == 0) totals[blockIdx.x] = before;
 }
+static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 
 // Copies the staged words of every tile to their sections and writes the directories. `places`
 // holds a directory's and a section's address for each section of words. One warp a tile.
@@ -136,6 +118,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
         u64 at = (u64)section * task.tiles + tile;
         u32 size = ((const u32*)task.sizes)[at], offset = offsets[at];
         u32* words = (u32*)places[2 * section + 1] + offset;
+#pragma unroll 8
         for (u32 word = lane(); word < size; word += 32) words[word] = staged[word];
         staged += size;
         if (lane() == 0) {

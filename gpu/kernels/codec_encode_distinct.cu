@@ -1,4 +1,4 @@
-// Entry points that number the different values of a column, for dictionaries, and bring rows into
+// Entry points that number the different values of a column, for dictionaries, and find heads in
 // grouped order, for keyed trees. CUB sorts between them; one thread a value.
 #include "codec_encode_tile.cuh"
 
@@ -96,25 +96,26 @@ extern "C" __global__ void encode_dictionary(const u64* entries, u32 limit, u32 
     words[word] = packed;
 }
 
-// Segments of rows, to sort by after their keys.
-extern "C" __global__ void encode_segments(const u32* rows, u32* segments, u32 length) {
-    u32 at = thread_number();
-    if (at < length) segments[at] = rows[at] >> 16;
-}
-
-// Row within its segment for each position, and a bit for each that is a head: first of its tile,
-// or of another key than the one before. One thread a position, whole warps.
-extern "C" __global__ void encode_order(EncodeTask task, const u32* rows, u32 length,
-                                        unsigned short* order, u32* heads) {
+// A bit for each position of the grouped order that is a head: first of its tile, or of another key
+// than the one before. Items of `order` have rows, and above 16 bits keys of segments whose keys
+// take no more than that. One thread a position, whole warps.
+extern "C" __global__ void encode_heads(EncodeTask task, const u32* order,
+                                        const CodecRange* ranges, u32* heads) {
     u32 at = thread_number();
     bool is_head = false;
-    if (at < length) {
-        u32 row = rows[at];
-        order[at] = (unsigned short)row;
-        is_head = at % TILE_VALUES == 0
-            || read_pattern<u64>(task.values, task.bits, row)
-                != read_pattern<u64>(task.values, task.bits, rows[at - 1]);
+    if (at < task.rows) {
+        is_head = at % TILE_VALUES == 0;
+        if (!is_head) {
+            u32 item = order[at], before = order[at - 1];
+            if (ranges[at >> 16].bits <= 16) {
+                is_head = (item ^ before) > 0xffff;
+            } else {
+                u64 first = at & ~0xffffu;
+                is_head = read_pattern<u64>(task.values, task.bits, first + (item & 0xffff))
+                    != read_pattern<u64>(task.values, task.bits, first + (before & 0xffff));
+            }
+        }
     }
     u32 votes = __ballot_sync(WHOLE_WARP, is_head);
-    if (lane() == 0 && at < length) heads[at / 32] = votes;
+    if (lane() == 0 && at < task.rows) heads[at / 32] = votes;
 }

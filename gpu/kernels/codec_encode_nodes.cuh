@@ -83,31 +83,6 @@ __device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
     replace(values, count, made);
 }
 
-// The exact quotient of a value by the step's divisor in `quotient`; false if there is none. By
-// the inverse of the divisor's odd part modulo 2^64 (Granlund and Montgomery 1994, section 9).
-__device__ inline bool divide(const EncodeStep& step, u64 value, u64& quotient) {
-    bool is_signed = step.mode != 0, is_negative = false;
-    u64 number;
-    if (is_signed) {
-        u32 up = 64 - step.bits;
-        i64 extended = (i64)(value << up) >> up;
-        i64 least = (i64)(0x8000000000000000ull + step.remainder);
-        if (extended < least) return false;
-        i64 rest = extended - (i64)step.remainder;
-        is_negative = rest < 0;
-        number = is_negative ? 0ull - (u64)rest : (u64)rest;
-    } else {
-        if (value < step.remainder) return false;
-        number = value - step.remainder;
-    }
-    u64 product = number * step.inverse;
-    u32 shift = step.shift;
-    u64 turned = shift == 0 ? product : product >> shift | product << (64 - shift);
-    if (turned > step.limit) return false;
-    quotient = is_negative ? 0ull - turned : turned;
-    return true;
-}
-
 // Bit pattern of the float that an integer pattern stands for.
 __device__ inline u64 to_float(u64 integer, u32 bits, double power) {
     if (bits == 64) return (u64)__double_as_longlong((double)(i64)integer / power);

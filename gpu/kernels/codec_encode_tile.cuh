@@ -3,7 +3,7 @@
 // A node with two children leaves the second one's values a level below the first one's. Every
 // function is called by all threads of the block; where one begins, all have written their part.
 #pragma once
-#include "warp.cuh"
+#include "codec_encode_bits.cuh"
 
 static const u32 TILE_THREADS = 256;
 static const u32 TILE_VALUES = 1024;
@@ -11,10 +11,6 @@ static const u32 TILE_GROUPS = 32;
 // Values of a tile that one thread has: of group `8 item + warp` the one at its lane.
 static const u32 TILE_EACH = TILE_VALUES / TILE_THREADS;
 static const u32 TILE_WARPS = TILE_THREADS / 32;
-// Exceptions of a tile at most, and bits of their positions (FORMAT.md, section 6.8).
-static const u32 EXCEPTIONS_MAX = 64;
-static const u32 POSITION_BITS = 10;
-
 template <class T>
 struct TileMemory {
     T values[ENCODE_LEVELS][TILE_VALUES];
@@ -69,26 +65,6 @@ __device__ inline u32 group_count(u32 count, u32 group) {
 
 __device__ inline u32 lanes_below() { return (1u << lane()) - 1u; }
 
-// bits(v) of FORMAT.md, section 5.1.
-__device__ inline u32 bits_of(u32 value) { return 32 - (u32)__clz((int)value); }
-__device__ inline u32 bits_of(u64 value) { return 64 - (u32)__clzll((i64)value); }
-
-// Bits 0 to `bits` - 1.
-template <class T>
-__device__ inline T mask_of(u32 bits) {
-    return bits == 0 ? (T)0 : (T)(~(T)0 >> (8 * sizeof(T) - bits));
-}
-
-// A difference as it is stored; `mode` is the format's.
-template <class T>
-__device__ inline T stored(T difference, u32 mode, u32 bits) {
-    T mask = mask_of<T>(bits);
-    difference &= mask;
-    if (mode == 0) return difference;
-    T sign = (T)0 - ((difference >> (bits - 1)) & (T)1);
-    return ((difference << 1) ^ sign) & mask;
-}
-
 __device__ inline u32 warp_max_u32(u32 value) { return __reduce_max_sync(WHOLE_WARP, value); }
 __device__ inline u32 warp_min_u32(u32 value) { return __reduce_min_sync(WHOLE_WARP, value); }
 __device__ inline u32 warp_sum_u32(u32 value) { return __reduce_add_sync(WHOLE_WARP, value); }
@@ -141,45 +117,6 @@ __device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TI
     for (u32 item = 0; item < TILE_EACH; item++) at[item] += memory.offsets[group_of(item)];
     return memory.offsets[TILE_GROUPS];
 }
-
-// Words of packed(count, width).
-__device__ inline u32 words_of(u32 count, u32 width) { return (count * width + 31) / 32; }
-
-// Word `word` of packed(count, width) of `values`.
-template <class T>
-__device__ inline u32 packed_word(const T* values, u32 count, u32 width, u32 word) {
-    u32 start = 32 * word, packed = 0;
-    for (u32 at = start / width; at < count && at * width < start + 32; at++) {
-        int shift = (int)(at * width) - (int)start;
-        T value = values[at];
-        packed |= shift >= 0 ? (u32)value << shift : (u32)(value >> -shift);
-    }
-    return packed;
-}
-
-// Reads a bit pattern of `bits` bits.
-template <class T>
-__device__ inline T read_pattern(u64 values, u32 bits, u64 at) {
-    switch (bits) {
-        case 8: return (T)((const unsigned char*)values)[at];
-        case 16: return (T)((const unsigned short*)values)[at];
-        case 32: return (T)((const u32*)values)[at];
-        default: return (T)((const u64*)values)[at];
-    }
-}
-
-// Writes one.
-__device__ inline void write_pattern(u64 values, u32 bits, u64 at, u64 value) {
-    switch (bits) {
-        case 8: ((unsigned char*)values)[at] = (unsigned char)value; break;
-        case 16: ((unsigned short*)values)[at] = (unsigned short)value; break;
-        case 32: ((u32*)values)[at] = (u32)value; break;
-        default: ((u64*)values)[at] = value;
-    }
-}
-
-// Says that the tree does not hold the values.
-__device__ inline void refuse(const EncodeTask& task) { atomicOr((u64*)task.summary, 1ull); }
 
 // Adds to a count of the summary.
 __device__ inline void count_values(const EncodeTask& task, const EncodeStep& step, u32 values) {

@@ -8,10 +8,13 @@ use super::error::EncodeError;
 use super::program::node;
 use super::source::Source;
 use super::worker::Worker;
-use crate::launch::{Room, Runs, TILE_VALUES};
+use crate::launch::{HashTable, Room, Runs, TILE_VALUES};
 
 /// Codes at most.
 const CODES_MAX: u32 = 65_536;
+/// Places of a hash table for each value that it may hold.
+const PLACES_EACH: usize = 4;
+const TOO_MANY: &str = "more different values than the dictionary may have";
 
 /// A dictionary on the device.
 #[derive(Debug)]
@@ -27,6 +30,14 @@ pub(super) struct Dictionary {
     pub(super) none: u32,
 }
 
+/// Entries of a dictionary in ascending order, a code for each value of the source, and the first
+/// and the last entry.
+struct Numbered {
+    entries: Room<u64>,
+    codes: Room<u16>,
+    ends: [u64; 2],
+}
+
 impl Worker {
     /// The dictionary over a source, of at most `limit` entries.
     pub(super) fn dictionary(
@@ -39,20 +50,13 @@ impl Worker {
         if source.length() == 0 || limit == 0 {
             return EncodeError::because("a dictionary has an entry");
         }
-        let (runs, numbers) = self.distinct(source)?;
-        if numbers > limit && !has_exceptions {
-            return EncodeError::because("more different values than the dictionary may have");
-        }
-        let (entries, code_of) = self.entries(&runs, numbers, limit)?;
-        let slots = source.tiles() as usize * TILE_VALUES;
-        let codes = self.arena.room::<u16>(slots)?;
-        self.kernels.encode_codes(&self.stream, &runs, code_of, codes)?;
+        let numbered = match self.hashed(source)? {
+            Some(numbered) if numbered.entries.len() <= limit as usize => numbered,
+            Some(_) if !has_exceptions => return EncodeError::because(TOO_MANY),
+            _ => self.numbered(source, limit, has_exceptions)?,
+        };
+        let Numbered { entries, codes, ends: [base, greatest] } = numbered;
         let length = entries.len();
-        let mut ends = [[0_u64; 1]; 2];
-        entries.part(0, 1).download(&self.stream, &mut ends[0])?;
-        entries.part(length - 1, 1).download(&self.stream, &mut ends[1])?;
-        self.wait()?;
-        let [[base], [greatest]] = ends;
         let bits = u64::BITS - (greatest - base).leading_zeros();
         let words = self.arena.room::<u32>((length * bits as usize).div_ceil(32))?;
         self.kernels.encode_dictionary(&self.stream, entries, bits, words)?;
@@ -64,6 +68,71 @@ impl Worker {
         };
         let node = node(Encoding::Dict, source.value_type, parameters);
         Ok(Dictionary { node, entries: words.bytes(), codes, codes_type, none })
+    }
+
+    /// Entries and codes by sorting all values, of the most frequent ones if need be.
+    fn numbered(
+        &mut self,
+        source: &Source,
+        limit: u32,
+        has_exceptions: bool,
+    ) -> Result<Numbered, EncodeError> {
+        let (runs, numbers) = self.distinct(source)?;
+        if numbers > limit && !has_exceptions {
+            return EncodeError::because(TOO_MANY);
+        }
+        let (entries, code_of) = self.entries(&runs, numbers, limit)?;
+        let slots = source.tiles() as usize * TILE_VALUES;
+        let codes = self.arena.room::<u16>(slots)?;
+        self.kernels.encode_codes(&self.stream, &runs, code_of, codes)?;
+        let length = entries.len();
+        let mut ends = [[0_u64; 1]; 2];
+        entries.part(0, 1).download(&self.stream, &mut ends[0])?;
+        entries.part(length - 1, 1).download(&self.stream, &mut ends[1])?;
+        self.wait()?;
+        Ok(Numbered { entries, codes, ends: ends.map(|[end]| end) })
+    }
+
+    /// Entries and codes of all values of a dense source; none if it is sparse or has too many.
+    fn hashed(&mut self, source: &Source) -> Result<Option<Numbered>, EncodeError> {
+        if source.counts.is_some() {
+            return Ok(None);
+        }
+        let limit = CODES_MAX.min(source.rows);
+        let slots = (PLACES_EACH * limit as usize).next_power_of_two();
+        let table = HashTable {
+            keys: self.arena.room(slots + 1)?,
+            codes: self.arena.room(slots + 1)?,
+            found: self.there(&[0, 0, 0])?,
+            limit,
+        };
+        table.keys.fill(&self.stream, 0xff)?;
+        let task = source.task();
+        self.kernels.hash_values(&self.stream, &task, &table)?;
+        let (keys, places) =
+            (self.arena.room(limit as usize)?, self.arena.room::<u32>(limit as usize)?);
+        let length = self.there(&[0_u32])?;
+        let ends = self.there(&[u64::MAX, 0])?;
+        self.kernels.hash_list(&self.stream, &table, (keys, places), (length, ends))?;
+        let (mut counted, mut found) = ([0_u32], [0_u32; 3]);
+        length.download(&self.stream, &mut counted)?;
+        table.found.download(&self.stream, &mut found)?;
+        let ends = self.numbers(ends)?;
+        let numbers = counted[0] as usize;
+        if found[1] != 0 || counted[0] > limit {
+            return Ok(None);
+        }
+        let mut listed = (keys.part(0, numbers), places.part(0, numbers));
+        let bits = u64::BITS - (ends[0] ^ ends[1]).leading_zeros();
+        if bits > 0 {
+            let sorted = (self.arena.room(numbers)?, self.arena.room(numbers)?);
+            self.scratch.sort_wide(&self.stream, listed, sorted, counted[0], bits)?;
+            listed = sorted;
+        }
+        self.kernels.hash_number(&self.stream, &table, listed.1)?;
+        let codes = self.arena.room::<u16>(source.tiles() as usize * TILE_VALUES)?;
+        self.kernels.hash_codes(&self.stream, (&task, &table), codes)?;
+        Ok(Some(Numbered { entries: listed.0, codes, ends: [ends[0], ends[1]] }))
     }
 
     /// The entries, and the code of each different value.

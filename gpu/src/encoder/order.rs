@@ -1,11 +1,12 @@
-//! In which order do keyed columns stand? FORMAT.md, section 6.13, on the device: sorted by key,
-//! then, stably, by segment.
+//! In which order do keyed columns stand? FORMAT.md, section 6.13, on the device.
 
+use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;
+use shoal_engine::layout::CodecRange;
 
 use super::source::Source;
 use super::worker::Worker;
-use crate::launch::Room;
+use crate::launch::{Ordering, Room, TILE_VALUES};
 
 /// Grouped order of a column of keys.
 #[derive(Clone, Copy, Debug)]
@@ -17,27 +18,35 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Of keys, which are not empty; queued when it returns.
+    /// Of keys, which are a column and not empty; queued when it returns.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
-        let (_, mut rows) = worker.sorted(keys)?;
-        let length = rows.len();
-        let segments = (length as u32).div_ceil(1 << 16);
-        if segments > 1 {
-            let (from, to) = (worker.arena.room(length)?, worker.arena.room(length)?);
-            let sorted = worker.arena.room(length)?;
-            worker.kernels.encode_segments(&worker.stream, rows, from)?;
-            let bits = u32::BITS - (segments - 1).leading_zeros();
-            let pairs = ((from, rows), (to, sorted));
-            worker.scratch.sort_rooms(&worker.stream, pairs.0, pairs.1, length as u32, bits)?;
-            rows = sorted;
-        }
-        let order = Self {
-            rows: worker.arena.room(length)?,
-            heads: worker.arena.room(length.div_ceil(1024) * 32)?,
+        assert!(keys.counts.is_none() && keys.order.address() == 0, "rows lie in their order");
+        let rows = keys.rows as usize;
+        let whole = rows.next_multiple_of(TILE_VALUES);
+        let digits = Ordering::digits(rows);
+        let ordering = Ordering {
+            keys: keys.values,
+            key_bytes: keys.bits / 8,
+            rows: keys.rows,
+            order: worker.arena.room(whole)?,
+            list: worker.arena.room(whole)?,
+            work: worker.arena.room(whole)?,
+            other: worker.arena.room(whole)?,
+            counts: worker.arena.room(digits * (keys.bits / 8) as usize)?,
+            told: worker.arena.room(digits)?,
+            ranges: worker.arena.room(rows.div_ceil(SEGMENT_ROWS))?,
         };
-        let made = (order.rows, order.heads);
-        worker.kernels.encode_order(&worker.stream, &keys.task(), rows, made)?;
-        Ok(order)
+        let record = worker.there(&[ordering.record()])?;
+        worker.kernels.range_keys(&worker.stream, &ordering, record)?;
+        let mut ranges = vec![CodecRange::default(); ordering.ranges.len()];
+        ordering.ranges.download(&worker.stream, &mut ranges)?;
+        worker.wait()?;
+        let bits = ranges.iter().map(|range| range.bits as u32).max().unwrap_or(0);
+        let passes = bits.div_ceil(8).max(1);
+        worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
+        let heads = worker.arena.room(whole / 32)?;
+        worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
+        Ok(Self { rows: ordering.list, heads })
     }
 
     /// The same values in this order.

@@ -20,12 +20,13 @@ const TILE_THREADS: u64 = BLOCK_THREADS as u64;
 /// Blocks of a launch that looks at every so manieth value.
 const STRIDED_BLOCKS: u64 = 1056;
 
-/// Kinds of steps that `encode_common_narrow` and `encode_common_wide` know.
-const COMMON: [u32; 7] = [
+/// Kinds of steps that a warp takes alone; the second two are keyed.
+const COMMON: [u32; 8] = [
     layout::CODEC_RAW,
     layout::CODEC_AFL,
     layout::CODEC_DELTA,
     layout::CODEC_SCALE,
+    layout::CODEC_DIVISOR,
     layout::CODEC_PATCH,
     layout::CODEC_KEYED_DELTA,
     layout::CODEC_KEYED_DELTA2,
@@ -35,7 +36,7 @@ macro_rules! encode_kernels {
     ($($file:literal: $($name:ident),+;)+) => {
         /// Every entry point of encoding and statistics, by name.
         #[derive(Debug)]
-        pub(crate) struct EncodeKernels { $($($name: Kernel,)+)+ }
+        pub(crate) struct EncodeKernels { $($(pub(super) $name: Kernel,)+)+ }
 
         impl EncodeKernels {
             /// Loads the fatbins that the build embedded.
@@ -45,7 +46,7 @@ macro_rules! encode_kernels {
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
                     $(
                         let function = module.load_function(stringify!($name))?;
-                        let $name = Kernel::new(function, Width::FULL)?;
+                        let $name = Kernel::new(function, width_of(stringify!($name)))?;
                     )+
                 )+
                 Ok(Self { $($($name,)+)+ })
@@ -55,12 +56,27 @@ macro_rules! encode_kernels {
 }
 
 encode_kernels! {
-    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_common_narrow,
-        encode_common_wide, encode_offsets, encode_place;
+    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_offsets, encode_place;
+    "codec_encode_lanes": encode_lanes_narrow, encode_lanes_wide, encode_keyed_narrow,
+        encode_keyed_wide;
     "codec_encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
         encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
-        encode_segments, encode_order;
+        encode_heads;
+    "codec_encode_hash": hash_values, hash_list, hash_number, hash_codes;
+    "codec_group": codec_range, codec_count, codec_move;
     "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
+}
+
+/// How wide a kernel is launched.
+fn width_of(kernel: &str) -> Width {
+    match kernel {
+        "encode_offsets" => Width::of_blocks(layout::ENCODE_OFFSETS_THREADS),
+        "encode_lanes_narrow"
+        | "encode_lanes_wide"
+        | "encode_keyed_narrow"
+        | "encode_keyed_wide" => Width::of_blocks(WARP as u32 * layout::ENCODE_LANES_TILES),
+        _ => Width::FULL,
+    }
 }
 
 /// Runs of equal values in sorted order.
@@ -88,13 +104,19 @@ impl EncodeKernels {
         (steps, room): (&[EncodeStep], Room<EncodeStep>),
     ) -> Result<(), EngineError> {
         assert_eq!((task.steps, task.steps_count as usize), (room.address(), room.len()));
-        let is_common = steps.iter().all(|step| COMMON.contains(&step.kind));
-        let kernel = match (is_common, task.bits) {
-            (true, 64) => &self.encode_common_wide,
-            (true, _) => &self.encode_common_narrow,
-            (false, 64) => &self.encode_tiles_wide,
-            (false, _) => &self.encode_tiles_narrow,
-        };
+        let are_common = steps.iter().all(|step| COMMON.contains(&step.kind));
+        let is_wide = task.bits == 64;
+        if task.counts == 0 && are_common {
+            let is_keyed = steps.iter().any(|step| COMMON[6..].contains(&step.kind));
+            let kernel = match (is_keyed, is_wide) {
+                (false, false) => &self.encode_lanes_narrow,
+                (false, true) => &self.encode_lanes_wide,
+                (true, false) => &self.encode_keyed_narrow,
+                (true, true) => &self.encode_keyed_wide,
+            };
+            return launch(kernel, stream, u64::from(task.tiles) * WARP, arguments![*task]);
+        }
+        let kernel = if is_wide { &self.encode_tiles_wide } else { &self.encode_tiles_narrow };
         launch(kernel, stream, u64::from(task.tiles) * TILE_THREADS, arguments![*task])
     }
 
@@ -110,7 +132,7 @@ impl EncodeKernels {
         let all = sections * tiles as usize;
         assert!(sizes.len().min(offsets.len()) >= all, "a size and an offset a tile");
         let (sizes, offsets, totals) = (sizes.address(), offsets.address(), totals.address());
-        let threads = sections as u64 * TILE_THREADS;
+        let threads = sections as u64 * u64::from(layout::ENCODE_OFFSETS_THREADS);
         launch(&self.encode_offsets, stream, threads, arguments![sizes, offsets, tiles, totals])
     }
 
@@ -271,34 +293,6 @@ impl EncodeKernels {
         launch(&self.encode_dictionary, stream, threads, arguments![entries, limit, width, words])
     }
 
-    /// The segment of every row.
-    pub(crate) fn encode_segments(
-        &self,
-        stream: &CudaStream,
-        rows: Room<u32>,
-        segments: Room<u32>,
-    ) -> Result<(), EngineError> {
-        assert!(segments.len() >= rows.len(), "a segment a row");
-        let (length, rows, segments) = (rows.len() as u32, rows.address(), segments.address());
-        launch(&self.encode_segments, stream, length.into(), arguments![rows, segments, length])
-    }
-
-    /// Grouped order and heads from rows sorted by segment, then key.
-    pub(crate) fn encode_order(
-        &self,
-        stream: &CudaStream,
-        task: &EncodeTask,
-        rows: Room<u32>,
-        (order, heads): (Room<u16>, Room<u32>),
-    ) -> Result<(), EngineError> {
-        let length = task.rows;
-        assert!(rows.len().min(order.len()) >= length as usize, "a row a position");
-        assert!(heads.len() >= (length as usize).div_ceil(32), "a bit a position");
-        let (rows, order, heads) = (rows.address(), order.address(), heads.address());
-        let threads = u64::from(length).next_multiple_of(WARP);
-        launch(&self.encode_order, stream, threads, arguments![*task, rows, length, order, heads])
-    }
-
     /// Least, greatest, equal neighbours, descents; see the kernel.
     pub(crate) fn statistics_bounds(
         &self,
@@ -343,6 +337,6 @@ impl EncodeKernels {
 }
 
 /// Threads of a launch over all rows of a task.
-fn strided(task: &EncodeTask) -> u64 {
+pub(super) fn strided(task: &EncodeTask) -> u64 {
     u64::from(task.rows).next_multiple_of(TILE_THREADS).min(STRIDED_BLOCKS * TILE_THREADS)
 }

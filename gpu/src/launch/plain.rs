@@ -48,6 +48,7 @@ plain!(
     layout::CodecOpen,
     layout::CodecKeys,
     layout::CodecSpread,
+    layout::CodecRange,
     layout::EncodeStep,
     super::Span,
     super::Outgrown

@@ -1,0 +1,61 @@
+// Entry points that encode tiles of columns whose trees have common nodes alone: one warp a tile.
+#include "codec_encode_cuts.cuh"
+
+// Tiles of a block.
+static const u32 LANES_WARPS = ENCODE_LANES_TILES;
+
+// One node. True for leaves: values that wait are next.
+template <class T>
+__device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& step) {
+    switch (step.kind) {
+        case CODEC_AFL: encode_afl(lanes, step); return true;
+        case CODEC_RAW: encode_raw(lanes, step); return true;
+        case CODEC_DELTA: encode_delta(lanes, step); return false;
+        case CODEC_SCALE: encode_scale(lanes, step); return false;
+        case CODEC_DIVISOR: encode_divisor(lanes, step); return false;
+        case CODEC_PATCH: encode_patch(lanes, step); return false;
+        default: return false;
+    }
+}
+
+// A tree has one keyed node at most, so one tile waits.
+template <class T, bool IS_KEYED>
+__device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
+    struct Memory {
+        alignas(16) T tile[TILE_VALUES];
+        alignas(16) T waiting[IS_KEYED ? TILE_VALUES : 4];
+    };
+    __shared__ Memory memories[LANES_WARPS];
+    u32 number = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
+    if (number >= task.tiles) return;
+    Memory& memory = memories[threadIdx.x / 32];
+    Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};
+    load(lanes);
+    for (u32 at = 0; at < task.steps_count; at++) {
+        const EncodeStep step = ((const EncodeStep*)task.steps)[at];
+        bool is_keyed = step.kind == CODEC_KEYED_DELTA || step.kind == CODEC_KEYED_DELTA2;
+        if (IS_KEYED && is_keyed) heads = encode_keyed(lanes, step);
+        else if (encode_step(lanes, step) && IS_KEYED) take_heads(lanes, heads);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 12)
+    encode_lanes_narrow(EncodeTask task) {
+    encode_tiles<u32, false>(task);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
+    encode_lanes_wide(EncodeTask task) {
+    encode_tiles<u64, false>(task);
+}
+
+// The same for keyed trees.
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 10)
+    encode_keyed_narrow(EncodeTask task) {
+    encode_tiles<u32, true>(task);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
+    encode_keyed_wide(EncodeTask task) {
+    encode_tiles<u64, true>(task);
+}

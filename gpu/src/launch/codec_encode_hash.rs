@@ -1,0 +1,105 @@
+//! Launches that number the few different values of a column by a hash table.
+//!
+//! A table is cleared by its maker: free places have all bits set, numbers are 0.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::EncodeTask;
+
+use super::codec_encode::{EncodeKernels, strided};
+use super::codec_encode_memory::Room;
+use super::module::{WARP, arguments, launch};
+
+/// Different values on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashTable {
+    /// A power of two and one, and a code each.
+    pub(crate) keys: Room<u64>,
+    pub(crate) codes: Room<u32>,
+    /// How many were claimed; 1 where there were too many; 1 where the pattern of free places is
+    /// a value.
+    pub(crate) found: Room<u32>,
+    /// Different values at most.
+    pub(crate) limit: u32,
+}
+
+/// `Table` of codec_encode_hash.cu.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct TableArgument {
+    keys: u64,
+    codes: u64,
+    found: u64,
+    slots: u32,
+    limit: u32,
+}
+
+impl HashTable {
+    fn slots(&self) -> u32 {
+        self.keys.len() as u32 - 1
+    }
+
+    fn argument(&self) -> TableArgument {
+        let slots = self.slots();
+        assert!(slots.is_power_of_two() && slots > self.limit, "a value ends every search");
+        assert_eq!(self.codes.len(), self.keys.len(), "a code a place");
+        assert_eq!(self.found.len(), 3, "three numbers");
+        let (keys, codes) = (self.keys.address(), self.codes.address());
+        TableArgument { keys, codes, found: self.found.address(), slots, limit: self.limit }
+    }
+}
+
+impl EncodeKernels {
+    /// Finds all values of a task; tells in the table if there are too many.
+    pub(crate) fn hash_values(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        table: &HashTable,
+    ) -> Result<(), EngineError> {
+        let arguments = arguments![*task, table.argument()];
+        launch(&self.hash_values, stream, strided(task), arguments)
+    }
+
+    /// Lists them in any order with their places; their number, the least and the greatest.
+    pub(crate) fn hash_list(
+        &self,
+        stream: &CudaStream,
+        table: &HashTable,
+        (keys, places): (Room<u64>, Room<u32>),
+        (length, ends): (Room<u32>, Room<u64>),
+    ) -> Result<(), EngineError> {
+        assert!(keys.len().min(places.len()) >= table.limit as usize, "all that may be");
+        assert!(length.len() >= 1 && ends.len() >= 2, "a number, and two");
+        let (keys, places) = (keys.address(), places.address());
+        let (length, ends) = (length.address(), ends.address());
+        let threads = u64::from(table.slots() + 1).next_multiple_of(WARP);
+        let arguments = arguments![table.argument(), keys, places, length, ends];
+        launch(&self.hash_list, stream, threads, arguments)
+    }
+
+    /// Numbers places, which are listed in the order of their values.
+    pub(crate) fn hash_number(
+        &self,
+        stream: &CudaStream,
+        table: &HashTable,
+        places: Room<u32>,
+    ) -> Result<(), EngineError> {
+        let (numbers, places) = (places.len() as u32, places.address());
+        let arguments = arguments![table.argument(), places, numbers];
+        launch(&self.hash_number, stream, numbers.into(), arguments)
+    }
+
+    /// The code of every row; all values are in the table.
+    pub(crate) fn hash_codes(
+        &self,
+        stream: &CudaStream,
+        (task, table): (&EncodeTask, &HashTable),
+        codes: Room<u16>,
+    ) -> Result<(), EngineError> {
+        assert!(codes.len() >= task.rows as usize, "a code a row");
+        let codes = codes.address();
+        let arguments = arguments![*task, table.argument(), codes];
+        launch(&self.hash_codes, stream, strided(task), arguments)
+    }
+}

@@ -1,0 +1,126 @@
+//! Launches that bring rows into grouped order while columns are encoded: the kernels that decoding
+//! takes for it, and one that finds heads.
+//!
+//! One column of keys at a time, wherever it lies: places are addresses.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{CODEC_DIGITS, CODEC_PARTS, CodecKeys, CodecRange, EncodeTask};
+
+use super::codec_decode::GroupingArgument;
+use super::codec_encode::{EncodeKernels, TILE_VALUES};
+use super::codec_encode_memory::Room;
+use super::module::{BLOCK_THREADS, WARP, arguments, launch};
+
+/// Rows that are ordered together.
+const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
+/// Rows of a block of threads.
+const PART_ROWS: usize = SEGMENT_ROWS / CODEC_PARTS as usize;
+
+/// What ordering a column of keys takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordering {
+    /// Bit patterns of whole bytes, in order of rows.
+    pub(crate) keys: Room<u8>,
+    pub(crate) key_bytes: u32,
+    pub(crate) rows: u32,
+    /// By position, row and bits of its key; as long as whole tiles, like the next three.
+    pub(crate) order: Room<u32>,
+    /// The row alone.
+    pub(crate) list: Room<u16>,
+    pub(crate) work: Room<u32>,
+    pub(crate) other: Room<u32>,
+    /// Digits of each part, of every byte of a key, and once.
+    pub(crate) counts: Room<u32>,
+    pub(crate) told: Room<u32>,
+    /// By segment.
+    pub(crate) ranges: Room<CodecRange>,
+}
+
+impl Ordering {
+    /// Words of the digits of so many rows.
+    pub(crate) fn digits(rows: usize) -> usize {
+        rows.div_ceil(PART_ROWS) * CODEC_DIGITS as usize
+    }
+
+    /// What the kernels are told.
+    pub(crate) fn record(&self) -> CodecKeys {
+        let (rows, bytes) = (self.rows as usize, self.key_bytes as usize);
+        let whole = rows.next_multiple_of(TILE_VALUES);
+        assert!(self.keys.len() >= rows * bytes, "a key a row");
+        let shortest = self.order.len().min(self.work.len()).min(self.other.len());
+        assert!(shortest.min(self.list.len()) >= whole, "whole tiles");
+        assert!(self.counts.len() >= Self::digits(rows) * bytes, "digits of every byte");
+        assert!(self.told.len() >= Self::digits(rows), "digits of a pass");
+        assert!(self.ranges.len() >= rows.div_ceil(SEGMENT_ROWS), "a range a segment");
+        CodecKeys {
+            keys: self.keys.address(),
+            order: self.order.address(),
+            list: self.list.address(),
+            work: self.work.address(),
+            other: self.other.address(),
+            counts: self.counts.address(),
+            told: self.told.address(),
+            ranges: self.ranges.address(),
+            first_part: 0,
+            rows: self.rows,
+            key_bytes: self.key_bytes,
+            is_decoded: 0,
+            bits: 0,
+            passes: self.key_bytes,
+        }
+    }
+
+    /// Threads of a launch, a block a part.
+    fn threads(&self) -> u64 {
+        (self.rows as usize).div_ceil(PART_ROWS) as u64 * u64::from(BLOCK_THREADS)
+    }
+}
+
+impl EncodeKernels {
+    /// Least key and bits of each segment; `record` is that of `ordering`.
+    pub(crate) fn range_keys(
+        &self,
+        stream: &CudaStream,
+        ordering: &Ordering,
+        record: Room<CodecKeys>,
+    ) -> Result<(), EngineError> {
+        let grouping = grouping_of(record);
+        launch(&self.codec_range, stream, ordering.threads(), arguments![grouping])
+    }
+
+    /// Order by keys of at most so many digits; ranges are known.
+    pub(crate) fn order_keys(
+        &self,
+        stream: &CudaStream,
+        ordering: &Ordering,
+        record: Room<CodecKeys>,
+        passes: u32,
+    ) -> Result<(), EngineError> {
+        let (grouping, threads) = (grouping_of(record), ordering.threads());
+        launch(&self.codec_count, stream, threads, arguments![grouping])?;
+        for pass in 0..passes {
+            launch(&self.codec_move, stream, threads, arguments![grouping, pass])?;
+        }
+        Ok(())
+    }
+
+    /// Heads of the order; `task` reads its keys.
+    pub(crate) fn encode_heads(
+        &self,
+        stream: &CudaStream,
+        (task, ordering): (&EncodeTask, &Ordering),
+        heads: Room<u32>,
+    ) -> Result<(), EngineError> {
+        assert_eq!((task.rows, task.values), (ordering.rows, ordering.keys.address()));
+        assert!(heads.len() >= (task.rows as usize).div_ceil(32), "a bit a position");
+        let (order, ranges) = (ordering.order.address(), ordering.ranges.address());
+        let (threads, heads) = (u64::from(task.rows).next_multiple_of(WARP), heads.address());
+        launch(&self.encode_heads, stream, threads, arguments![*task, order, ranges, heads])
+    }
+}
+
+/// One column, whose places are addresses.
+fn grouping_of(record: Room<CodecKeys>) -> GroupingArgument {
+    GroupingArgument { input: 0, output: 0, keys: record.address(), length: 1, reserved: 0 }
+}
