@@ -172,3 +172,40 @@ churns! {
     regions_that_wear_the_tables_out: 11 12, Space::planar(2_000.0, 1_500.0, 0.01).unwrap(),
         (24, 6_000, 1_500);
 }
+
+/// Members that left the cells of their region are looked at though slots get other places: while
+/// a fleet outgrows its memory, and when most of its objects are gone.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn members_are_watched_while_a_fleet_grows() {
+    let space = Space::planar(2_000.0, 1_500.0, 0.01).unwrap();
+    let mut trial = Trial::new(cuda, EngineOptions::new(space), "growth");
+    let wide = Region::circle(&space, 0.0, 0.0, 900.0).unwrap();
+    let Region::Circle(wide) = wide else { unreachable!("a circle") };
+    let near = Subscription {
+        hysteresis_rank_max: Some(wide.rank_max()),
+        ..Subscription::new(Region::circle(&space, 100.0, 100.0, 50.0).unwrap())
+    };
+    trial.change(SubscriptionChange::Set {
+        region: RegionId(1),
+        subscription: Box::new(near),
+        is_snapshot_wanted: true,
+    });
+    let rows = |of: std::ops::Range<u64>, turn: i64, x: i32| {
+        let mut columns = FixColumns::with_capacity(8);
+        of.for_each(|id| columns.push_row(FixRow::new(id, START_MS + turn, x, 10_000)));
+        Request::Fixes(columns)
+    };
+    trial.tell(vec![rows(1..3, 0, 10_000)]);
+    let mut told = 0;
+    for turn in 1..=6 {
+        // Inside, beyond the cells of the region and near enough, too far.
+        let x = [10_000, 90_000, 180_000][turn as usize % 3];
+        let first = 1_000 + 6_000 * turn as u64;
+        let others = rows(first..first + 6_000, turn, 150_000);
+        let gone = (first - 6_000..first).collect();
+        let events = trial.tell(vec![rows(1..3, turn, x), others, Request::Remove(gone)]);
+        told += events.events();
+    }
+    assert!(told >= 10, "{told} events");
+}

@@ -25,7 +25,9 @@ use super::stands::Stands;
 use super::table::{Table, is_plain};
 use super::told::{Events, HostMade};
 use super::touched::Touched;
-use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, SceneArgument, fault};
+use crate::launch::{
+    CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
+};
 use crate::pipeline::asking::Sorted;
 use crate::pipeline::driver::Driver;
 use crate::pipeline::staging::Staged;
@@ -204,6 +206,17 @@ impl Subscriptions {
         self.stream.synchronize().map_err(fault)
     }
 
+    /// Has the device watch whom the host has stands of; there is room for so many slots.
+    fn watch(
+        &mut self,
+        kernels: &Kernels,
+        index: (&IndexArgument, u64),
+        slots: usize,
+    ) -> Result<(), EngineError> {
+        let stands = &mut self.stands;
+        self.touched.watch((kernels, &self.stream), stands, index, slots)
+    }
+
     /// Queues counting the events of what was gathered.
     fn count(
         &mut self,
@@ -270,6 +283,12 @@ impl Driver {
         let mut begun = Begun { remembers: !stands.is_empty(), ..Begun::default() };
         if stood || !changes.is_empty() {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
+        }
+        if begun.remembers {
+            // Slots may have new numbers, and more of them: before a region ends whose members the
+            // host has to see once more.
+            let index = (&self.records.index(), self.records.key());
+            subscriptions.watch(&kernels, index, self.records.capacity())?;
         }
         if !changes.is_empty() {
             begun.follows = subscriptions.apply(&kernels, changes, self.epoch)?;
@@ -350,11 +369,9 @@ impl Driver {
         let followed = self.follow(follows, &seen, &mut stands);
         let index = (&self.records.index(), self.records.key());
         let subscriptions = &mut self.subscriptions;
-        let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
         subscriptions.stands = stands;
         if remembers {
-            let (stands, slots) = (&mut subscriptions.stands, self.records.capacity());
-            subscriptions.touched.watch(kernels, stands, index, slots)?;
+            subscriptions.watch(&self.gpu.kernels, index, self.records.capacity())?;
         }
         let mut made = match followed {
             Ok(made) => made,
