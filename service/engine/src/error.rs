@@ -45,9 +45,6 @@ pub enum EngineError {
         /// Bytes that are not in use.
         left_bytes: u64,
     },
-    /// This backend does not do that yet.
-    #[error("this engine has no {0} yet")]
-    Unsupported(&'static str),
     /// The device failed; this engine takes no more cycles.
     #[error("the device failed: {0}")]
     Device(String),
