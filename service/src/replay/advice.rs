@@ -104,6 +104,7 @@ impl fmt::Display for Advice {
         writeln!(f, "  {program} range --circle {x},{y},{radius_m}{target}")?;
         writeln!(f, "  {program} nearest {x},{y} -k 5{target}")?;
         writeln!(f, "  {program} get {object}{target}")?;
+        writeln!(f, "  {program} watch --circle {x},{y},{radius_m}{target}")?;
         write!(f, "  {program} stats --watch{target}")
     }
 }
@@ -125,6 +126,6 @@ mod tests {
         assert!(text.contains("shoal range --circle -97.7403,30.2729,1000\n"), "{text}");
         assert!(text.contains("shoal get 264\n"));
         let text = advice(" --target http://127.0.0.1:1").to_string();
-        assert_eq!(text.matches("--target http://127.0.0.1:1").count(), 4);
+        assert_eq!(text.matches("--target http://127.0.0.1:1").count(), 5);
     }
 }
