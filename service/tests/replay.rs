@@ -66,13 +66,16 @@ fn the_commands_offered_work_as_they_stand() {
     let mut lines = served.lines_until("replay done");
     lines.extend(served.lines_until("stats --watch"));
     let offered: BTreeSet<&str> = lines.iter().filter_map(|line| line.strip_prefix("  ")).collect();
-    assert!(offered.len() >= 4, "{lines:#?}");
+    assert!(offered.len() >= 5, "{lines:#?}");
     for line in offered {
         let mut words = line.split(' ');
         let mut command = Command::new(words.next().unwrap());
         command.args(words).env_clear();
         if line.contains(" stats ") {
             command.args(["--lines", "1"]);
+        }
+        if line.contains(" watch ") {
+            command.args(["--count", "2"]);
         }
         let text = Ran::command(&mut command).expect(0);
         assert!(text.lines().count() >= 2, "{line}: {text}");
