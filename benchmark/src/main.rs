@@ -17,6 +17,7 @@ mod pgrid;
 mod rows;
 mod source;
 mod subscription;
+mod svg;
 
 use std::process::ExitCode;
 

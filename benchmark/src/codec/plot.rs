@@ -1,17 +1,16 @@
 //! SVG plots of an experiment: ratio over data sets, and ratio over speed.
 //!
-//! Text stays text in the file, so drawing needs no fonts of the machine. Both axes of speed and
-//! ratio are logarithmic.
+//! Both axes of speed and ratio are logarithmic.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::row::{ALL, Row};
 use super::table::totals;
 use crate::error::BenchmarkError;
 use crate::experiments::failed;
+use crate::svg::{Area, Failure, save};
 
 const SIZE: (u32, u32) = (960, 540);
 const COLOURS: [RGBColor; 11] = [
@@ -28,9 +27,6 @@ const COLOURS: [RGBColor; 11] = [
     BLACK,
 ];
 
-type Failure = DrawingAreaErrorKind<std::io::Error>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
 /// Draws the rows of one experiment into a folder: `codec_NAME_ROWS.svg` for each size of block,
 /// and `codec_NAME_ROWS_speed.svg`.
 pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
@@ -42,23 +38,14 @@ pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), Benchm
         let title = format!("{name}, blocks of {size}");
         let of_size: Vec<&Row> =
             rows.iter().filter(|row| row.column == ALL && row.block_rows == size).collect();
-        save(&folder.join(format!("codec_{name}_{size}.svg")), |area| {
+        save(&folder.join(format!("codec_{name}_{size}.svg")), SIZE, |area| {
             ratios(area, &title, &of_size)
         })?;
-        save(&folder.join(format!("codec_{name}_{size}_speed.svg")), |area| {
+        save(&folder.join(format!("codec_{name}_{size}_speed.svg")), SIZE, |area| {
             speeds(area, &title, rows, size)
         })?;
     }
     Ok(())
-}
-
-fn save(
-    path: &PathBuf,
-    drawing: impl FnOnce(&Area<'_>) -> Result<(), Failure>,
-) -> Result<(), BenchmarkError> {
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
-    let done = area.fill(&WHITE).and_then(|()| drawing(&area)).and_then(|()| area.present());
-    done.map_err(|error| failed(path, std::io::Error::other(error.to_string())))
 }
 
 /// Limits that enclose all values with a little room, for a logarithmic axis.
