@@ -14,6 +14,7 @@ use shoal_proto::v1::{
 use tokio::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Streaming};
+use tonic_types::StatusExt as _;
 
 use crate::error::LoadError;
 use crate::limits::ANSWER_BYTES_MAX;
@@ -102,7 +103,7 @@ impl SessionCalls {
     }
 }
 
-/// Whether the fleet's queue is full for now.
+/// Whether a queue is full: the server says when to come back, as at no other limit.
 fn is_full(status: &tonic::Status) -> bool {
-    status.code() == Code::ResourceExhausted && status.message().contains("try again")
+    status.code() == Code::ResourceExhausted && status.get_error_details().retry_info().is_some()
 }
