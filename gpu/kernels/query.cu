@@ -45,9 +45,8 @@ extern "C" __global__ void query_count(View view, Questions questions, u32* coun
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// The first match of every query, the longest answer, and two lists of queries in no particular
-// order: from the front those with more matches than a warp sorts, from the back those with more
-// than a block does. One thread a query, and one for the end.
+// The first match of every query, and the lists of long answers. One thread a query, and one for the
+// end.
 extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
                                         const u32* first_items, const u64* offsets, u64* bounds,
                                         Lengths* lengths, u32* long_queries) {
@@ -60,13 +59,7 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
         while (part < length && parts[part].query == query) part++;
         if (query < queries) found = offsets[first_items[part]] - first;
     }
-    bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
-    u32 place = append_where(is_long, &lengths->long_queries);
-    if (is_long) long_queries[place] = query;
-    place = append_where(is_longer, &lengths->longer_queries);
-    if (is_longer) long_queries[queries - 1 - place] = query;
-    u64 longest = warp_max(found);
-    if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
+    list_long(found, query, queries, lengths, long_queries);
 }
 
 // Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of

@@ -48,6 +48,20 @@ __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     return low;
 }
 
+// The longest answer, and two lists of queries in no particular order: from the front those with
+// more matches than a warp sorts, from the back those with more than a block does. Called by all
+// threads of a warp, each with a query of its own.
+__device__ inline void list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
+                                 u32* long_queries) {
+    bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
+    u32 place = append_where(is_long, &lengths->long_queries);
+    if (is_long) long_queries[place] = query;
+    place = append_where(is_longer, &lengths->longer_queries);
+    if (is_longer) long_queries[queries - 1 - place] = query;
+    u64 longest = warp_max(found);
+    if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
+}
+
 __device__ inline bool filter_passes(const View& view, const Shape& shape, const Entry& entry) {
     if (shape.filter == 0) return true;
     if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)

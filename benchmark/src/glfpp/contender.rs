@@ -50,6 +50,7 @@ pub(super) struct Settings {
     /// Threads of its kernels on the device at a time, 0 for as many as fit.
     pub(super) launch_threads: u32,
     pub(super) update_way: &'static str,
+    pub(super) query_way: &'static str,
 }
 
 /// Anything that can run a case.

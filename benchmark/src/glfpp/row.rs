@@ -49,6 +49,9 @@ pub(super) struct Row {
     pub(super) launch_threads: u32,
     /// How grids on a device are brought up: `cheaper`, `apply` or `rebuild`.
     pub(super) update_way: &'static str,
+    /// How queries are answered on a device: `rows` of cells, whole queries where they are short,
+    /// or `confirmation-table`.
+    pub(super) query_way: &'static str,
     /// Milliseconds a cycle by stage, stages at a time and bytes a cycle over the bus, where they
     /// were recorded.
     pub(super) copy_in_ms: Option<f64>,
@@ -104,6 +107,7 @@ impl Row {
             bucket_objects: settings.bucket_objects,
             launch_threads: settings.launch_threads,
             update_way: settings.update_way,
+            query_way: settings.query_way,
             copy_in_ms,
             dispatch_ms,
             update_ms,

@@ -2,7 +2,7 @@
 //!
 //! Three steps with a number read back after each of the first two: cut parts into items, count
 //! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
-//! (`brief.rs`). The host only waits for numbers; ids are copied when asked for.
+//! (`brief.rs`); the paper's way, an option, lists queries by cell (`confirming.rs`). The host only waits for numbers; ids are copied when asked for.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Item, KEPT, Lengths};
 
+use super::confirming::Confirming;
 use crate::launch::{
     DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QuestionStretches,
     QuestionsArgument, Scratch, ViewArgument, fault,
@@ -25,12 +26,12 @@ pub(crate) struct Asking {
     pub(super) kernels: Arc<Kernels>,
     pub(crate) stream: Arc<CudaStream>,
     pub(super) scratch: Scratch,
-    rows: DeviceBuffer<u32>,
+    pub(super) rows: DeviceBuffer<u32>,
     first_items: DeviceBuffer<u32>,
     items: DeviceBuffer<Item>,
     pub(super) counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
-    totals: DeviceBuffer<u64>,
+    pub(super) totals: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
     /// Of brief answers.
     pub(super) kept_objects: DeviceBuffer<u64>,
@@ -45,6 +46,8 @@ pub(crate) struct Asking {
     items_used: u32,
     /// Queries whose answers were counted last.
     pub(super) queries_counted: usize,
+    /// Where queries are answered by the confirmation table.
+    confirming: Option<Box<Confirming>>,
 }
 
 /// Sorted ids on the device, and their slots beside them.
@@ -68,12 +71,16 @@ impl Sorted {
 }
 
 impl Asking {
+    /// `confirms`: by the confirmation table, [`crate::Tuning::confirmation_table`].
     pub(crate) fn new(
         memory: &Memory,
         kernels: &Arc<Kernels>,
         stream: Arc<CudaStream>,
+        confirms: bool,
     ) -> Result<Self, EngineError> {
+        let confirming = confirms.then(|| Confirming::new(memory)).transpose()?;
         Ok(Self {
+            confirming: confirming.map(Box::new),
             memory: memory.clone(),
             kernels: kernels.clone(),
             stream,
@@ -99,8 +106,22 @@ impl Asking {
         })
     }
 
-    /// Counts the rows of cells of every part. The event tells when [`Asking::count`] may go on.
+    /// Counts the rows of cells of every part, or all their cells. The event tells when
+    /// [`Asking::count`] may go on.
     pub(crate) fn cut(
+        &mut self,
+        view: &ViewArgument,
+        at: Questions<'_>,
+    ) -> Result<CudaEvent, EngineError> {
+        let Some(mut confirming) = self.confirming.take() else {
+            return self.cut_by_row(view, at);
+        };
+        let cut = self.cut_by_cell(view, at, &mut confirming);
+        self.confirming = Some(confirming);
+        cut
+    }
+
+    fn cut_by_row(
         &mut self,
         view: &ViewArgument,
         at: Questions<'_>,
@@ -115,9 +136,29 @@ impl Asking {
         self.stream.record_event(None).map_err(fault)
     }
 
-    /// Counts the matches of every item and sums them up by query into `bounds`; totals of queries
-    /// that want but a number into `totals`. Both are complete when the stream has come so far.
+    /// Counts the matches of every query into `bounds`, summed up; totals of queries that want but
+    /// a number into `totals`. Both are complete when the stream has come so far.
     pub(crate) fn count(
+        &mut self,
+        view: &ViewArgument,
+        at: Questions<'_>,
+        bounds: &mut [u64],
+        mut totals: Option<&mut [u64]>,
+    ) -> Result<(), EngineError> {
+        if let Some(mut confirming) = self.confirming.take() {
+            let into = (&mut *bounds, totals.as_deref_mut());
+            let counted = self.confirm(view, at, &mut confirming, into);
+            self.confirming = Some(confirming);
+            if counted? {
+                return Ok(());
+            }
+            self.cut_by_row(view, at)?.synchronize().map_err(fault)?;
+        }
+        self.count_by_row(view, at, bounds, totals)
+    }
+
+    /// The same item by item: by rows of cells.
+    fn count_by_row(
         &mut self,
         view: &ViewArgument,
         at: Questions<'_>,
@@ -157,6 +198,11 @@ impl Asking {
         }
     }
 
+    /// Whether queries are answered by the confirmation table, as far as it goes.
+    pub(super) fn confirms(&self) -> bool {
+        self.confirming.is_some()
+    }
+
     fn questions(&self, (input, at): Questions<'_>, items: u32) -> QuestionsArgument {
         QuestionsArgument::new(input, at, &self.first_items, &self.items, items)
     }
@@ -174,11 +220,14 @@ impl Asking {
         self.slots.fit(matches)?;
         sorted.objects.fit(matches)?;
         sorted.slots.fit(matches)?;
-        let questions = self.questions(at, self.items_used);
-        let lists = (&self.objects, &self.slots);
-        let what = (0, matches);
-        let (stream, counted) = (&self.stream, (&self.offsets, &self.kept));
-        self.kernels.query_write(stream, view, &questions, counted, what, lists)?;
+        let stream = &self.stream;
+        let confirmed = self.confirming.as_deref();
+        let is_written = confirmed.map(|it| self.write_confirmed(view, at, it, matches));
+        if !is_written.transpose()?.unwrap_or(false) {
+            let questions = self.questions(at, self.items_used);
+            let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
+            self.kernels.query_write(stream, view, &questions, counted, (0, matches), lists)?;
+        }
         let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);

@@ -19,6 +19,9 @@ const QUERIES_EACH_LONG: u64 = 64;
 impl Asking {
     /// Whether the answers that were counted last let expect that a warp a query is enough.
     pub(super) fn expects_brief(&self) -> bool {
+        if self.confirms() {
+            return false;
+        }
         let Lengths { longest, long_queries, longer_queries } = self.lengths_here.as_slice()[0];
         let long = u64::from(long_queries) + u64::from(longer_queries);
         longest <= LONGEST && long * QUERIES_EACH_LONG <= self.queries_counted as u64

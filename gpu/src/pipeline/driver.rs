@@ -205,7 +205,7 @@ impl Driver {
             chosen,
             cost: Cost::new(tuning.way),
             lacking: None,
-            asking: Asking::new(memory, &gpu.kernels, query)?,
+            asking: Asking::new(memory, &gpu.kernels, query, tuning.confirmation_table)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
             bounds: Pool::new(memory),

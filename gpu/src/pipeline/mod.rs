@@ -5,6 +5,7 @@ mod answers;
 mod asking;
 mod brief;
 mod cells;
+mod confirming;
 mod cost;
 mod dispatching;
 mod driver;

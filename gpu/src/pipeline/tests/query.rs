@@ -72,6 +72,8 @@ struct Stage {
     records: Records,
     cells: Cells,
     asking: Asking,
+    /// The same by the confirmation table.
+    confirming: Asking,
     sorted: Sorted,
     questions: Questions,
     spare: Option<Arena>,
@@ -97,7 +99,8 @@ impl Stage {
             rows,
             records,
             cells,
-            asking: Asking::new(memory, kernels, stream.clone()).unwrap(),
+            asking: Asking::new(memory, kernels, stream.clone(), false).unwrap(),
+            confirming: Asking::new(memory, kernels, stream.clone(), true).unwrap(),
             sorted: Sorted::new(memory).unwrap(),
             questions: Questions::default(),
             spare: Some(Arena::new(memory).unwrap()),
@@ -110,8 +113,16 @@ impl Stage {
         ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
-    /// Asks all queries in one cycle and compares what is counted and found.
+    /// Asks all queries in one cycle, by rows of cells and by the confirmation table.
     fn ask(&mut self, queries: &[Query], what: &str) {
+        self.ask_once(queries, what);
+        std::mem::swap(&mut self.asking, &mut self.confirming);
+        self.ask_once(queries, &format!("{what}, by the confirmation table"));
+        std::mem::swap(&mut self.asking, &mut self.confirming);
+    }
+
+    /// Asks all queries in one cycle and compares what is counted and found.
+    fn ask_once(&mut self, queries: &[Query], what: &str) {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
