@@ -17,6 +17,7 @@ mod confirm;
 mod dispatch;
 mod memory;
 mod module;
+mod nearest;
 mod nvcomp;
 mod parameters;
 mod plain;
@@ -38,6 +39,7 @@ pub(crate) use confirm::{CellsOfParts, ConfirmationArgument};
 pub(crate) use dispatch::{CycleRows, Ordered};
 pub(crate) use memory::{DeviceBuffer, Memory, PinnedBuffer, fault, is_pinned};
 pub(crate) use module::{Kernels, has_driver};
+pub(crate) use nearest::Candidates;
 pub use nvcomp::{NvComp, NvCompChoice, NvCompColumn};
 pub(crate) use parameters::{
     CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,

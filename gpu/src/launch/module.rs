@@ -68,6 +68,7 @@ kernels! {
     "brief": brief_count, brief_write, brief_write_many;
     "confirm": confirm_cells, confirm_list, confirm_heads, confirm_candidates, confirm_count,
         confirm_lengths, confirm_write;
+    "nearest": nearest_rank, nearest_owners, nearest_take;
     "subscription": subscription_claim, subscription_claim_bins, subscription_counts,
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
         subscription_gather, subscription_gather_ended, subscription_count,

@@ -1,24 +1,20 @@
 //! How do answers of every kind come about from what the device found?
 //!
-//! Ranges come sorted by id; gets and the candidates of nearest queries come as records, of which
-//! the engine's own filter and ranker pick: what is compared is computed in one place.
+//! Ranges come sorted by id, neighbours by rank (`nearest.rs`); gets come as records, of which the
+//! engine's own filter picks.
 
 use shoal_codec::FixRow;
 use shoal_engine::layout::{Answered, Part};
 use shoal_engine::query::{AnswerHead, AnswerPage};
-use shoal_engine::{
-    AnswerSet, Circle, EngineError, Filter, Projection, Query, QueryKind, Ranker, Region, Space,
-};
+use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
 
 use super::asking::{Asking, Sorted};
+use super::nearest::Neighbours;
 use super::questions::Shapes;
 use super::staging::{Staged, distinct};
 use crate::launch::{
     DeviceBuffer, IndexArgument, QuestionStretches, Stretch, ViewArgument, bytes_of, fault,
 };
-
-/// How much wider a circle gets that holds too few neighbours.
-const WIDER: f64 = 2.0;
 
 /// What answers are made of.
 pub(crate) struct Maker<'a> {
@@ -75,7 +71,7 @@ impl Maker<'_> {
             found = self.asking.get(&self.view, (index, *key), ids)?;
         }
         let neighbours = self.nearest(&staged.queries)?;
-        let (mut next_get, mut next_nearest) = (0, neighbours.iter());
+        let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
         for (number, query) in staged.queries.iter().enumerate() {
             match &query.kind {
                 QueryKind::Range(_) if query.projection == Projection::Count => {
@@ -95,105 +91,13 @@ impl Maker<'_> {
                     append_rows(&mut page, query, &rows.collect::<Vec<_>>());
                 }
                 QueryKind::Nearest { .. } => {
-                    append_nearest(&mut page, query, next_nearest.next().map_or(&[], |it| it));
+                    let bounds = next_nearest.next().map_or([0, 0], |it| [it[0], it[1]]);
+                    append_nearest(&mut page, query, &neighbours, bounds);
                 }
             }
         }
         let places = (0..staged.queries.len() as u32).map(|head| (0, head)).collect();
         Ok(AnswerSet::new(vec![page], places))
-    }
-
-    /// The neighbours of all nearest queries, ordered by (rank, object).
-    ///
-    /// A circle is widened until it holds `k` objects that pass, or everything: whoever is outside
-    /// is farther than `k` objects inside.
-    fn nearest(&mut self, queries: &[Query]) -> Result<Vec<Vec<(u64, FixRow)>>, EngineError> {
-        let mut wanted = Vec::new();
-        for query in queries {
-            if let QueryKind::Nearest { x, y, k } = query.kind {
-                wanted.push((Ranker::new(self.space, x, y), k, query.filter.as_deref()));
-            }
-        }
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut circles: Vec<(Circle, Option<&Filter>)> = Vec::new();
-        let mut radii = Vec::new();
-        for (ranker, k, filter) in &wanted {
-            let radius_m = self.first_radius_m(*k);
-            radii.push(radius_m);
-            circles.push((Circle::within(self.space, ranker, radius_m), *filter));
-        }
-        let mut open: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at].1 > 0).collect();
-        while !open.is_empty() {
-            let asked: Vec<_> = open.iter().map(|at| circles[*at]).collect();
-            let (_, totals) = self.ask(&asked, true)?;
-            let mut still = Vec::new();
-            for (at, total) in open.into_iter().zip(totals) {
-                let (ranker, k, _) = &wanted[at];
-                if total < u64::from(*k) && !circles[at].0.is_everything() {
-                    radii[at] *= WIDER;
-                    circles[at].0 = Circle::within(self.space, ranker, radii[at]);
-                    still.push(at);
-                }
-            }
-            open = still;
-        }
-        let (bounds, _) = self.ask(&circles, false)?;
-        let matches = bounds.last().copied().unwrap_or(0) as usize;
-        let rows = if matches > 0 {
-            self.asking.fixes(&self.view, self.sorted, matches)?
-        } else {
-            Vec::new()
-        };
-        let pick = |(at, (ranker, k, _)): (usize, &(Ranker, u32, Option<&Filter>))| {
-            let range = bounds[at] as usize..bounds[at + 1] as usize;
-            let ranked = |answered: &Answered| (ranker.rank(answered.x, answered.y), row(answered));
-            let mut list: Vec<_> = rows[range].iter().map(ranked).collect();
-            list.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
-            list.truncate(*k as usize);
-            list
-        };
-        Ok(wanted.iter().enumerate().map(pick).collect())
-    }
-
-    /// The radius that would hold twice `k` objects if they were spread evenly over the space.
-    fn first_radius_m(&self, k: u32) -> f64 {
-        let bounds = self.space.bounds();
-        let side = |min: i32, max: i32| f64::from(max.abs_diff(min)) + 1.0;
-        let unit_m = if self.space.is_geographic() { 0.011 } else { self.space.quantum() };
-        let (width, height) = (side(bounds.x_min, bounds.x_max), side(bounds.y_min, bounds.y_max));
-        let area_m2 = width * unit_m * height * unit_m;
-        let share = 2.0 * f64::from(k) / (self.objects.max(1) as f64);
-        (area_m2 * share / std::f64::consts::PI).sqrt().max(unit_m)
-    }
-
-    /// Asks circles of their own: counted only, or written and sorted as well. Waits.
-    fn ask(
-        &mut self,
-        circles: &[(Circle, Option<&Filter>)],
-        count: bool,
-    ) -> Result<(Vec<u64>, Vec<u64>), EngineError> {
-        let (mut parts, mut shapes) = (Vec::new(), Shapes::default());
-        for ((circle, filter), number) in circles.iter().zip(0..) {
-            let region = Region::Circle(Box::new(*circle));
-            parts.extend(shapes.parts_of(number, &region, *filter, count));
-        }
-        shapes.shapes.insert(0, Default::default());
-        let (input, at) = upload(self.asking, (&parts, circles.len()), &shapes)?;
-        let at = (&input, &at);
-        let cut = self.asking.cut(&self.view, at)?;
-        cut.synchronize().map_err(fault)?;
-        let mut bounds = vec![0; circles.len() + 1];
-        let mut totals = vec![0; circles.len()];
-        self.asking.count(&self.view, at, &mut bounds, count.then_some(&mut totals[..]))?;
-        self.asking.stream.synchronize().map_err(fault)?;
-        let matches = bounds[circles.len()] as usize;
-        if matches > 0 {
-            self.asking.write(&self.view, at, matches, self.sorted)?;
-            self.asking.stream.synchronize().map_err(fault)?;
-        }
-        Ok((bounds, totals))
     }
 }
 
@@ -258,11 +162,17 @@ fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
     append(page, query, &objects, rows.iter().copied());
 }
 
-fn append_nearest(page: &mut AnswerPage, query: &Query, found: &[(u64, FixRow)]) {
-    let rows: Vec<FixRow> = found.iter().map(|(_, row)| *row).collect();
+fn append_nearest(
+    page: &mut AnswerPage,
+    query: &Query,
+    neighbours: &Neighbours,
+    [first, end]: [u64; 2],
+) {
+    let range = first as usize..end as usize;
+    let rows: Vec<FixRow> = neighbours.fixes[range.clone()].iter().map(row).collect();
     let first = page.ranks.len();
     if query.projection != Projection::Count {
-        page.ranks.extend(found[..returned(query, found.len())].iter().map(|(rank, _)| *rank));
+        page.ranks.extend(&neighbours.ranks[range][..returned(query, rows.len())]);
     }
     append_rows(page, query, &rows);
     if let Some(head) = page.heads.last_mut() {

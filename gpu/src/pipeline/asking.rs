@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT, Lengths};
+use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Shape};
 
 use super::confirming::Confirming;
+use super::nearest::{Neighbours, Ranking};
 use crate::launch::{
     DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QuestionStretches,
     QuestionsArgument, Scratch, ViewArgument, fault,
@@ -48,6 +49,7 @@ pub(crate) struct Asking {
     pub(super) queries_counted: usize,
     /// Where queries are answered by the confirmation table.
     confirming: Option<Box<Confirming>>,
+    ranking: Box<Ranking>,
 }
 
 /// Sorted ids on the device, and their slots beside them.
@@ -81,6 +83,7 @@ impl Asking {
         let confirming = confirms.then(|| Confirming::new(memory)).transpose()?;
         Ok(Self {
             confirming: confirming.map(Box::new),
+            ranking: Box::new(Ranking::new(memory)?),
             memory: memory.clone(),
             kernels: kernels.clone(),
             stream,
@@ -247,6 +250,20 @@ impl Asking {
         self.take_fixes(matches)
     }
 
+    /// The first of each query's `matches` by rank; see [`Ranking::rank`]. Waits for them.
+    pub(super) fn rank(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        (bounds, matches): (&[u64], usize),
+        centres: (&[Shape], &[u64]),
+    ) -> Result<Neighbours, EngineError> {
+        self.fixes.fit(matches)?;
+        let (kernels, stream, fixes) = (&self.kernels, &self.stream, &self.fixes);
+        kernels.query_fixes(stream, view, &sorted.slots, matches as u32, fixes)?;
+        self.ranking.rank((kernels, stream), fixes, bounds, centres)
+    }
+
     /// The records of ids; waits for them.
     pub(crate) fn get(
         &mut self,
@@ -284,6 +301,7 @@ impl Asking {
         self.slots.shrink()?;
         self.fixes.shrink()?;
         self.kept.shrink()?;
+        self.ranking.shrink()?;
         self.kept_objects.shrink()
     }
 

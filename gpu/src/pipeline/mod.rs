@@ -11,6 +11,7 @@ mod dispatching;
 mod driver;
 mod grid;
 mod moving;
+mod nearest;
 mod packing;
 mod questioning;
 mod questions;

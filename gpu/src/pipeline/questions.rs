@@ -270,7 +270,8 @@ fn part(rect: &QuantaRect, query: u32, shape: u32) -> Part {
     Part { x_min, y_min, x_max, y_max, query, shape }
 }
 
-fn of_circle(circle: &Circle, shape: Shape) -> Shape {
+/// A shape with the centre and the rank of a circle.
+pub(super) fn of_circle(circle: &Circle, shape: Shape) -> Shape {
     let (x, y) = circle.ranker().centre();
     let [vector_x, vector_y, vector_z] = circle.ranker().vector().unwrap_or_default();
     let is_geographic = circle.ranker().is_geographic();

@@ -1,4 +1,4 @@
-//! Do range queries find what a linear scan finds, in every shape and under every filter?
+//! Do range and nearest queries find what a linear scan finds, in every shape and under every filter?
 //!
 //! From listed questions to sorted ids and records, through the steps that the driver queues. The
 //! twin is `Region::contains` and `Filter::passes`, row by row.
@@ -9,12 +9,12 @@ use std::f64::consts::PI;
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::layout::Answered;
 use shoal_engine::sphere::EARTH_RADIUS_M;
-use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region};
+use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region, Space};
 
 use super::scene::Scene;
 use crate::launch::ViewArgument;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
-use crate::pipeline::answers;
+use crate::pipeline::answers::{self, Maker};
 use crate::pipeline::asking::{Asking, Sorted};
 use crate::pipeline::cells::Cells;
 use crate::pipeline::questions::Questions;
@@ -232,6 +232,41 @@ impl Stage {
         assert_eq!(found, expected, "{what}: gets");
     }
 
+    /// Asks nearest queries in one cycle, by rows of cells and by the confirmation table.
+    fn ask_nearest(&mut self, space: &Space, queries: &[Query], what: &str) {
+        for way in ["by rows", "by the confirmation table"] {
+            let view = self.view();
+            let mut maker = Maker {
+                space,
+                view,
+                asking: &mut self.asking,
+                sorted: &mut self.sorted,
+                index: (self.records.index(), self.records.key()),
+                clock_ms: NOW_MS,
+                objects: self.rows.len() as u64,
+            };
+            let found = maker.nearest(queries).unwrap();
+            for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
+                let range = bound[0] as usize..bound[1] as usize;
+                let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
+                let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
+                assert_eq!(seen, self.neighbours(space, query), "{what}, {way}: {query:?}");
+            }
+            std::mem::swap(&mut self.asking, &mut self.confirming);
+        }
+    }
+
+    /// The first `k` by (rank, object) of all that pass.
+    fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, Answered)> {
+        let QueryKind::Nearest { x, y, k } = query.kind else { return Vec::new() };
+        let ranker = Ranker::new(space, x, y);
+        let passing = self.rows.iter().filter(|row| query.passes(&answers::row(row), NOW_MS));
+        let mut found: Vec<_> = passing.map(|row| (ranker.rank(row.x, row.y), *row)).collect();
+        found.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
+        found.truncate(k as usize);
+        found
+    }
+
     /// The rows that match, ascending by object.
     fn scan(&self, query: &Query) -> Vec<Answered> {
         let QueryKind::Range(region) = &query.kind else { return Vec::new() };
@@ -373,5 +408,26 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let what = format!("all of {objects} objects");
         stage.ask(std::slice::from_ref(&everything), &what);
         stage.ask_briefly(&[everything], &what);
+    }
+}
+
+seeds!(neighbours_are_those_of_a_scan);
+fn neighbours_are_those_of_a_scan(seed: u64) {
+    let mut scene = Scene::new(seed);
+    for objects in BOUNDARIES.into_iter().chain([MANY]) {
+        scene.turn();
+        let mut stage = Stage::new(&mut scene, objects);
+        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
+            let nearest = |scene: &mut Scene| {
+                let (x, y) = place(scene, &stage.rows);
+                let k = *scene.random.pick(&[0, 1, 2, 7, 33, 600, 4_096]);
+                let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
+                let (kind, projection) = (QueryKind::Nearest { x, y, k }, Projection::Fixes);
+                Query { kind, filter, projection, limit: None }
+            };
+            let queries: Vec<Query> = (0..asked).map(|_| nearest(&mut scene)).collect();
+            let what = format!("{objects} objects, {asked} nearest queries");
+            stage.ask_nearest(&scene.space, &queries, &what);
+        }
     }
 }

@@ -1,0 +1,97 @@
+//! Launches that rank neighbours; part of stage query.
+//!
+//! One safe function a kernel.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Shape};
+
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, arguments, launch};
+
+/// Candidates of all queries, by query: their records, and the first of each query and the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidates<'a> {
+    pub(crate) fixes: &'a DeviceBuffer<Answered>,
+    pub(crate) length: u32,
+    pub(crate) bounds: &'a DeviceBuffer<u64>,
+    pub(crate) queries: u32,
+}
+
+impl Candidates<'_> {
+    fn check(&self) {
+        assert!(self.fixes.len() >= self.length as usize, "a record a candidate");
+        assert!(self.bounds.len() > self.queries as usize, "a bound a query and one more");
+    }
+}
+
+impl Kernels {
+    /// Ranks from the queries' centres, and the candidates' own places beside them.
+    pub(crate) fn nearest_rank(
+        &self,
+        stream: &CudaStream,
+        centres: &DeviceBuffer<Shape>,
+        of: Candidates<'_>,
+        (ranks, places): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        of.check();
+        let Candidates { length, queries, .. } = of;
+        assert!(centres.len() >= queries as usize, "a centre a query");
+        assert!(ranks.len().min(places.len()) >= length as usize, "a rank a candidate");
+        let (centres, bounds) = (centres.address(), of.bounds.address());
+        let (fixes, ranks, places) = (of.fixes.address(), ranks.address(), places.address());
+        let arguments = arguments![centres, bounds, queries, fixes, length, ranks, places];
+        launch(&self.nearest_rank, stream, length.into(), arguments)
+    }
+
+    /// The queries of the candidates at `places`.
+    pub(crate) fn nearest_owners(
+        &self,
+        stream: &CudaStream,
+        of: Candidates<'_>,
+        places: &DeviceBuffer<u32>,
+        owners: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        of.check();
+        let Candidates { length, queries, .. } = of;
+        assert!(places.len().min(owners.len()) >= length as usize, "an owner a candidate");
+        let (bounds, places) = (of.bounds.address(), places.address());
+        let owners = owners.address();
+        let arguments = arguments![bounds, queries, places, length, owners];
+        launch(&self.nearest_owners, stream, length.into(), arguments)
+    }
+
+    /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of all
+    /// queries before each.
+    pub(crate) fn nearest_take(
+        &self,
+        stream: &CudaStream,
+        of: Candidates<'_>,
+        (takes, taken): (&DeviceBuffer<u64>, u32),
+        (places, ranks): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
+        (neighbours, neighbour_ranks): (&DeviceBuffer<Answered>, &DeviceBuffer<u64>),
+    ) -> Result<(), EngineError> {
+        of.check();
+        let queries = of.queries;
+        assert!(taken <= of.length, "no more than there are");
+        assert!(takes.len() > queries as usize, "a sum a query and one more");
+        assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
+        let shortest = neighbours.len().min(neighbour_ranks.len());
+        assert!(shortest >= taken as usize, "room for every neighbour");
+        let (bounds, takes) = (of.bounds.address(), takes.address());
+        let (fixes, places, ranks) = (of.fixes.address(), places.address(), ranks.address());
+        let (neighbours, neighbour_ranks) = (neighbours.address(), neighbour_ranks.address());
+        let arguments = arguments![
+            bounds,
+            takes,
+            queries,
+            places,
+            fixes,
+            ranks,
+            taken,
+            neighbours,
+            neighbour_ranks
+        ];
+        launch(&self.nearest_take, stream, taken.into(), arguments)
+    }
+}
