@@ -87,6 +87,8 @@ pub const SESSION_BYTES_MIN: usize = 1 << 10;
 /// Members of a snapshot that takes more than this share of a session's memory are not copied into
 /// it: they count as an answer, against [`ServerLimits::answer_bytes_max`].
 pub const SNAPSHOT_SHARE: usize = 4;
+/// Nor are those beyond so many bytes: the thread that copies them serves all sessions of a fleet.
+pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
 /// When all sessions together hold more than [`ServerLimits::subscription_bytes_max`], each may
 /// hold this share of what it could hold otherwise.
 pub const CROWDED_SHARE: usize = 16;

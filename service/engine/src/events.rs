@@ -14,6 +14,9 @@ use crate::subscription::{EventKind, RegionId};
 /// Bytes that whoever made them may want back, such as page-locked memory.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
+/// Records of events; see [`EventSet`].
+pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
+
 /// Where one region's events lie in the lists of its set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHead {
@@ -29,15 +32,32 @@ pub struct EventHead {
     pub fixes: (usize, usize),
 }
 
+impl EventHead {
+    /// How many events.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.events.1 - self.events.0
+    }
+
+    /// How many of them have a record beside them: all or none.
+    #[must_use]
+    pub fn fixes(&self) -> usize {
+        self.fixes.1 - self.fixes.0
+    }
+}
+
 /// Lists that heads point into.
 #[derive(Clone)]
 struct Part {
     objects: SharedWords,
     kinds: SharedBytes,
-    fixes: Vec<FixRow>,
+    fixes: SharedFixes,
 }
 
 /// The events of one cycle, by region ascending.
+///
+/// Shared lists may be made when they are first read: millions of members are brought in order by
+/// whoever reads them, not by the cycle. [`EventSet::heads`] tells of them without reading any.
 #[derive(Clone, Default)]
 pub struct EventSet {
     /// Each with the part that it points into.
@@ -54,7 +74,7 @@ impl EventSet {
         kinds: Vec<u8>,
         fixes: Vec<FixRow>,
     ) -> Self {
-        Self::of_shared(heads, Arc::new(objects), Arc::new(kinds), fixes)
+        Self::of_shared(heads, Arc::new(objects), Arc::new(kinds), Arc::new(fixes))
     }
 
     /// All regions of some sets, which have none in common.
@@ -77,7 +97,7 @@ impl EventSet {
         heads: Vec<EventHead>,
         objects: SharedWords,
         kinds: SharedBytes,
-        fixes: Vec<FixRow>,
+        fixes: SharedFixes,
     ) -> Self {
         let mut heads: Vec<_> = heads.into_iter().map(|head| (head, 0)).collect();
         heads.sort_unstable_by_key(|(head, _)| head.region);
@@ -99,7 +119,18 @@ impl EventSet {
     /// Events of all regions.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.heads.iter().map(|(head, _)| (head.events.1 - head.events.0) as u64).sum()
+        self.heads().map(|head| head.events() as u64).sum()
+    }
+
+    /// What is told of each region, ascending, without a look at the lists.
+    pub fn heads(&self) -> impl ExactSizeIterator<Item = &EventHead> {
+        self.heads.iter().map(|(head, _)| head)
+    }
+
+    /// The head of the region at a place; panics past the end, as slices do.
+    #[must_use]
+    pub fn head(&self, place: usize) -> &EventHead {
+        &self.heads[place].0
     }
 
     /// The events of the region at a place; panics past the end, as slices do.
@@ -122,14 +153,14 @@ impl EventSet {
 
     fn of(&self, (head, part): &(EventHead, u32)) -> RegionEvents<'_> {
         let Part { objects, kinds, fixes } = &self.parts[*part as usize];
-        let (first, end) = head.events;
+        let ((first, end), (first_fix, end_fix)) = (head.events, head.fixes);
         RegionEvents {
             region: head.region,
             is_lagged: head.is_lagged,
             is_snapshot: head.is_snapshot,
             objects: &(**objects).as_ref()[first..end],
             kinds: KindList(&(**kinds).as_ref()[first..end]),
-            fixes: &fixes[head.fixes.0..head.fixes.1],
+            fixes: &(**fixes).as_ref()[first_fix..end_fix],
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod subscription;
 pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
-pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
+pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes, SharedFixes};
 pub use model::{Model, ModelAnswer};
 pub use query::{Answer, AnswerSet, Filter, Projection, Query, QueryKind, SharedWords};
 pub use rank::Ranker;

@@ -135,17 +135,18 @@ impl Registry {
         let metrics = self.metrics.fleet(name.as_str());
         let (poke, pokes) = crossbeam_channel::bounded(1);
         let sessions = self.sessions(&options, metrics.clone(), Chores::new(poke));
-        let (handing, fan_out, coalescer) = FanOut::new(sessions.clone());
+        let (handing, works) = FanOut::works(sessions.clone());
         let shared = Arc::new(Shared::new(name.clone(), options, metrics, sessions));
         let (queue, ends) = Queue::new(&self.limits, pokes);
         let (ended_sender, ended) = watch::channel(false);
         let (started_sender, started) = oneshot::channel();
         let body = self.thread_body(shared.clone(), ends, handing, started_sender);
         let thread = |what: &str| std::thread::Builder::new().name(format!("{what}-{name}"));
-        thread("coalesce")
-            .spawn(move || coalescer.run())
-            .and_then(|_| thread("events").spawn(move || fan_out.run()))
-            .map_err(io(format!("starting the event threads of fleet {name}")))?;
+        for (what, work) in works {
+            thread(what)
+                .spawn(work)
+                .map_err(io(format!("starting the event threads of fleet {name}")))?;
+        }
         let thread = thread("fleet");
         thread
             .spawn(move || {

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use shoal_engine::{EventSet, RegionEvents, RegionId};
+use shoal_engine::{EventSet, RegionId};
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 
@@ -17,7 +17,7 @@ use super::message::{Body, BodyWriter, Told, body, row_bytes};
 use super::outbox::{Bounds, Lent, Outgoing};
 use super::session::{Session, State};
 use super::sessions::SessionTools;
-use crate::limits::{CROWDED_SHARE, SNAPSHOT_SHARE};
+use crate::limits::{COPIED_SNAPSHOT_BYTES_MAX, CROWDED_SHARE, SNAPSHOT_SHARE};
 
 /// What every session needs to have a cycle's events delivered.
 pub(super) struct Delivering<'a> {
@@ -35,6 +35,8 @@ pub(super) struct Delivered {
     pub(super) is_over: bool,
     /// To be coalesced.
     pub(super) lent: Option<Lent>,
+    /// To be made ready.
+    pub(super) large: Vec<Arc<LargeSnapshot>>,
 }
 
 impl SessionTools {
@@ -138,27 +140,27 @@ fn outgoing(
     delivered: &mut Delivered,
 ) -> Vec<Outgoing> {
     let space = &of.tools.space;
+    let copied_bytes_max = COPIED_SNAPSHOT_BYTES_MAX.min(of.tools.bytes_max / SNAPSHOT_SHARE);
     let mut events = BodyWriter::events(space, of.told);
     let mut members = BodyWriter::snapshots(space, of.told);
-    let mut large = Vec::new();
     let mut lost = Vec::new();
     let mut told = 0;
     for &(place, region_id) in places {
-        let found = of.set.get(place);
-        if found.is_lagged {
+        let head = of.set.head(place);
+        if head.is_lagged {
             lost.push(region_id);
-            ask_again(state, region_id, found.region, delivered);
-        } else if found.is_snapshot {
-            told += found.objects.len() as u64;
-            if found.objects.len() * row_bytes(&found) <= of.tools.bytes_max / SNAPSHOT_SHARE {
-                state.awaiting.remove(&found.region);
-                members.add_members(region_id, &found);
+            ask_again(state, region_id, head.region, delivered);
+        } else if head.is_snapshot {
+            told += head.events() as u64;
+            if head.events() * row_bytes(head.fixes() > 0) <= copied_bytes_max {
+                state.awaiting.remove(&head.region);
+                members.add_members(region_id, &of.set.get(place));
             } else {
-                large.extend(hold(state, of, (place, region_id), &found));
+                delivered.large.extend(hold(state, of, (place, region_id), head.region));
             }
-        } else if !state.awaiting.contains(&found.region) {
-            told += found.objects.len() as u64;
-            events.add_events(region_id, &found);
+        } else if !state.awaiting.contains(&head.region) {
+            told += head.events() as u64;
+            events.add_events(region_id, &of.set.get(place));
         }
     }
     of.tools.metrics.count_events(told);
@@ -167,7 +169,7 @@ fn outgoing(
     }
     let lost = (!lost.is_empty()).then(|| Outgoing::Other(lagged(lost)));
     let members = members.finish().into_iter().map(Outgoing::Other);
-    let large = large.into_iter().map(Outgoing::Large);
+    let large = delivered.large.iter().cloned().map(Outgoing::Large);
     let events = events.finish().into_iter().map(Outgoing::Events);
     lost.into_iter().chain(members).chain(large).chain(events).collect()
 }
@@ -177,17 +179,17 @@ fn hold(
     state: &mut State,
     of: &Delivering<'_>,
     place: (usize, u64),
-    found: &RegionEvents<'_>,
-) -> Option<LargeSnapshot> {
+    region: RegionId,
+) -> Option<Arc<LargeSnapshot>> {
     let answers = &of.tools.answers;
     let held = LargeSnapshot::hold(answers, of.set, place, of.tools.space, of.told);
     if held.is_some() {
-        state.awaiting.remove(&found.region);
+        state.awaiting.remove(&region);
     } else {
-        state.awaiting.insert(found.region);
-        state.deferred.insert(found.region);
+        state.awaiting.insert(region);
+        state.deferred.insert(region);
     }
-    held
+    held.map(Arc::new)
 }
 
 fn ask_again(state: &mut State, region_id: u64, region: RegionId, delivered: &mut Delivered) {

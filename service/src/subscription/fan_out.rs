@@ -2,17 +2,19 @@
 //!
 //! A thread of its own for each fleet: the engine's thread only hands the set over and begins the
 //! next cycle. It waits when this one is some cycles behind, so that nothing piles up; this one
-//! waits for no reader, and has what slow ones leave coalesced by a third.
+//! waits for no reader, has what slow ones leave coalesced by a third, and large snapshots made
+//! ready by a fourth.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use shoal_engine::{EventSet, RegionId};
 
 use super::delivery::{Delivered, Delivering};
+use super::large::LargeSnapshot;
 use super::message::Told;
 use super::outbox::Lent;
 use super::session::{Session, SessionEnd};
@@ -56,35 +58,49 @@ pub(crate) struct FanOut {
     /// Of one cycle, by session: kept for their memory.
     places: HashMap<u64, Vec<(usize, u64)>>,
     lent: Sender<(Arc<Session>, Lent)>,
+    /// As many as answers have room for.
+    large: Sender<(Arc<Session>, Weak<LargeSnapshot>)>,
 }
 
-/// The work of the thread that coalesces; it ends after the fan-out.
-#[derive(Debug)]
-pub(crate) struct Coalescer {
-    sessions: Arc<Sessions>,
-    lent: Receiver<(Arc<Session>, Lent)>,
+/// What a thread does, and its name.
+pub(crate) type Work = (&'static str, Box<dyn FnOnce() + Send>);
+
+/// Until the fan-out ends.
+fn coalesce(sessions: &Sessions, lent: Receiver<(Arc<Session>, Lent)>) {
+    for (session, lent) in lent {
+        session.coalesce(lent, &sessions.tools);
+    }
 }
 
-impl Coalescer {
-    pub(crate) fn run(self) {
-        for (session, lent) in self.lent {
-            session.coalesce(lent, &self.sessions.tools);
+/// Until the fan-out ends. What nobody is to read any more is left as it is.
+fn make_ready(large: Receiver<(Arc<Session>, Weak<LargeSnapshot>)>) {
+    for (session, snapshot) in large {
+        if let Some(snapshot) = snapshot.upgrade() {
+            snapshot.make_ready();
+            session.wake();
         }
     }
 }
 
 impl FanOut {
-    /// The work of two threads and the end that feeds them.
-    pub(crate) fn new(sessions: Arc<Sessions>) -> (FanOutSender, Self, Coalescer) {
+    /// The work of some threads and the end that feeds them.
+    pub(crate) fn works(sessions: Arc<Sessions>) -> (FanOutSender, [Work; 3]) {
         let (sender, handed) = bounded(EVENT_SETS_MAX);
         let (lender, lent) = bounded(COALESCE_QUEUE_MAX);
-        let coalescer = Coalescer { sessions: sessions.clone(), lent };
+        let (large, held) = unbounded();
         let (routes, places) = (HashMap::default(), HashMap::new());
-        (sender, Self { sessions, handed, routes, places, lent: lender }, coalescer)
+        let coalesced = sessions.clone();
+        let fan_out = Self { sessions, handed, routes, places, lent: lender, large };
+        let works: [Work; 3] = [
+            ("snapshots", Box::new(move || make_ready(held))),
+            ("coalesce", Box::new(move || coalesce(&coalesced, lent))),
+            ("events", Box::new(move || fan_out.run())),
+        ];
+        (sender, works)
     }
 
     /// Runs until the engine's thread ends, and then ends the sessions.
-    pub(crate) fn run(mut self) {
+    fn run(mut self) {
         let sweep = Duration::from_millis(SESSION_SWEEP_MS);
         let mut swept = Instant::now();
         loop {
@@ -130,8 +146,8 @@ impl FanOut {
 
     fn deliver(&mut self, told: Told, set: &Arc<EventSet>) {
         let mut order = Vec::new();
-        for (place, events) in set.iter().enumerate() {
-            let Some(route) = self.routes.get(&events.region) else { continue };
+        for (place, head) in set.heads().enumerate() {
+            let Some(route) = self.routes.get(&head.region) else { continue };
             let places = self.places.entry(route.session.handle.session).or_default();
             if places.is_empty() {
                 order.push(route.session.clone());
@@ -153,6 +169,10 @@ impl FanOut {
 
     fn settle(&self, session: Arc<Session>, delivered: Delivered) {
         self.sessions.chores.snapshot(delivered.snapshots);
+        for snapshot in &delivered.large {
+            // A thread that is gone was ended with the sessions.
+            let _ = self.large.send((session.clone(), Arc::downgrade(snapshot)));
+        }
         if delivered.is_over {
             self.sessions.close(&session, SessionEnd::Left);
         } else if let Some(lent) = delivered.lent

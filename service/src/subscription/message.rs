@@ -77,7 +77,7 @@ impl<'a> BodyWriter<'a> {
     /// Adds the events of a region.
     pub(super) fn add_events(&mut self, region_id: u64, events: &RegionEvents<'_>) {
         let (objects, kinds) = (events.objects, events.kinds.as_bytes());
-        let row_bytes = row_bytes(events) + 1;
+        let row_bytes = row_bytes(!events.fixes.is_empty()) + 1;
         let mut from = 0;
         while from < objects.len() {
             let to = objects.len().min(from + self.room_rows(row_bytes));
@@ -116,9 +116,10 @@ impl<'a> BodyWriter<'a> {
 
     /// Adds all members of a region, of which there may be none.
     pub(super) fn add_members(&mut self, region_id: u64, members: &RegionEvents<'_>) {
+        let row_bytes = row_bytes(!members.fixes.is_empty());
         let mut from = 0;
         loop {
-            let to = members.objects.len().min(from + self.room_rows(row_bytes(members)));
+            let to = members.objects.len().min(from + self.room_rows(row_bytes));
             self.add_piece(region_id, members, from, to);
             from = to;
             if from == members.objects.len() {
@@ -165,8 +166,8 @@ impl<'a> BodyWriter<'a> {
 }
 
 /// Members of a snapshot that fit one message.
-pub(super) fn members_at_once(members: &RegionEvents<'_>) -> usize {
-    (CHUNK_BYTES_TARGET - PIECE_BYTES) / row_bytes(members)
+pub(super) fn members_at_once(with_fixes: bool) -> usize {
+    (CHUNK_BYTES_TARGET - PIECE_BYTES) / row_bytes(with_fixes)
 }
 
 /// A message of members `from..to` of one region.
@@ -183,8 +184,8 @@ pub(super) fn members_body(
 }
 
 /// Encoded bytes of a member at most.
-pub(super) fn row_bytes(rows: &RegionEvents<'_>) -> usize {
-    8 + if rows.fixes.is_empty() { 0 } else { RECORD_BYTES_MAX }
+pub(super) fn row_bytes(with_fixes: bool) -> usize {
+    8 + if with_fixes { RECORD_BYTES_MAX } else { 0 }
 }
 
 /// The body of any kind of message.

@@ -30,7 +30,7 @@ pub(super) enum Outgoing {
     Events(Body),
     /// Anything else.
     Other(Body),
-    Large(LargeSnapshot),
+    Large(Arc<LargeSnapshot>),
 }
 
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Outbox {
             Outgoing::Other(body) => (first, Content::Other(sealed(body))),
             Outgoing::Large(snapshot) => {
                 let last = first + snapshot.messages() - 1;
-                (last, Content::Large(Arc::new(snapshot), epoch_done))
+                (last, Content::Large(snapshot, epoch_done))
             }
         };
         self.add(Entry { first, last, content });
@@ -157,7 +157,7 @@ impl Outbox {
         self.entries.push_back(entry);
     }
 
-    /// The next message, if there is one.
+    /// The next message, if there is one and nobody works on it.
     pub(super) fn take(&mut self) -> Option<Taken> {
         let entry = self.entries.get(self.read)?;
         let (first, last, bytes) = (entry.first, entry.last, entry.bytes());
@@ -165,6 +165,7 @@ impl Outbox {
             Content::Events(bytes) | Content::Other(bytes) => Taken::Message(bytes.clone()),
             Content::Lagged(bytes) => Taken::Lagged(bytes.clone()),
             Content::Lent(_) => return None,
+            Content::Large(snapshot, _) if !snapshot.is_ready() => return None,
             Content::Large(snapshot, epoch_done) => {
                 let (snapshot, sequence) = (snapshot.clone(), self.position);
                 let epoch_done = *epoch_done && sequence == last;

@@ -40,7 +40,7 @@ pub(crate) enum Take {
     Lagged(Bytes, Vec<RegionId>),
     /// Nothing yet: everything was taken.
     Nothing,
-    /// Nothing yet: messages are being coalesced.
+    /// Nothing yet: messages are being coalesced, or a snapshot is brought in order.
     Wait,
     /// Another reader came.
     TakenOver,
@@ -160,12 +160,12 @@ impl Session {
                     return Take::Lagged(bytes, asked);
                 }
                 Some(taken) => taken,
-                None => match state.end.filter(|_| state.outbox.lent().is_none()) {
+                None => match state.end.filter(|_| !state.outbox.has_unread()) {
                     Some(end) => return Take::Ended(end),
                     None => {
                         state.waker = Some(waker.clone());
-                        let is_lent = state.outbox.lent().is_some();
-                        return if is_lent { Take::Wait } else { Take::Nothing };
+                        let comes = state.outbox.has_unread();
+                        return if comes { Take::Wait } else { Take::Nothing };
                     }
                 },
             }
@@ -177,6 +177,12 @@ impl Session {
                 Take::Message(snapshot.message(index, &self.handle, sequence, epoch_done))
             }
         }
+    }
+
+    /// What its reader waited for is ready.
+    pub(super) fn wake(&self) {
+        let waker = self.lock().wake();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// A reader comes back that has everything up to a message; another one ends.

@@ -117,7 +117,7 @@ impl Events {
         // Numbers mostly ascend with ids, so there is little to sort.
         heads.sort_by_key(|head| head.region);
         let rows = columns.fixes.as_ref().iter().map(row).chain(fixes);
-        let rows = rows.collect();
+        let rows = Arc::new(rows.collect::<Vec<FixRow>>());
         let (objects, kinds) = (Arc::new(columns.objects), Arc::new(columns.kinds));
         Ok(EventSet::of_shared(heads, objects, kinds, rows))
     }

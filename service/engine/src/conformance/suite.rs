@@ -74,6 +74,8 @@ macro_rules! conformance_subscriptions {
             events_beyond_the_most_make_a_region_lag, events_add_up_to_the_members,
             impossible_changes_are_refused);
         $crate::conformance_tests!([$(#[$attribute])*] $make,
+            multitudes: large_regions_tell_their_members, large_answers_are_whole);
+        $crate::conformance_tests!([$(#[$attribute])*] $make,
             passes: a_pass_within_one_cycle_is_told, lives_are_judged_one_after_the_other,
             ways_cut_regions, crosses_are_filtered, ways_go_over_the_antimeridian);
         $crate::conformance_tests!([$(#[$attribute])*] $make,
@@ -167,6 +169,7 @@ mod tests {
             include_str!("cases/flight.rs"),
             include_str!("cases/limits.rs"),
             include_str!("cases/memberships.rs"),
+            include_str!("cases/multitudes.rs"),
             include_str!("cases/order.rs"),
             include_str!("cases/passes.rs"),
             include_str!("cases/queries.rs"),

@@ -82,14 +82,7 @@ impl CpuBackend {
         self.update();
         self.epoch += 1;
         let events = self.tell(plan, &listed);
-        let view = View {
-            space: &self.options.space,
-            hash: self.hash,
-            shards: &self.shards,
-            cells: Cells { grid: &self.grid, bands: &self.bands },
-            clock_ms: self.clock_ms,
-        };
-        let answers = view.answer(&input.queries);
+        let answers = self.view().answer(&input.queries);
         let output = CycleOutput {
             epoch: self.epoch,
             clock_ms: self.clock_ms,
@@ -105,6 +98,17 @@ impl CpuBackend {
         };
         self.dispatch.shrink(LANES_KEPT);
         output
+    }
+
+    /// The state as it is.
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            space: &self.options.space,
+            hash: self.hash,
+            shards: &self.shards,
+            cells: Cells { grid: &self.grid, bands: &self.bands },
+            clock_ms: self.clock_ms,
+        }
     }
 
     fn settle_clock(&mut self, system_ms: i64) {

@@ -6,6 +6,7 @@
 
 use rayon::prelude::*;
 
+use super::gather::{Gathered, Members};
 use super::motion::MotionFate;
 use super::query::View;
 use super::record::{NO_OBJECT, UNTOUCHED};
@@ -24,8 +25,22 @@ pub(super) struct Outcome {
     pub(super) is_snapshot: bool,
     /// Object, slot with its shard, kind; ascending by object.
     pub(super) events: Vec<(u64, u32, EventKind)>,
+    /// Instead of them members of a snapshot.
+    pub(super) members: Option<Members>,
     /// Slots with their shards, and what is kept of them.
     pub(super) stands: Vec<(u32, Stand)>,
+}
+
+impl Outcome {
+    /// How many events it tells.
+    pub(super) fn len(&self) -> usize {
+        self.members.as_ref().map_or(self.events.len(), Members::len)
+    }
+
+    /// Tells nothing.
+    pub(super) fn silence(&mut self) {
+        (self.events, self.members, self.is_snapshot) = (Vec::new(), None, false);
+    }
 }
 
 /// A member before the cycle.
@@ -61,6 +76,9 @@ impl<'a> Changing<'a> {
     pub(super) fn outcome(&self, region: RegionId, change: &Change) -> Outcome {
         let is_snapshot = change.is_snapshot;
         let new = change.new.as_deref();
+        if is_snapshot && let Some(of) = self.told_by_records(change) {
+            return self.snapshot(region, of);
+        }
         let is_kept = new.is_some_and(|new| Class::of(new) == Class::Stateful);
         let (mut events, stands) = match (new, change.old) {
             (Some(new), Some(old)) => self.compare(old, new),
@@ -80,7 +98,30 @@ impl<'a> Changing<'a> {
             sort(&mut events, |event| event.0);
         }
         let stands = if is_kept { stands } else { Vec::new() };
-        Outcome { region, is_snapshot, events, stands }
+        Outcome { region, is_snapshot, events, members: None, stands }
+    }
+
+    /// The region after a change, if its members follow from the records.
+    fn told_by_records<'b>(&'b self, change: &'b Change) -> Option<&'b Subscription> {
+        let of = match (&change.new, change.old) {
+            (Some(new), _) => new,
+            (None, old) => &self.standing.entry(old?).subscription,
+        };
+        (Class::of(of) != Class::Stateful).then_some(of)
+    }
+
+    /// All members of a region that remembers none.
+    fn snapshot(&self, region: RegionId, of: &Subscription) -> Outcome {
+        let (mut events, mut members) = (Vec::new(), None);
+        match self.view.gather(of, self.now.tick_ms) {
+            Gathered::Few(slots) => {
+                let present = |slot| (self.view.record(slot).object, slot, EventKind::Present);
+                events.extend(self.view.ahead(&slots).map(present));
+                sort(&mut events, |event| event.0);
+            }
+            Gathered::Many(many) => members = Some(many),
+        }
+        Outcome { region, is_snapshot: true, events, members, stands: Vec::new() }
     }
 
     /// Who is inside now: objects and slots, by object.

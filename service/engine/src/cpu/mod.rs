@@ -12,6 +12,7 @@ mod bucket;
 mod changes;
 mod dispatch;
 mod expiry;
+mod gather;
 mod grid;
 mod index;
 mod judge;

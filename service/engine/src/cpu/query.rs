@@ -4,6 +4,8 @@
 //! side by side. A page first collects candidate slots of all its queries, then looks their records
 //! up with the misses overlapped.
 
+use std::ops::ControlFlow;
+
 use rayon::prelude::*;
 
 use super::nearest;
@@ -39,16 +41,23 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn record(&self, slot: u32) -> &'a Record {
-        &self.shards[(slot >> SLOT_BITS) as usize].records[local(slot)]
+        let (shard, slot) = self.shard_of(slot);
+        &shard.records[slot]
+    }
+
+    /// The shard of a slot, and its place there.
+    pub(super) fn shard_of(&self, slot: u32) -> (&'a Shard, usize) {
+        (&self.shards[(slot >> SLOT_BITS) as usize], local(slot))
     }
 
     fn prefetch(&self, slot: u32) {
-        prefetch::read(&self.shards[(slot >> SLOT_BITS) as usize].records, local(slot));
+        let (shard, slot) = self.shard_of(slot);
+        prefetch::read(&shard.records, slot);
     }
 
     pub(super) fn fix(&self, slot: u32) -> shoal_codec::FixRow {
-        let shard = &self.shards[(slot >> SLOT_BITS) as usize];
-        shard.records[local(slot)].row(shard.attributes_of(local(slot)))
+        let (shard, slot) = self.shard_of(slot);
+        shard.records[slot].row(shard.attributes_of(slot))
     }
 
     pub(super) fn passes(&self, filter: Option<&Filter>, slot: u32) -> bool {
@@ -57,6 +66,28 @@ impl<'a> View<'a> {
 
     /// Calls `each` with the slots of a region, in no particular order.
     pub(super) fn slots_in(&self, region: &Region, mut each: impl FnMut(u32, i32, i32)) {
+        let _ = self.visit_slots(region, |slot, x, y| {
+            each(slot, x, y);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// The slots of a region, in no particular order, unless there are more than so many.
+    pub(super) fn slots_up_to(&self, region: &Region, most: usize) -> Option<Vec<u32>> {
+        let mut slots = Vec::new();
+        let visited = self.visit_slots(region, |slot, _, _| {
+            slots.push(slot);
+            if slots.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        visited.is_continue().then_some(slots)
+    }
+
+    #[inline(always)]
+    fn visit_slots(
+        &self,
+        region: &Region,
+        mut each: impl FnMut(u32, i32, i32) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let exact = region.is_cover();
         for rect in region.cover().as_slice() {
             self.cells.visit(rect, |bucket, is_inside| {
@@ -67,11 +98,23 @@ impl<'a> View<'a> {
                     hits &= hits - 1;
                     let (x, y) = (bucket.x[at], bucket.y[at]);
                     if exact || region.contains(x, y) {
-                        each(bucket.slots[at], x, y);
+                        each(bucket.slots[at], x, y)?;
                     }
                 }
-            });
+                ControlFlow::Continue(())
+            })?;
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Some slots, their records asked for ahead.
+    pub(super) fn ahead(&self, slots: &[u32]) -> impl Iterator<Item = u32> {
+        slots.iter().enumerate().map(|(at, slot)| {
+            if let Some(ahead) = slots.get(at + RECORDS_AHEAD) {
+                self.prefetch(*ahead);
+            }
+            *slot
+        })
     }
 
     /// Answers every query.

@@ -3,6 +3,8 @@
 //! Tells of each bucket whether its cell lies wholly inside the rectangle: then its positions need
 //! no comparison.
 
+use std::ops::ControlFlow::{self, Continue};
+
 use super::band::{BLOCK_SIDE, Band, Leaf, split};
 use super::bucket::{BUCKET_OBJECTS, Bucket, NO_BUCKET};
 use super::grid::Grid;
@@ -26,8 +28,9 @@ impl Cells<'_> {
         let band = &self.bands[band as usize];
         let Leaf { head, depth } = band.leaf(self.grid, cell as usize, x, y);
         let mut objects = 0;
-        chain(&band.buckets, &band.buckets[head], true, &mut |bucket, _| {
+        let _ = chain(&band.buckets, &band.buckets[head], true, &mut |bucket, _| {
             objects += u32::from(bucket.count);
+            Continue(())
         });
         (objects, f64::from(BLOCK_SIDE * BLOCK_SIDE).powi(-(depth as i32)))
     }
@@ -46,9 +49,14 @@ impl Cells<'_> {
         }
     }
 
-    /// Calls `each` with every bucket of every touched cell, and whether the cell is wholly inside.
+    /// Calls `each` with every bucket of every touched cell, and whether the cell is wholly inside,
+    /// until it breaks off.
     #[inline]
-    pub(super) fn visit(&self, rect: &QuantaRect, mut each: impl FnMut(&Bucket, bool)) {
+    pub(super) fn visit(
+        &self,
+        rect: &QuantaRect,
+        mut each: impl FnMut(&Bucket, bool) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let cover = self.grid.cover(rect);
         for row in cover.row_min..=cover.row_max {
             let (band, first) = self.grid.cell_of(cover.column_min, row);
@@ -68,12 +76,13 @@ impl Cells<'_> {
                         low: (row == cover.row_min).then_some(low.y),
                         high: (row == cover.row_max).then_some(high.y),
                     };
-                    visit_block(buckets, block, columns, rows, &mut each);
+                    visit_block(buckets, block, columns, rows, &mut each)?;
                 } else {
-                    chain(buckets, head, row_inside && cell > first && cell < last, &mut each);
+                    chain(buckets, head, row_inside && cell > first && cell < last, &mut each)?;
                 }
             }
         }
+        Continue(())
     }
 }
 
@@ -107,40 +116,42 @@ impl Span {
 }
 
 /// Visits the smaller cells of a refined one.
-fn visit_block<F: FnMut(&Bucket, bool)>(
+fn visit_block<F: FnMut(&Bucket, bool) -> ControlFlow<()>>(
     buckets: &[Bucket],
     block: u32,
     columns: Span,
     rows: Span,
     each: &mut F,
-) {
+) -> ControlFlow<()> {
     for row in rows.parts() {
         let of_row = rows.of_part(row);
         for column in columns.parts() {
             let of_column = columns.of_part(column);
             let head = &buckets[(block + row * BLOCK_SIDE + column) as usize];
             if let Some(block) = head.block() {
-                visit_block(buckets, block, of_column, of_row, each);
+                visit_block(buckets, block, of_column, of_row, each)?;
             } else {
-                chain(buckets, head, of_row.is_open() && of_column.is_open(), each);
+                chain(buckets, head, of_row.is_open() && of_column.is_open(), each)?;
             }
         }
     }
+    Continue(())
 }
 
 #[inline(always)]
-fn chain<F: FnMut(&Bucket, bool)>(
+fn chain<F: FnMut(&Bucket, bool) -> ControlFlow<()>>(
     buckets: &[Bucket],
     head: &Bucket,
     is_inside: bool,
     each: &mut F,
-) {
+) -> ControlFlow<()> {
     let mut bucket = head;
-    each(bucket, is_inside);
+    each(bucket, is_inside)?;
     while bucket.next != NO_BUCKET {
         bucket = &buckets[bucket.next as usize];
-        each(bucket, is_inside);
+        each(bucket, is_inside)?;
     }
+    Continue(())
 }
 
 /// One bit per object of the bucket that lies in the rectangle.

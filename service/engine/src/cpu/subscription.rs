@@ -5,6 +5,7 @@
 //! events of a cycle is told as lagged. Regions are spread over buckets that are worked on side by
 //! side.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
@@ -21,8 +22,11 @@ use crate::events::{EventHead, EventSet};
 use crate::stage::subscription::{Class, Stand};
 use crate::subscription::{EventKind, RegionId};
 
-/// Changes whose outcomes are found side by side and held at a time.
-const CHANGES_AT_ONCE: usize = 256;
+/// Changes whose outcomes are found side by side and held at a time: the fewest after some with
+/// many events, twice as many after each without.
+const CHANGES_AT_ONCE: (usize, usize) = (4, 256);
+/// These are many.
+const EVENTS_AT_ONCE: u64 = 1 << 20;
 /// Events of a bucket from which they are brought in order by counting.
 const COUNTED: usize = 1024;
 
@@ -69,7 +73,7 @@ pub(super) fn tell(
         if plan.changes.is_empty() { Counts::new() } else { counts_of(standing, &buckets) }
     };
     let changing = Changing::new(View { shards, ..blind }, standing, telling.now);
-    let decided = decide(telling, plan, &changing, &counts);
+    let mut decided = decide(telling, plan, &changing, &counts);
     if is_over {
         parallel::for_each_mut(shards, usize::MAX, |_, shard| {
             shard.list_again(telling, attributes, &decided.is_told);
@@ -82,6 +86,7 @@ pub(super) fn tell(
         *set = buckets[number].told(standing, &view, &decided.is_told);
     });
     sets.push(of_outcomes(standing, plan, &view, &decided));
+    sets.extend(decided.outcomes.iter_mut().filter_map(of_members));
     (EventSet::joined(sets), decided.outcomes)
 }
 
@@ -195,18 +200,25 @@ fn decide(telling: &Telling<'_>, plan: &Plan, changing: &Changing<'_>, counts: &
         }
     };
     let changes: Vec<_> = plan.changes.iter().collect();
-    for some in changes.chunks(CHANGES_AT_ONCE) {
+    let (mut rest, mut at_once) = (&changes[..], CHANGES_AT_ONCE.0);
+    while !rest.is_empty() {
+        let (some, later) = rest.split_at(at_once.min(rest.len()));
+        rest = later;
         let found: Vec<Outcome> = if some.len() == 1 {
             vec![changing.outcome(*some[0].0, some[0].1)]
         } else {
             some.par_iter().map(|(region, change)| changing.outcome(**region, change)).collect()
         };
+        let found_events: u64 = found.iter().map(|outcome| outcome.len() as u64).sum();
+        let is_much = found_events > EVENTS_AT_ONCE;
+        let (fewest, most) = CHANGES_AT_ONCE;
+        at_once = if is_much { fewest } else { (2 * at_once).min(most) };
         for mut outcome in found {
             take(&mut decided, &mut left, Some(outcome.region));
-            let events = outcome.events.len() as u64;
+            let events = outcome.len() as u64;
             if events > left {
                 decided.lagged.push(outcome.region);
-                (outcome.events, outcome.is_snapshot) = (Vec::new(), false);
+                outcome.silence();
             } else {
                 left -= events;
             }
@@ -351,7 +363,7 @@ fn of_outcomes(standing: &Standing, plan: &Plan, view: &View<'_>, decided: &Deci
         heads.push(EventHead { region: *region, is_lagged: true, ..EventHead::default() });
     }
     for (outcome, change) in decided.outcomes.iter().zip(plan.changes.values()) {
-        if outcome.events.is_empty() && !outcome.is_snapshot {
+        if outcome.members.is_some() || (outcome.events.is_empty() && !outcome.is_snapshot) {
             continue;
         }
         let begun = (objects.len(), fixes.len());
@@ -374,4 +386,17 @@ fn of_outcomes(standing: &Standing, plan: &Plan, view: &View<'_>, decided: &Deci
         });
     }
     EventSet::new(heads, objects, kinds, fixes)
+}
+
+/// A snapshot whose members are brought in order when they are read.
+fn of_members(outcome: &mut Outcome) -> Option<EventSet> {
+    let members = Arc::new(outcome.members.take()?);
+    let head = EventHead {
+        region: outcome.region,
+        is_lagged: false,
+        is_snapshot: true,
+        events: (0, members.len()),
+        fixes: (0, members.fixes()),
+    };
+    Some(EventSet::of_shared(vec![head], members.clone(), members.clone(), members))
 }

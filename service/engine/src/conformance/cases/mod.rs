@@ -7,6 +7,7 @@ pub mod clock;
 pub mod flight;
 pub mod limits;
 pub mod memberships;
+pub mod multitudes;
 pub mod order;
 pub mod passes;
 pub mod queries;

@@ -1,0 +1,110 @@
+//! What is told and answered where regions hold very many?
+//!
+//! Enough members that no backend looks at them one by one: their order, their epoch and the most
+//! events of a cycle must hold all the same.
+
+use shoal_codec::FixRow;
+
+use super::memberships::{set, told};
+use crate::backend::EngineOptions;
+use crate::conformance::rows::{fix, fixes, query};
+use crate::conformance::trial::{Make, Trial, plane};
+use crate::events::EventSet;
+use crate::query::{Filter, Projection, Query, QueryKind};
+use crate::region::Region;
+use crate::subscription::{EventKind, EventKinds, RegionId, Subscription, SubscriptionChange};
+
+const OBJECTS: u64 = 140_000;
+
+/// Everybody on the plane, ids in no order, every second one in a state of its own.
+fn everybody(after_ms: i64) -> Vec<FixRow> {
+    let row = |number: u64| {
+        let place = number * 7_919 + after_ms as u64 * 31;
+        let (x, y) = ((place % 1_000) as i32, (place / 1_000 % 1_000) as i32);
+        let object = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
+        FixRow { state: (number % 2) as u32, ..fix(object, after_ms, x, y) }
+    };
+    (0..OBJECTS).map(row).collect()
+}
+
+/// All of the plane, a circle and a square on its corner, each with more than half of everybody.
+fn regions() -> [Region; 3] {
+    let corners = [(0.0, 499.0), (499.0, 0.0), (999.0, 499.0), (499.0, 999.0)];
+    [
+        Region::rectangle(&plane(), 0.0, 0.0, 999.0, 999.0).expect("a rectangle"),
+        Region::circle(&plane(), 500.0, 499.0, 480.0).expect("a circle"),
+        Region::polygon(&plane(), &[corners.to_vec()]).expect("a polygon"),
+    ]
+}
+
+fn heads(events: &EventSet) -> Vec<(u64, bool, bool)> {
+    events.heads().map(|head| (head.region.0, head.is_lagged, head.is_snapshot)).collect()
+}
+
+/// Snapshots of large regions are those of their epoch, whenever they are read.
+pub fn large_regions_tell_their_members(make: Make) {
+    let options = EngineOptions { events_max: 4 * OBJECTS, ..EngineOptions::new(plane()) };
+    let mut trial = Trial::new(make, options, "large regions");
+    for (number, region) in (1..).zip(regions()) {
+        let with_fixes = number == 2;
+        trial.change(set(number, &Subscription { with_fixes, ..Subscription::new(region) }, true));
+    }
+    let filter = Filter { state_mask: 1, state_value: 1, ..Filter::default() }.boxed();
+    let [all, circle, _] = regions();
+    let half = Subscription { filter, with_fixes: true, ..Subscription::new(all.clone()) };
+    trial.change(set(4, &half, true));
+    let events = trial.tell(vec![fixes(&everybody(0))]);
+    assert_eq!(told(&events, 1).len() as u64, OBJECTS);
+    assert_eq!((told(&events, 4).len() as u64, told(&events, 4)[0].1), {
+        (OBJECTS / 2, EventKind::Present)
+    });
+    assert_eq!(heads(&events), [1, 2, 3, 4].map(|region| (region, false, true)));
+    // Read when all have moved on, some of them beside regions that are told what happened.
+    trial.change(SubscriptionChange::Snapshot(RegionId(1)));
+    trial.change(set(2, &Subscription::new(all.clone()), true));
+    trial.change(SubscriptionChange::Snapshot(RegionId(4)));
+    trial.submit(vec![fixes(&everybody(1)[..500])], Vec::new());
+    trial.submit(vec![fixes(&everybody(2))], Vec::new());
+    let events = trial.wait(0).events;
+    assert_eq!(
+        heads(&events),
+        [(1, false, true), (2, false, true), (3, false, false), (4, false, true)]
+    );
+    trial.wait(0);
+    // Four snapshots of all fit to the event, a fifth does not, and one of nobody does.
+    let nowhere = Region::rectangle(&plane(), 1_000.0, 0.0, 1_000.0, 0.0).expect("a rectangle");
+    for (region, of) in (5..).zip([&all, &all, &all, &all, &circle, &nowhere]) {
+        let of = Subscription { wanted: EventKinds::NONE, ..Subscription::new(of.clone()) };
+        trial.change(set(region, &of, true));
+    }
+    for region in 1..=4 {
+        trial.change(SubscriptionChange::Remove(RegionId(region)));
+    }
+    let lagged = |region| (region, region == 9, region != 9);
+    assert_eq!(heads(&trial.tell(Vec::new())), [5, 6, 7, 8, 9, 10].map(lagged));
+}
+
+/// Large answers are cut, filtered and ordered as small ones are.
+pub fn large_answers_are_whole(make: Make) {
+    let mut trial = Trial::planar(make);
+    trial.send(vec![fixes(&everybody(0))]);
+    let filter = Filter { state_mask: 1, state_value: 1, ..Filter::default() };
+    let mut queries = Vec::new();
+    for region in regions() {
+        for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
+            for limit in [None, Some(0), Some(1), Some(70_000), Some(OBJECTS)] {
+                let filter = if limit == Some(1) { filter.boxed() } else { None };
+                let kind = QueryKind::Range(region.clone());
+                queries.push(Query { filter, projection, limit, ..query(kind) });
+            }
+        }
+    }
+    // Those of a backend that lags see everybody as well, and no answer what happens after it.
+    trial.send(Vec::new());
+    trial.submit(Vec::new(), queries);
+    trial.submit(vec![fixes(&everybody(1))], Vec::new());
+    let answers = trial.wait(0).answers;
+    assert_eq!((answers.get(0).total, answers.get(0).objects.len() as u64), (OBJECTS, OBJECTS));
+    assert!(answers.get(0).objects.is_sorted());
+    trial.wait(0);
+}
