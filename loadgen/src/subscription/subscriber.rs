@@ -386,7 +386,6 @@ impl Subscriber {
         self.tally.events += events;
         self.with.session.counters.events.add(events);
         let now = Instant::now();
-        self.tally.last_event = Some(now);
         let epoch = match batch.coalesced_from_epoch {
             0 => batch.epoch,
             first => first,
@@ -404,6 +403,7 @@ impl Subscriber {
             let Some((_, received, events)) = self.untimed.pop_front() else { return };
             if let Moment::At(intended) = moment {
                 self.tally.latency.record(received.saturating_duration_since(intended), events);
+                self.tally.last_timed = self.tally.last_timed.max(Some(received));
             }
         }
     }

@@ -32,8 +32,8 @@ pub struct FollowTally {
     pub compared: u64,
     /// From the moment at which the earliest fix of an epoch should have left to its events.
     pub latency: Latency,
-    /// When the last event came.
-    pub last_event: Option<Instant>,
+    /// When the last event with a latency came.
+    pub last_timed: Option<Instant>,
 }
 
 impl FollowTally {
@@ -48,25 +48,26 @@ impl FollowTally {
         self.killed += other.killed;
         self.compared += other.compared;
         self.latency.add(&other.latency);
-        self.last_event = self.last_event.max(other.last_event);
+        self.last_timed = self.last_timed.max(other.last_timed);
     }
 
     /// As the results tell it.
     #[must_use]
     pub fn followed(&self, plan: &SubscriptionPlan, start: Option<Instant>) -> Followed {
-        let seconds = match (start, self.last_event) {
+        let seconds = match (start, self.last_timed) {
             (Some(start), Some(end)) => (end - start).as_secs_f64(),
             _ => 0.0,
         };
+        let timed = self.latency.count();
         Followed {
             subscriptions: plan.regions.regions,
-            events_per_s: if seconds > 0.0 { self.events as f64 / seconds } else { 0.0 },
+            events_per_s: if seconds > 0.0 { timed as f64 / seconds } else { 0.0 },
             event_ms: self.latency.percentiles(),
             lost: self.counts.lost,
             repeated: self.counts.repeated,
             misordered: self.counts.misordered,
             events: self.events,
-            timed_events: self.latency.count(),
+            timed_events: timed,
             snapshot_members: self.present,
             sessions: plan.sessions(),
             silent_sessions: plan.silent,
@@ -86,7 +87,8 @@ impl FollowTally {
 pub struct Followed {
     /// Regions that stood at a time; those of silent sessions come on top.
     pub subscriptions: u64,
-    /// Events a second, from the start of the clock to the last of them.
+    /// Of `timed_events`, from the start of the clock to the last of them: what placing the
+    /// objects told, and came late, is no event of the rows sent.
     pub events_per_s: f64,
     /// From the intended (at full speed: real) moment of sending the earliest fix of an epoch to
     /// its events: an upper bound for each.
@@ -155,5 +157,32 @@ impl Followed {
                 format!("{lost} lost, {repeated} repeated, {misordered} misordered"),
             ],
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shoal_workload::RegionParams;
+
+    use super::*;
+    use crate::args::ToldEvents;
+
+    #[test]
+    fn only_events_with_a_moment_count_for_the_rate() {
+        let regions = RegionParams { regions: 1, radius_m: 1.0, churn: 0.0, follows: false };
+        let told = ToldEvents::EnterLeave;
+        let plan = SubscriptionPlan { regions, told, session_regions: 1, kills: 0, silent: 0 };
+        let start = Instant::now();
+        let mut tally = FollowTally { events: 1_000, ..FollowTally::default() };
+        assert!(tally.followed(&plan, Some(start)).events_per_s < 1.0);
+        tally.latency.record(Duration::from_millis(3), 50);
+        tally.last_timed = Some(start + Duration::from_secs(2));
+        let mut all = FollowTally::default();
+        all.add(&tally);
+        let followed = all.followed(&plan, Some(start));
+        assert_eq!((followed.events, followed.timed_events), (1_000, 50));
+        assert!((followed.events_per_s - 25.0).abs() < 1e-9);
     }
 }
