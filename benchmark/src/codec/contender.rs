@@ -36,6 +36,10 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Times that blocks together are decoded on a device, of which the median counts.
+#[cfg(feature = "cuda")]
+pub(super) const TOGETHER_RUNS: usize = 9;
+
 /// A codec with its options.
 pub(super) trait Contender {
     /// Where it runs.

@@ -10,15 +10,13 @@ use shoal_codec::{Block as CodecBlock, Budget, Column, EncodedTree, Tree, Values
 use shoal_gpu::{Decoder, EncodeError, EncodedColumn, Encoder, Gpu};
 
 use super::block::Block;
-use super::contender::{Contender, Part};
+use super::contender::{Contender, Part, TOGETHER_RUNS};
 use super::shoal_contender::{Planning, ShoalContender, chunk_bytes, copy_chunk};
 use super::values::bytes;
 use crate::error::BenchmarkError;
 
 /// Memory of the device that each way may take.
 const MEMORY_BYTES: u64 = 8 << 30;
-/// Runs of which the median counts when blocks are decoded together.
-const TOGETHER_RUNS: usize = 9;
 
 /// The codec on the first device.
 pub(super) struct CudaContender {

@@ -9,13 +9,11 @@ use shoal_codec::Values;
 use shoal_gpu::{Gpu, NvComp, NvCompChoice, NvCompColumn};
 
 use super::block::Block;
-use super::contender::{Contender, Part};
+use super::contender::{Contender, Part, TOGETHER_RUNS};
 use crate::error::BenchmarkError;
 
 /// Memory of the device that it may take.
 const MEMORY_BYTES: u64 = 8 << 30;
-/// Runs of which the median counts when blocks are decoded together.
-const TOGETHER_RUNS: usize = 5;
 
 /// One of its codecs.
 pub(super) struct NvCompContender {

@@ -43,6 +43,12 @@ mod standing_region;
 mod subscribe;
 mod subscription_service;
 
+use std::convert::Infallible;
+use std::pin::Pin;
+
+use tonic::Status;
+use tonic::body::Body;
+
 pub use batch_answer::BatchStream;
 pub use chunk_stream::ChunkStream;
 pub use door::Door;
@@ -53,3 +59,12 @@ pub use query_answer::AnswerStream;
 pub use query_service::Queries;
 pub use session_stream::SessionStream;
 pub use subscription_service::SubscriptionServer;
+
+/// What the services that are written by hand give back.
+type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+
+/// The answer to a path that none of a service's calls has.
+fn no_call(path: &str) -> BoxFuture<http::Response<Body>, Infallible> {
+    let status = Status::unimplemented(format!("there is no call {path}"));
+    Box::pin(async move { Ok(status.into_http()) })
+}

@@ -4,8 +4,6 @@
 //! (`raw_codec.rs`). Each call has its own file.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -20,10 +18,8 @@ use tower::Service;
 use super::ack_log::AckStream;
 use super::door::Door;
 use super::raw_codec::RawCodec;
-use super::{remove, report, report_once};
+use super::{BoxFuture, no_call, remove, report, report_once};
 use crate::limits::{MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX};
-
-type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 /// `shoal.v1.PositionService`.
 #[derive(Clone, Debug)]
@@ -70,10 +66,7 @@ impl Service<http::Request<Body>> for PositionServer {
                 let mut grpc = Grpc::new(codec).apply_max_message_size_config(small, None);
                 Ok(grpc.unary(Remove(door), request).await)
             }),
-            path => {
-                let status = Status::unimplemented(format!("there is no call {path}"));
-                Box::pin(async move { Ok(status.into_http()) })
-            }
+            path => no_call(path),
         }
     }
 }

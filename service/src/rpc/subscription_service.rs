@@ -4,8 +4,6 @@
 //! events come and not when they are read. Each call has its own file.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -20,10 +18,8 @@ use tower::Service;
 use super::door::Door;
 use super::raw_codec::EncodedCodec;
 use super::session_stream::SessionStream;
-use super::{modify, subscribe};
+use super::{BoxFuture, modify, no_call, subscribe};
 use crate::limits::SMALL_MESSAGE_BYTES_MAX;
-
-type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
 /// `shoal.v1.SubscriptionService`.
 #[derive(Clone, Debug)]
@@ -64,10 +60,7 @@ impl Service<http::Request<Body>> for SubscriptionServer {
                 let mut grpc = Grpc::new(codec).apply_max_message_size_config(small, None);
                 Ok(grpc.unary(Modify(door), request).await)
             }),
-            path => {
-                let status = Status::unimplemented(format!("there is no call {path}"));
-                Box::pin(async move { Ok(status.into_http()) })
-            }
+            path => no_call(path),
         }
     }
 }
