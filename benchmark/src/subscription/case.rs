@@ -8,7 +8,7 @@ use std::f64::consts::PI;
 use shoal_engine::limits::{CYCLE_EVENTS_MAX, CYCLE_FIXES_MAX, REGIONS_MAX};
 use shoal_workload::{Params, RegionParams};
 
-use super::options::{Distribution, Experiment, Options};
+use super::options::{Distribution, Experiment, JudgingName, Options};
 
 /// Area of the space of both workloads, square metres.
 const SPACE_M2: f64 = 1e10;
@@ -50,6 +50,7 @@ impl Motion {
 pub(super) struct Case {
     pub(super) experiment: Experiment,
     pub(super) regions: RegionParams,
+    pub(super) judging: JudgingName,
 }
 
 impl Case {
@@ -98,7 +99,7 @@ pub(super) fn cases(
                 churn: options.churn,
                 follows: options.follow,
             };
-            let case = Case { experiment, regions };
+            let case = Case { experiment, regions, judging: options.judging };
             match case.excess(motion, options) {
                 None => taken.push(case),
                 Some(why) => left_out.push(format!("{} left out: {why}", case.label())),

@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shoal_engine::{EventKind, EventKinds};
+use shoal_engine::{EventKind, EventKinds, Judging};
 use shoal_workload::SpeedRange;
 
 use crate::experiments::Files;
@@ -59,6 +59,29 @@ impl Distribution {
     }
 }
 
+/// What circles judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum JudgingName {
+    /// The state after a cycle.
+    Cycle,
+    /// Each fix.
+    EveryFix,
+    /// Each fix, and the segment from the one before.
+    Crossing,
+}
+
+impl JudgingName {
+    /// As the engine has it.
+    pub(super) fn judging(self) -> Judging {
+        match self {
+            Self::Cycle => Judging::Cycle,
+            Self::EveryFix => Judging::EveryFix,
+            Self::Crossing => Judging::Crossing,
+        }
+    }
+}
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -109,6 +132,9 @@ pub(crate) struct Options {
     /// Speeds of `uniform`, metres a second.
     #[arg(long, default_value = "1-20", value_name = "A-B")]
     pub(super) speed_range: SpeedRange,
+    /// What every circle judges.
+    #[arg(long, value_enum, default_value = "cycle")]
+    pub(super) judging: JudgingName,
     /// Share of the circles that is replaced in a second of event time.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub(super) churn: f64,

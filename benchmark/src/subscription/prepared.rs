@@ -140,9 +140,11 @@ impl Circles<'_> {
                 let circle = Region::circle(&self.space, x, y, self.case.regions.radius_m)?;
                 self.standing.insert(RegionId(region), circle.clone());
                 let wanted = self.case.experiment.wanted();
+                let judging = self.case.judging.judging();
+                let subscription = Subscription { wanted, judging, ..Subscription::new(circle) };
                 Ok(SubscriptionChange::Set {
                     region: RegionId(region),
-                    subscription: Box::new(Subscription { wanted, ..Subscription::new(circle) }),
+                    subscription: Box::new(subscription),
                     is_snapshot_wanted: false,
                 })
             }

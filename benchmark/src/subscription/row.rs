@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::case::Case;
 use super::contender::Measured;
-use super::options::{BackendName, Distribution, Experiment};
+use super::options::{BackendName, Distribution, Experiment, JudgingName};
 use super::prepared::Rows;
 
 /// One backend's run of one case.
@@ -37,6 +37,8 @@ pub(super) struct Row {
     pub(super) memberships_per_object: f64,
     /// Speeds of `uniform`, metres a second; nothing for others.
     pub(super) speed_range: Option<String>,
+    /// What circles judge.
+    pub(super) judging: JudgingName,
     /// Share of the circles that is replaced in a second of event time.
     pub(super) churn: f64,
     /// Circles follow objects.
@@ -78,6 +80,7 @@ impl Row {
             events_per_update: measured.events as f64 / updates as f64,
             memberships_per_object: measured.memberships_per_object,
             speed_range: is_uniform.then(|| motion.params.speed_range.to_string()),
+            judging: case.judging,
             churn: case.regions.churn,
             follow: case.regions.follows,
             seed: motion.params.seed,

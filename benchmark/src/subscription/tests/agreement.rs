@@ -41,7 +41,13 @@ fn check(name: BackendName, flags: &[&str]) {
     assert!(told > 1_000, "{told} events tell nothing, {flags:?}");
 }
 
-const WAYS: [&[&str]; 3] = [&[], &["--churn", "0.2"], &["--follow", "--churn", "0.05"]];
+const WAYS: [&[&str]; 5] = [
+    &[],
+    &["--churn", "0.2"],
+    &["--follow", "--churn", "0.05"],
+    &["--judging", "every-fix"],
+    &["--judging", "crossing", "--churn", "0.2"],
+];
 
 #[test]
 fn the_cpu_tells_what_the_model_tells() {
