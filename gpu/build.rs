@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 18] = [
+const KERNELS: [&str; 19] = [
     "dispatch",
     "update",
     "query",
@@ -27,6 +27,7 @@ const KERNELS: [&str; 18] = [
     "confirm",
     "nearest",
     "subscription",
+    "ways",
     "sort",
     "codec_decode",
     "codec_slots",

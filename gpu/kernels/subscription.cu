@@ -252,10 +252,11 @@ extern "C" __global__ void subscription_stands(Records records, u64 epoch, const
 }
 
 // Marks the objects that the host looks at, each once, 0 behind the last: those that it watches,
-// those that were or are in a cell of a region that it judges, or all. A group of threads an
-// object.
-extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, u32 all,
-                                                u32* marks) {
+// those that were or are in a cell of a region that it judges, and with `ways` those whose way may
+// have led through one that judges every fix; these get a bit of `passing` too, by slot. A group of
+// threads an object.
+extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, Ways ways,
+                                                u32* passing, u32* marks) {
     u32 entry = group_entry<MANY>();
     bool touched = false;
     if (entry < scene.length) {
@@ -263,12 +264,17 @@ extern "C" __global__ void subscription_touched(Scene scene, const u32* watched,
             touched |= (flags & STANDING_STATEFUL) != 0;
         });
         u32 slot = scene.slots[entry];
-        touched |= all != 0 || (watched[slot / 32] >> slot % 32 & 1u) != 0;
+        touched |= (watched[slot / 32] >> slot % 32 & 1u) != 0;
+        if (ways.boxes != nullptr) touched |= way_touches<MANY>(scene, ways, slot);
         if (entry > 0 && scene.slots[entry - 1] == slot) touched = false;
     }
     __syncwarp();
     u32 votes = group_votes<MANY>(touched);
-    if (entry <= scene.length && threadIdx.x % MANY == 0) marks[entry] = votes != 0 ? 1u : 0u;
+    if (entry > scene.length || threadIdx.x % MANY != 0) return;
+    marks[entry] = votes != 0 ? 1u : 0u;
+    if (votes == 0 || ways.boxes == nullptr) return;
+    u32 slot = scene.slots[entry];
+    atomicOr(passing + slot / 32, 1u << slot % 32);
 }
 
 // Writes how marked objects were before the cycle, and what became of them: `length` of them from

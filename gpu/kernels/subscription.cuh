@@ -228,6 +228,68 @@ __device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
     return visited;
 }
 
+// By slot the box of all places that a cycle's rows name: least column and row, greatest column and
+// row, columns and rows counted from the least quanta and the greatest inverted, so that all ones is
+// a box of nothing.
+struct Ways {
+    u32* boxes;
+    // How far apart columns are at least between which the shorter way may go over the antimeridian.
+    u32 turn;
+    u32 reserved;
+};
+
+// Cells of a level beyond which a way counts as touching. A guess.
+static const u32 WAY_CELLS = 256;
+
+__device__ inline bool bin_is_stepped(const Scene& scene, const Bins& bins, u32 level, u64 cell) {
+    if ((bins.levels >> level & 1u) == 0) return false;
+    Bin bin = find_bin(bins.bins, bins.mask, cell);
+    for (u32 at = 0; at < bin.count; at++) {
+        u32 number = bins.references[bin.start + at] >> REFERENCE_BITS;
+        u32 flags = scene.regions.standing[number].flags;
+        if ((flags & STANDING_ALIVE) != 0 && (flags & STANDING_STEPPED) != 0) return true;
+    }
+    return false;
+}
+
+// Whether an object's way through the cycle, from where it was before to where it is, may have led
+// through a cell of a region that judges every fix: this thread's share of the cells.
+template <u32 GROUP>
+__device__ inline bool way_touches(const Scene& scene, const Ways& ways, u32 slot) {
+    uint4 box = *(const uint4*)(ways.boxes + 4ull * slot);
+    u32 west = box.x, south = box.y, east = ~box.z, north = ~box.w;
+    u32 place = newest(scene.records, slot);
+    const Version* both = scene.records.versions + 2ull * slot;
+    bool is_written = both[place].epoch == scene.epoch;
+    for (u32 step = 0; step < (is_written ? 2u : 1u); step++) {
+        Version version = load(both + (step == 0 ? place : 1 - place));
+        if (version.alive == 0) continue;
+        u32 column = (u32)version.x ^ 0x80000000u, row = (u32)version.y ^ 0x80000000u;
+        west = min(west, column);
+        east = max(east, column);
+        south = min(south, row);
+        north = max(north, row);
+    }
+    if (west > east) return false;
+    if (east - west > ways.turn) return true;
+    u32 member = threadIdx.x % GROUP;
+    for (u32 levels = scene.base.levels | scene.recent.levels; levels != 0; levels &= levels - 1) {
+        u32 level = (u32)__ffs((i32)levels) - 1;
+        u32 first = west >> level, columns = (east >> level) - first + 1;
+        u32 low = south >> level;
+        u64 cells = (u64)columns * ((north >> level) - low + 1);
+        if (cells > WAY_CELLS) return true;
+        for (u32 at = member; at < cells; at += GROUP) {
+            u64 column = first + at % columns, row = low + at / columns;
+            u64 cell = (u64)level << 2 * CELL_BITS | row << CELL_BITS | column;
+            if (bin_is_stepped(scene, scene.base, level, cell)
+                || bin_is_stepped(scene, scene.recent, level, cell))
+                return true;
+        }
+    }
+    return false;
+}
+
 // Which of the group's threads have `yes`, from the lowest bit.
 template <u32 GROUP>
 __device__ inline u32 group_votes(bool yes) {

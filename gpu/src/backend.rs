@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use cudarc::driver::CudaStream;
 use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Judging, Snapshot,
-    SubscriptionChange, Ticket, limits,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, SubscriptionChange,
+    Ticket, limits,
 };
 
 use crate::device::Gpu;
@@ -44,8 +44,8 @@ pub struct CudaBackend {
     epoch_next: u64,
     /// Regions that stand after the submitted cycles, at most.
     standing_most: usize,
-    /// Whether a region was set that remembers, and one that judges every row.
-    remembers: (bool, bool),
+    /// Whether a region was set that remembers.
+    remembers: bool,
     /// Outputs that came before they were asked for.
     early: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
@@ -127,7 +127,7 @@ impl CudaBackend {
             submitted: 0,
             epoch_next: 1,
             standing_most: 0,
-            remembers: (false, false),
+            remembers: false,
             early: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
@@ -150,11 +150,9 @@ impl CudaBackend {
         let changes = std::mem::take(&mut input.subscriptions);
         for change in &changes {
             if let SubscriptionChange::Set { subscription, .. } = change {
-                self.remembers.0 |= Class::of(subscription) != Class::Plain;
-                self.remembers.1 |= subscription.judging != Judging::Cycle;
+                self.remembers |= Class::of(subscription) != Class::Plain;
             }
         }
-        let rows_kept = if self.remembers.1 { input.requests.clone() } else { Vec::new() };
         let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
             // One arena more than cycles in flight: there is always one, or one on its way.
@@ -168,7 +166,7 @@ impl CudaBackend {
             // one that never comes.
             self.spare = Some(Arena::new(&self.memory)?);
         }
-        staged.map(|staged| Staged { changes, rows_kept, ..staged })
+        staged.map(|staged| Staged { changes, ..staged })
     }
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
@@ -342,7 +340,7 @@ impl Backend for CudaBackend {
             let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
             Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
         };
-        let stands_ms = self.remembers.0.then(|| self.status.due_after(self.submitted)).flatten();
+        let stands_ms = self.remembers.then(|| self.status.due_after(self.submitted)).flatten();
         [expiry_ms(), stands_ms].into_iter().flatten().min()
     }
 

@@ -28,6 +28,7 @@ mod subscription;
 #[cfg(test)]
 pub(crate) mod tests;
 mod update;
+mod ways;
 
 pub(crate) use account::{Account, Accounts};
 pub(crate) use codec_decode::{CodecStretches, Failed};
@@ -52,3 +53,4 @@ pub(crate) use subscription::{
     Added, BinsArgument, Listed, NewBinsArgument, RegionsArgument, SceneArgument,
 };
 pub(crate) use update::Clustered;
+pub(crate) use ways::WaysArgument;

@@ -75,6 +75,7 @@ kernels! {
         subscription_count_many, subscription_tally, subscription_write, subscription_write_many,
         subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
         subscription_touched, subscription_touches, subscription_watch;
+    "ways": ways_widen, ways_mark, ways_rows;
     "sort": sort_short, sort_long, sort_tiles, sort_merge;
     "codec_decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,

@@ -11,6 +11,7 @@ use shoal_engine::layout::{
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
 use super::parameters::{IndexArgument, PolygonsArgument, RecordsArgument};
+use super::ways::WaysArgument;
 
 /// Threads that share the bins of one object where these are long.
 const MANY: u64 = 8;
@@ -391,18 +392,25 @@ impl Kernels {
         launch(&self.subscription_stands, stream, length.into(), arguments)
     }
 
-    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot.
+    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
+    /// `passing` where there are ways.
     pub(crate) fn subscription_touched(
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
-        (watched, slots, all): (&DeviceBuffer<u32>, usize, bool),
+        (watched, slots): (&DeviceBuffer<u32>, usize),
+        ways: Option<(WaysArgument, &DeviceBuffer<u32>)>,
         marks: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(marks.len() > scene.length as usize, "a mark an object and one more");
         assert!(32 * watched.len() >= slots, "a bit a slot");
-        let (watched, marks, all) = (watched.address(), marks.address(), u32::from(all));
-        let arguments = arguments![*scene, watched, all, marks];
+        let passing = ways.map_or(0, |(_, passing)| {
+            assert!(32 * passing.len() >= slots, "a bit a slot");
+            passing.address()
+        });
+        let ways = ways.map_or(WaysArgument::NONE, |(ways, _)| ways);
+        let (watched, marks) = (watched.address(), marks.address());
+        let arguments = arguments![*scene, watched, ways, passing, marks];
         launch(&self.subscription_touched, stream, scene.threads(true) + MANY, arguments)
     }
 

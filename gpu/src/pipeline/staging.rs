@@ -85,8 +85,6 @@ pub(crate) struct Staged {
     pub(crate) has_optional: bool,
     /// Changes of the standing regions.
     pub(crate) changes: Changes,
-    /// The requests, where some region may judge every row.
-    pub(crate) rows_kept: Vec<Request>,
     pub(crate) system_ms: i64,
     pub(crate) time_max_ms: i64,
 }
@@ -163,7 +161,6 @@ pub(crate) fn stage(
         has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
         has_optional: requests.iter().any(has_optional),
         changes: Changes::new(),
-        rows_kept: Vec::new(),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,
         kinds,

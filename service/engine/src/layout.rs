@@ -148,6 +148,8 @@ constants! { CONSTANTS:
     STANDING_FIXES: u32 = 1 << 17;
     /// Flag of a standing region: the host judges it.
     STANDING_STATEFUL: u32 = 1 << 18;
+    /// Flag of a standing region: it judges every fix.
+    STANDING_STEPPED: u32 = 1 << 19;
     /// The cell of a free bin; no level has it.
     NO_CELL: u64 = u64::MAX;
     /// Bits of a column and of a row in the number of a cell; above them is its level.

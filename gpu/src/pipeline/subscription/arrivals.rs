@@ -1,14 +1,16 @@
 //! What arrived for each object in a cycle, for regions that judge every fix.
 //!
-//! Rows that were refused and those of blocks that failed count for nothing; late ones neither,
-//! which shows against the record at the start.
+//! Rows that were refused and those of blocks that failed never get here; late ones count for
+//! nothing, which shows against the record at the start.
 
 use rayon::prelude::*;
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::FixRow;
+use shoal_engine::EventKind;
+use shoal_engine::layout::Answered;
 use shoal_engine::stage::subscription::{Arrived, Look};
-use shoal_engine::{EventKind, Request};
 
 use super::judge::Seen;
+use crate::pipeline::answers::row;
 
 /// One row or removal.
 #[derive(Clone, Copy, Debug)]
@@ -18,42 +20,21 @@ struct Arrival {
     what: Arrived,
 }
 
-/// Gives each object what arrived for it. `refused` tells of every arrival whether it was, and
-/// `failed` of every request.
-pub(super) fn fill(
-    seen: &mut [Seen],
-    requests: &[Request],
-    refused: &[u8],
-    failed: impl Fn(usize) -> bool,
-) {
-    let (mut arrivals, mut clears) = (Vec::new(), Vec::new());
-    let mut first = 0_u32;
-    for (number, request) in requests.iter().enumerate() {
-        match request {
-            _ if failed(number) => {}
-            Request::Fixes(columns) => push(&mut arrivals, columns, first, refused),
-            Request::Block(block) => {
-                // A block that does not decode has failed on the device as well.
-                if let Ok(columns) = block.decode() {
-                    push(&mut arrivals, &columns, first, refused);
-                }
-            }
-            Request::Remove(objects) => {
-                let what = Arrived::End(EventKind::Removed);
-                let gone =
-                    |(object, number): (&u64, u32)| Arrival { object: *object, number, what };
-                arrivals.extend(objects.iter().zip(first..).map(gone));
-            }
-            Request::Clear => clears.push(first),
-        }
-        first += request.rows() as u32;
-    }
+/// Gives each object what arrived for it: `arrived` are rows, and removals, which are not found;
+/// reserved is the number of the arrival. `clears` are the arrivals before which all was cleared.
+pub(super) fn fill(seen: &mut [Seen], arrived: &[Answered], clears: &[u32]) {
+    let arrival = |told: &Answered| {
+        let removed = Arrived::End(EventKind::Removed);
+        let what = if told.found == 0 { removed } else { Arrived::Row(row(told)) };
+        Arrival { object: told.object, number: told.reserved, what }
+    };
+    let mut arrivals: Vec<Arrival> = arrived.iter().map(arrival).collect();
     arrivals.par_sort_unstable_by_key(|arrival| (arrival.object, arrival.number));
     for seen in seen {
         let from = arrivals.partition_point(|arrival| arrival.object < seen.object);
         let end = arrivals.partition_point(|arrival| arrival.object <= seen.object);
         let own = arrivals.get(from..end).unwrap_or(&[]);
-        seen.arrived = in_order(seen.before, own, &clears);
+        seen.arrived = in_order(seen.before, own, clears);
         // What came too old to stay was never written.
         let expired = seen.after.is_none().then(|| last(seen.before, &seen.arrived)).flatten();
         if let Some(row) = expired {
@@ -71,16 +52,6 @@ fn last(before: Option<FixRow>, arrived: &[Arrived]) -> Option<FixRow> {
             _ => Some(*row),
         },
     })
-}
-
-/// Adds the rows of a request whose first arrival is `first`.
-fn push(arrivals: &mut Vec<Arrival>, columns: &FixColumns, first: u32, refused: &[u8]) {
-    for (row, number) in (0..columns.len()).zip(first..) {
-        if refused.get(number as usize).is_none_or(|reason| *reason == 0) {
-            let row = columns.row(row);
-            arrivals.push(Arrival { object: row.object, number, what: Arrived::Row(row) });
-        }
-    }
 }
 
 /// Arrivals of one object with the clears between them, without rows that are late.

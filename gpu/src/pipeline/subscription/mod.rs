@@ -15,6 +15,7 @@ mod stands;
 mod table;
 mod told;
 mod touched;
+mod ways;
 
 pub(crate) use changes::{Changes, file};
 pub(crate) use stage::Subscriptions;

@@ -19,12 +19,13 @@ use super::bins::Index;
 use super::changes::{Changes, outcomes, remembers};
 use super::follow::{Follow, Former};
 use super::found::Found;
-use super::judge::{Seen, judge};
+use super::judge::judge;
 use super::on_device::{Lengths, OnDevice};
 use super::stands::Stands;
 use super::table::{Table, is_plain};
 use super::told::{Events, HostMade};
 use super::touched::Touched;
+use super::ways::Ways;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
@@ -45,6 +46,7 @@ pub(crate) struct Subscriptions {
     /// Regions that remember, and whom the host looks at for them.
     stands: Stands,
     touched: Touched,
+    ways: Ways,
     /// Whether the objects that the running cycle wrote are listed.
     gathers: bool,
     /// Set when nothing of the stage reads records any more.
@@ -57,6 +59,8 @@ pub(crate) struct Begun {
     follows: Vec<Follow>,
     /// Some region before the cycle remembers: the host looks at the objects near it.
     remembers: bool,
+    /// Some region before the cycle judges every fix: the rows and removals of the objects.
+    steps: Option<CycleRows>,
     /// What events are counted in; none when there can be none, an error where room is short.
     scene: Option<Result<SceneArgument, EngineError>>,
     /// When it was, if somebody records it.
@@ -80,6 +84,7 @@ impl Subscriptions {
             marks: DeviceBuffer::new(memory, 1)?,
             stands: Stands::new(space),
             touched: Touched::new(memory)?,
+            ways: Ways::new(memory, space)?,
             gathers: false,
             done: None,
         })
@@ -124,6 +129,9 @@ impl Subscriptions {
         }
         if !self.stands.is_empty() || remembers(changes) {
             self.touched.fit(written, slots)?;
+        }
+        if self.stands.has_steps() {
+            self.ways.fit(written, slots)?;
         }
         if changes.is_empty() {
             return Ok(());
@@ -222,7 +230,7 @@ impl Subscriptions {
         &mut self,
         kernels: &Kernels,
         records: (crate::launch::RecordsArgument, u64),
-        (remembers, all): (bool, bool),
+        (remembers, has_steps): (bool, bool),
     ) -> Result<SceneArgument, EngineError> {
         self.found.sort(&self.stream)?;
         let (objects, slots, length) = self.found.sorted();
@@ -230,7 +238,8 @@ impl Subscriptions {
         let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
         self.found.count(kernels, &self.stream, &scene)?;
         if remembers {
-            self.touched.count((kernels, &self.stream), (&scene, length), all)?;
+            let ways = has_steps.then_some(&self.ways);
+            self.touched.count((kernels, &self.stream), (&scene, length), ways)?;
         }
         Ok(scene)
     }
@@ -268,6 +277,9 @@ impl Driver {
         let records = (&cycle.index, &cycle.records);
         let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
         kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
+        if subscriptions.stands.has_steps() {
+            subscriptions.ways.widen((kernels, stream), cycle, &self.slots)?;
+        }
         found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
     }
 
@@ -277,10 +289,11 @@ impl Driver {
         staged: &mut Staged,
     ) -> Result<Begun, EngineError> {
         let changes = std::mem::take(&mut staged.changes);
+        let has_steps = self.subscriptions.stands.has_steps();
+        let steps = has_steps.then(|| self.arguments(staged));
         let (kernels, subscriptions) = (self.gpu.kernels.clone(), &mut self.subscriptions);
-        let stood = subscriptions.gathers;
-        let (stands, has_steps) = (&subscriptions.stands, subscriptions.stands.has_steps());
-        let mut begun = Begun { remembers: !stands.is_empty(), ..Begun::default() };
+        let (stood, stands) = (subscriptions.gathers, &subscriptions.stands);
+        let mut begun = Begun { remembers: !stands.is_empty(), steps, ..Begun::default() };
         if stood || !changes.is_empty() {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
@@ -355,9 +368,10 @@ impl Driver {
         if let (Some(Ok(scene)), true) = (&begun.scene, begun.remembers) {
             seen = subscriptions.touched.take(kernels, scene)?;
         }
-        let is_stepped = subscriptions.stands.has_steps();
-        if is_stepped {
-            self.fill_arrivals(staged, &mut seen)?;
+        if let Some(cycle) = begun.steps.filter(|_| !seen.is_empty()) {
+            let arrived = subscriptions.ways.take(kernels, &cycle)?;
+            let clears: Vec<u32> = staged.clears.iter().map(|(arrival, _)| *arrival).collect();
+            arrivals::fill(&mut seen, &arrived, &clears);
         }
         let space = self.options.space;
         let now = Moment::new(&space, self.clock_ms);
@@ -387,20 +401,6 @@ impl Driver {
         let due_ms = subscriptions.stands.due_ms();
         self.status.set(|now| now.due_ms = due_ms);
         Ok(Ok(made))
-    }
-
-    /// Gives the cycle's objects what arrived for them.
-    fn fill_arrivals(&mut self, staged: &Staged, seen: &mut [Seen]) -> Result<(), EngineError> {
-        let mut refused = Vec::new();
-        if self.report_here.as_slice()[0].refused > 0 {
-            refused = vec![0; staged.rows as usize];
-            self.refusals.download(&self.dispatch, 0, &mut refused)?;
-            self.dispatch.synchronize().map_err(fault)?;
-        }
-        let fates = self.fates_here.as_slice();
-        let failed = |request: usize| fates[request].failed != 0;
-        arrivals::fill(seen, &staged.rows_kept, &refused, failed);
-        Ok(())
     }
 
     fn tell(

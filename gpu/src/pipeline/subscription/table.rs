@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use shoal_engine::layout::{
-    SHAPE_RECTANGLE, STANDING_ALIVE, STANDING_CIRCLE, STANDING_FIXES, STANDING_STATEFUL, Shape,
-    Standing,
+    SHAPE_RECTANGLE, STANDING_ALIVE, STANDING_CIRCLE, STANDING_FIXES, STANDING_STATEFUL,
+    STANDING_STEPPED, Shape, Standing,
 };
 use shoal_engine::{EventKind, EventKinds, Judging, QuantaRect, Region, RegionId, Subscription};
 
@@ -142,6 +142,9 @@ fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
         flags |= u32::from(subscription.wanted.0 & EventKinds::ALL.0);
     } else {
         flags |= STANDING_STATEFUL;
+    }
+    if subscription.judging != Judging::Cycle {
+        flags |= STANDING_STEPPED;
     }
     let filter = subscription.filter.as_deref();
     let standing = Standing { flags, shape: STANDING_CIRCLE, ..Standing::default() };

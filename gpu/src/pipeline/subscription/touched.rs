@@ -1,7 +1,7 @@
 //! Which objects of a cycle does the host look at, and what became of them?
 //!
-//! Those that were or are in a cell of a region that remembers, and those that stand to one: the
-//! device watches a bit of each slot. Their records come in pieces of a fixed length.
+//! Those that were or are in a cell of a region that remembers, or may have passed through one that
+//! judges every fix (`ways.rs`), and those that stand to one: the device watches a bit of each slot. Their records come in pieces of a fixed length.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
@@ -10,6 +10,7 @@ use shoal_engine::{EngineError, EventKind};
 
 use super::judge::Seen;
 use super::stands::Stands;
+use super::ways::Ways;
 use crate::launch::{
     DeviceBuffer, IndexArgument, Kernels, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
 };
@@ -93,15 +94,16 @@ impl Touched {
         Ok(())
     }
 
-    /// Queues counting the objects of a scene that the host looks at, or all of them.
+    /// Queues counting the objects of a scene that the host looks at; with `ways` also those that
+    /// may have passed through a region that judges every fix.
     pub(super) fn count(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         (scene, length): (&SceneArgument, u32),
-        all: bool,
+        ways: Option<&Ways>,
     ) -> Result<(), EngineError> {
-        let watched = (&self.watched, self.slots, all);
-        kernels.subscription_touched(stream, scene, watched, &self.marks)?;
+        let (watched, ways) = ((&self.watched, self.slots), ways.map(Ways::argument));
+        kernels.subscription_touched(stream, scene, watched, ways, &self.marks)?;
         self.scratch.sum_before(stream, &self.marks, &self.places, length + 1)?;
         let here = &mut self.length_here.as_mut_slice()[..1];
         self.places.download(stream, length as usize, here)

@@ -1,0 +1,68 @@
+// Entry points for regions that judge every fix: where did the cycle's rows lead each object, and
+// which rows does the host read? Part of stage subscription. One thread an arrival.
+#include "dispatch.cuh"
+#include "subscription.cuh"
+
+__device__ inline void lower(u32* least, u32 value) {
+    if (value < *(volatile u32*)least) atomicMin(least, value);
+}
+
+// Widens the box of every object by the places of its rows.
+extern "C" __global__ void ways_widen(Input input, Rules rules, const u32* arrived, Index index,
+                                      u32* boxes) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    u32 slot = resolve(index, arrived[arrival]);
+    if (slot == NO_SLOT) return;
+    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    if (request.kind == REQUEST_REMOVE) return;
+    u32 row = arrival - request.first_arrival;
+    u32 x = (u32)at<i32>(input, request.x_at, row) ^ 0x80000000u;
+    u32 y = (u32)at<i32>(input, request.y_at, row) ^ 0x80000000u;
+    u32* box = boxes + 4ull * slot;
+    lower(box, x);
+    lower(box + 1, y);
+    lower(box + 2, ~x);
+    lower(box + 3, ~y);
+}
+
+// Marks the arrivals of objects with a bit that were not refused, 0 behind the last. One thread more.
+extern "C" __global__ void ways_mark(u32 length, Rows rows, Index index, const u32* passing,
+                                     u32* marks) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival > length) return;
+    u32 slot = NO_SLOT;
+    // New objects of a full fleet have a slot, and no record.
+    if (arrival < length && rows.refusals[arrival] == 0) slot = resolve(index, rows.slots[arrival]);
+    marks[arrival] = slot != NO_SLOT && (passing[slot / 32] >> slot % 32 & 1u) != 0 ? 1u : 0u;
+}
+
+// Writes marked arrivals, `length` of them from the `first` on, with their numbers: rows are found,
+// removals have but their object.
+extern "C" __global__ void ways_rows(Input input, Rules rules, const u32* places, u32 first,
+                                     u32 length, Answered* rows) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows || places[arrival + 1] == places[arrival]) return;
+    u32 place = places[arrival] - first;
+    if (places[arrival] < first || place >= length) return;
+    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    u32 number = arrival - request.first_arrival;
+    Answered told = {};
+    told.reserved = arrival;
+    if (request.kind == REQUEST_REMOVE) {
+        told.object = at<u64>(input, request.object_at, number);
+    } else {
+        Row row = read_row(input, request, number);
+        Optional optional = read_optional(input, request, number);
+        told.object = row.object;
+        told.time_ms = row.time_ms;
+        told.x = row.x;
+        told.y = row.y;
+        told.speed_mm_s = optional.speed_mm_s;
+        told.altitude_mm = optional.altitude_mm;
+        told.heading_cdeg = optional.heading_cdeg;
+        told.state = read_state(input, request, number);
+        told.found = 1;
+    }
+    rows[place] = told;
+}

@@ -1,0 +1,82 @@
+//! Launches for regions that judge every fix; part of stage subscription.
+//!
+//! One safe function a kernel.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::Answered;
+
+use super::dispatch::CycleRows;
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, arguments, launch};
+
+/// `Ways` of subscription.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct WaysArgument {
+    boxes: u64,
+    turn: u32,
+    reserved: u32,
+}
+
+impl WaysArgument {
+    /// No region judges every fix.
+    pub(crate) const NONE: Self = Self { boxes: 0, turn: 0, reserved: 0 };
+
+    /// Boxes of so many slots; columns that are more than `turn` apart may meet the other way round.
+    pub(crate) fn new(boxes: &DeviceBuffer<u32>, slots: usize, turn: u32) -> Self {
+        assert!(boxes.len() >= 4 * slots, "a box a slot");
+        Self { boxes: boxes.address(), turn, reserved: 0 }
+    }
+}
+
+impl Kernels {
+    /// Widens the boxes of a cycle's objects by the places of its rows.
+    pub(crate) fn ways_widen(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        arrived: &DeviceBuffer<u32>,
+        boxes: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let CycleRows { input, rules, index, slots, .. } = *cycle;
+        assert!(arrived.len() >= rules.rows as usize, "a slot an arrival");
+        assert!(boxes.len() >= 4 * slots as usize, "a box a slot");
+        let (arrived, boxes) = (arrived.address(), boxes.address());
+        let arguments = arguments![input, rules, arrived, index, boxes];
+        launch(&self.ways_widen, stream, rules.rows.into(), arguments)
+    }
+
+    /// Marks the arrivals of objects with a bit of `passing`, 0 behind the last.
+    pub(crate) fn ways_mark(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        passing: &DeviceBuffer<u32>,
+        marks: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        let CycleRows { rules, rows, index, slots, .. } = *cycle;
+        let length = rules.rows;
+        assert!(marks.len() > length as usize, "a mark an arrival and one more");
+        assert!(32 * passing.len() >= slots as usize, "a bit a slot");
+        let (passing, marks) = (passing.address(), marks.address());
+        let arguments = arguments![length, rows, index, passing, marks];
+        launch(&self.ways_mark, stream, u64::from(length) + 1, arguments)
+    }
+
+    /// Writes `length` marked arrivals from the `first` on.
+    pub(crate) fn ways_rows(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        places: &DeviceBuffer<u32>,
+        (rows, first, length): (&DeviceBuffer<Answered>, u32, u32),
+    ) -> Result<(), EngineError> {
+        let CycleRows { input, rules, .. } = *cycle;
+        assert!(places.len() > rules.rows as usize, "a place an arrival and one more");
+        assert!(rows.len() >= length as usize, "room for all");
+        let (places, rows) = (places.address(), rows.address());
+        let arguments = arguments![input, rules, places, first, length, rows];
+        launch(&self.ways_rows, stream, rules.rows.into(), arguments)
+    }
+}
