@@ -26,7 +26,7 @@ extern "C" __global__ void ways_widen(Input input, Rules rules, const u32* arriv
     lower(box + 3, ~y);
 }
 
-// Marks the arrivals of objects with a bit that were not refused, 0 behind the last. One thread more.
+// Marks the arrivals of objects with a bit, unless refused; 0 behind the last. One thread more.
 extern "C" __global__ void ways_mark(u32 length, Rows rows, Index index, const u32* passing,
                                      u32* marks) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;

@@ -61,8 +61,8 @@ impl Kernels {
         launch(&self.nearest_owners, stream, length.into(), arguments)
     }
 
-    /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of all
-    /// queries before each.
+    /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of
+    /// all queries before each.
     pub(crate) fn nearest_take(
         &self,
         stream: &CudaStream,

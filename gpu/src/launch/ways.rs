@@ -23,7 +23,7 @@ impl WaysArgument {
     /// No region judges every fix.
     pub(crate) const NONE: Self = Self { boxes: 0, turn: 0, reserved: 0 };
 
-    /// Boxes of so many slots; columns that are more than `turn` apart may meet the other way round.
+    /// Boxes of so many slots; columns more than `turn` apart may meet the other way round.
     pub(crate) fn new(boxes: &DeviceBuffer<u32>, slots: usize, turn: u32) -> Self {
         assert!(boxes.len() >= 4 * slots, "a box a slot");
         Self { boxes: boxes.address(), turn, reserved: 0 }

@@ -2,7 +2,8 @@
 //!
 //! Three steps with a number read back after each of the first two: cut parts into items, count
 //! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
-//! (`brief.rs`); the paper's way, an option, lists queries by cell (`confirming.rs`). The host only waits for numbers; ids are copied when asked for.
+//! (`brief.rs`); the paper's way, an option, lists queries by cell (`confirming.rs`). The host only
+//! waits for numbers; ids are copied when asked for.
 
 use std::sync::Arc;
 

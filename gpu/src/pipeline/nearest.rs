@@ -1,8 +1,9 @@
 //! The k nearest objects: circles that hold enough and not many more, counted on the device, then
 //! ranked there.
 //!
-//! Whoever is outside a circle that holds k objects that pass is farther than k inside: that is the
-//! whole proof of completeness, ties included. The host moves radii between counts and nothing else.
+//! Whoever is outside a circle that holds k objects that pass is farther than k inside: that is
+//! the whole proof of completeness, ties included. The host moves radii between counts and nothing
+//! else.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{Answered, Shape};

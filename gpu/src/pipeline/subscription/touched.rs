@@ -1,7 +1,8 @@
 //! Which objects of a cycle does the host look at, and what became of them?
 //!
 //! Those that were or are in a cell of a region that remembers, or may have passed through one that
-//! judges every fix (`ways.rs`), and those that stand to one: the device watches a bit of each slot. Their records come in pieces of a fixed length.
+//! judges every fix (`ways.rs`), and those that stand to one: the device watches a bit of each
+//! slot. Their records come in pieces of a fixed length.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
