@@ -1,4 +1,4 @@
-//! Do range and nearest queries find what a linear scan finds, in every shape and under every filter?
+//! Do range and nearest queries find what a linear scan finds, in all shapes, under all filters?
 //!
 //! From listed questions to sorted ids and records, through the steps that the driver queues. The
 //! twin is `Region::contains` and `Filter::passes`, row by row.
