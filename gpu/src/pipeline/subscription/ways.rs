@@ -1,7 +1,8 @@
 //! Which rows of a cycle does the host read, where regions judge every fix?
 //!
 //! Those of the objects whose way may have led through a cell of such a region: the device keeps
-//! the box of each object's rows, tells whom it looks at (`touched.rs`), and gives their rows alone.
+//! the box of each object's rows, tells whom it looks at (`touched.rs`), and gives their rows
+//! alone.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
