@@ -5,7 +5,7 @@
 // for fewer warps are slower.
 static const u32 WARPS = 4;
 static const u32 BLOCKS_32 = 8;
-static const u32 BLOCKS_64 = 3;
+static const u32 BLOCKS_64 = 4;
 static const u32 FEW_BLOCKS_32 = 4;
 
 // Checks what concerns a whole column before its tiles: that the counts of a sparse child add up,

@@ -76,10 +76,13 @@ __device__ __forceinline__ void apply_float(double power, Tile<T>& tile) {
         for (u32 j = 0; j < 4; j++) tile.v[k][j] = to_float(tile.v[k][j], power);
 }
 
-// Adds the exceptions of a tile, which lie side by side in `memory` with nothing for other places.
-template <class T>
+// Adds the exceptions of a tile: those of `AT_ONCE` places lie side by side in `memory`, with
+// nothing for others. Where those of a whole tile do, less is left of the first-level cache, which
+// lookups in dictionaries need.
+template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
-                                   u32 tile_number, u32 count, T* memory, Tile<T>& tile) {
+                                   u32 tile_number, u32 count, T (&memory)[AT_ONCE],
+                                   Tile<T>& tile) {
     TileWords at = tile_words(input, step, tiles, tile_number);
     u32 exceptions = at.fields & 0xff, shift = at.fields >> 8 & 0xff;
     u32 width = at.fields >> 16 & 0xff, position_words = (exceptions * 10 + 31) / 32;
@@ -103,24 +106,38 @@ __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& st
     if (__any_sync(WHOLE_WARP, is_wrong)) return false;
     if (width == 0) return true;
     const u32* additions = at.words + position_words;
-    const T nothing[4] = {0, 0, 0, 0};
-    __syncwarp();
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++) store_four((u8*)memory, place_of(k), 8 * sizeof(T), nothing);
-    __syncwarp();
+    T added[2];
 #pragma unroll
     for (u32 half = 0; half < 2; half++) {
         u32 index = half * 32 + lane();
+        added[half] = 0;
         if (index < exceptions)
-            memory[positions[half]] = unpack(additions, index * width, width, (T)0) << shift;
+            added[half] = unpack(additions, index * width, width, (T)0) << shift;
+        else
+            positions[half] = ~0u;
     }
-    __syncwarp();
+    const T nothing[4] = {0, 0, 0, 0};
+    const u32 RUNS_AT_ONCE = AT_ONCE / RUN_VALUES;
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        T four[4];
-        load_four((const u8*)memory, place_of(k), 8 * sizeof(T), four);
+    for (u32 run = 0; run < RUNS; run += RUNS_AT_ONCE) {
+        __syncwarp();
 #pragma unroll
-        for (u32 j = 0; j < 4; j++) tile.v[k][j] += four[j];
+        for (u32 k = 0; k < RUNS_AT_ONCE; k++)
+            store_four((u8*)memory, place_of(k), 8 * sizeof(T), nothing);
+        __syncwarp();
+#pragma unroll
+        for (u32 half = 0; half < 2; half++) {
+            u32 place = positions[half] - run * RUN_VALUES;
+            if (place < AT_ONCE) memory[place] = added[half];
+        }
+        __syncwarp();
+#pragma unroll
+        for (u32 k = 0; k < RUNS_AT_ONCE; k++) {
+            T four[4];
+            load_four((const u8*)memory, place_of(k), 8 * sizeof(T), four);
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) tile.v[run + k][j] += four[j];
+        }
     }
     return true;
 }

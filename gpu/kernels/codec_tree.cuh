@@ -35,7 +35,8 @@ struct TileMemory {
 template <class T>
 struct TileMemory<T, 0> {
     alignas(16) CodecStep steps[CODEC_STEPS];
-    alignas(16) T tile[TILE_VALUES];
+    // For exceptions.
+    alignas(16) T tile[RUN_VALUES];
 };
 
 template <class T>
@@ -87,10 +88,10 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
 }
 
 // Steps of trees whose nodes have one child each.
-template <class T>
+template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn& column,
-                                  const CodecStep& step, u32 number, u32 count, T* memory,
-                                  Tile<T>& tile) {
+                                  const CodecStep& step, u32 number, u32 count,
+                                  T (&memory)[AT_ONCE], Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
         case CODEC_AFL: return read_afl(input, step, column.tiles, number, count, tile);
