@@ -12,6 +12,9 @@ use shoal_engine::stage::subscription::{Arrived, Look};
 use super::judge::Seen;
 use crate::pipeline::answers::row;
 
+/// Objects that a thread takes at a time at least.
+const MANY: usize = 1 << 10;
+
 /// One row or removal.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
@@ -30,7 +33,7 @@ pub(super) fn fill(seen: &mut [Seen], arrived: &[Answered], clears: &[u32]) {
     };
     let mut arrivals: Vec<Arrival> = arrived.iter().map(arrival).collect();
     arrivals.par_sort_unstable_by_key(|arrival| (arrival.object, arrival.number));
-    for seen in seen {
+    seen.par_iter_mut().with_min_len(MANY).for_each(|seen| {
         let from = arrivals.partition_point(|arrival| arrival.object < seen.object);
         let end = arrivals.partition_point(|arrival| arrival.object <= seen.object);
         let own = arrivals.get(from..end).unwrap_or(&[]);
@@ -40,7 +43,7 @@ pub(super) fn fill(seen: &mut [Seen], arrived: &[Answered], clears: &[u32]) {
         if let Some(row) = expired {
             seen.after = Some(Look::Gone { row, reason: EventKind::Expired });
         }
-    }
+    });
 }
 
 /// The record of an object after all that arrived for it.

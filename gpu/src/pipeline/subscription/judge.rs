@@ -5,16 +5,22 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::space::HALF_TURN;
 use shoal_engine::stage::region_index::CellRegions;
-use shoal_engine::stage::subscription::{Arrived, Look, Moment, Step, is_crossing, look, steps_of};
+use shoal_engine::stage::subscription::{
+    Arrived, Look, Moment, Stand, Step, is_crossing, look, steps_of,
+};
 use shoal_engine::{EventKind, Judging, QuantaRect};
 
 use super::stands::Stands;
 
 /// Cells that the way between two fixes is followed through; a longer one asks every region.
 const WAY_CELLS_MAX: u64 = 256;
+
+/// Objects that a thread judges at a time.
+const CHUNK: usize = 1 << 10;
 
 /// One object of a cycle.
 #[derive(Clone, Debug, Default)]
@@ -42,22 +48,27 @@ impl Seen {
     }
 }
 
+/// What one object came to in one region: how it stands, and what is told.
+struct Judged {
+    number: u32,
+    row: FixRow,
+    stand: Option<Stand>,
+    told: Vec<(EventKind, FixRow)>,
+}
+
 /// By the number of a region what happened, in order of judging.
 pub(super) type Happenings = BTreeMap<u32, Vec<(EventKind, FixRow)>>;
 
 /// Looks at all objects of a cycle and at who is due. Objects ascend.
 pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Happenings {
     let mut happenings = Happenings::new();
-    let (mut steps, mut regions) = (Vec::new(), Vec::new());
-    for seen in seen {
-        steps.clear();
-        if stands.has_steps() {
-            let expired = seen.expired();
-            steps_of(seen.before, &mut seen.arrived, expired, &mut steps);
-        }
-        candidates(stands, now, seen, &steps, &mut regions);
-        for number in &regions {
-            judge_one(stands, now, (seen, &steps), *number, &mut happenings);
+    let known = &*stands;
+    let chunks = seen.par_chunks_mut(CHUNK).map(|seen| judge_some(known, now, seen));
+    let judged: Vec<Vec<Judged>> = chunks.collect();
+    for Judged { number, row, stand, mut told } in judged.into_iter().flatten() {
+        stands.set(number, &row, stand);
+        if !told.is_empty() {
+            happenings.entry(number).or_default().append(&mut told);
         }
     }
     for (number, object) in stands.due(now.clock_ms) {
@@ -76,20 +87,38 @@ pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) ->
     happenings
 }
 
-/// Judges one object in one region.
+/// Judges some objects, in their order. What one comes to is no other's business.
+fn judge_some(stands: &Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Vec<Judged> {
+    let mut judged = Vec::new();
+    let (mut steps, mut regions) = (Vec::new(), Vec::new());
+    for seen in seen {
+        steps.clear();
+        if stands.has_steps() {
+            let expired = seen.expired();
+            steps_of(seen.before, &mut seen.arrived, expired, &mut steps);
+        }
+        candidates(stands, now, seen, &steps, &mut regions);
+        judged.extend(regions.iter().filter_map(|number| {
+            // Mostly an object is near a region and has nothing to do with it.
+            judge_one(stands, now, (seen, &steps), *number)
+        }));
+    }
+    judged
+}
+
+/// Judges one object in one region; nothing where it has not stood to it and does not.
 fn judge_one(
-    stands: &mut Stands,
+    stands: &Stands,
     now: &Moment<'_>,
     (seen, steps): (&Seen, &[Step]),
     number: u32,
-    happenings: &mut Happenings,
-) {
-    let Some(kept) = stands.region(number) else { return };
+) -> Option<Judged> {
+    let kept = stands.region(number)?;
     let of = &kept.subscription;
     let mut stand = kept.stands.get(&seen.object).map(|held| held.stand);
-    let mut told = Vec::new();
+    let (stood, mut told) = (stand.is_some(), Vec::new());
     if of.judging == Judging::Cycle {
-        let Some(after) = seen.look() else { return };
+        let after = seen.look()?;
         let event;
         (stand, event) = look(of, now, stand, &after);
         let (Look::Here { row, .. } | Look::Gone { row, .. }) = after;
@@ -112,10 +141,8 @@ fn judge_one(
         // Nobody is left to stand anywhere.
         None => FixRow::new(seen.object, 0, 0, 0),
     };
-    stands.set(number, &row, stand);
-    if !told.is_empty() {
-        happenings.entry(number).or_default().append(&mut told);
-    }
+    let matters = stood || stand.is_some() || !told.is_empty();
+    matters.then_some(Judged { number, row, stand, told })
 }
 
 /// The regions that may tell something of an object, each once.
