@@ -59,7 +59,7 @@ impl Driver {
         let space = self.options.space;
         let now = Moment::new(&space, self.clock_ms);
         let left = self.left(&follows)?;
-        let here = self.here(&follows)?;
+        let mut here = self.here(&follows)?;
         let (mut next_left, mut next_here) = (0, 0);
         for follow in follows {
             let was = match &follow.former {
@@ -81,7 +81,7 @@ impl Driver {
             if follow.is_plain && follow.is_snapshot {
                 told.is_snapshot = true;
                 told.kinds = vec![EventKind::Present as u8; range.len()];
-                told.objects = here.objects[range.clone()].to_vec();
+                told.objects = here.take_objects(range.clone());
                 if with_fixes(&follow, self) {
                     told.fixes = here.stands[range].iter().map(row).collect();
                 }

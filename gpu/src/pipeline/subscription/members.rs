@@ -38,6 +38,14 @@ impl Members {
     pub(super) fn of(&self, region: usize) -> std::ops::Range<usize> {
         self.bounds[region] as usize..self.bounds[region + 1] as usize
     }
+
+    /// Objects of one region; those of the only one are not copied, and not there any more.
+    pub(super) fn take_objects(&mut self, range: std::ops::Range<usize>) -> Vec<u64> {
+        if range.len() == self.objects.len() {
+            return std::mem::take(&mut self.objects);
+        }
+        self.objects[range].to_vec()
+    }
 }
 
 impl Driver {

@@ -427,7 +427,7 @@ impl Driver {
         let Some(scene) = scene.filter(|_| subscriptions.found.counted().events > 0) else {
             return Ok(Events::of_host(made));
         };
-        let others = made.iter().map(|made| made.objects.len()).sum::<usize>();
+        let others = made.iter().map(HostMade::beside).sum::<usize>();
         let regions = (&subscriptions.on_device, subscriptions.table.numbers());
         let (streams, parity) = ((&stream, &self.copy_out), self.epoch as usize % 2);
         let found = &mut subscriptions.found;

@@ -1,7 +1,8 @@
 //! What a cycle tells about standing regions, while it may still be on its way to the host.
 //!
 //! The device's events come as columns, region by region; what the host found out itself (members
-//! at a snapshot or a change) stands behind them in the same lists.
+//! at a snapshot or a change) stands behind them in the same lists. Where that is very much for one
+//! region it stays in lists of its own: copying it would hold the cycle up.
 
 use std::sync::Arc;
 
@@ -13,6 +14,9 @@ use shoal_engine::{EngineError, EventHead, EventSet, RegionId};
 use crate::launch::fault;
 use crate::pipeline::answers::row;
 use crate::pipeline::results::Lent;
+
+/// Events of one region that stay where the host made them.
+const APART: usize = 1 << 16;
 
 /// The events of one region that the host made.
 #[derive(Debug, Default)]
@@ -30,6 +34,27 @@ impl HostMade {
     /// That a region's events did not fit.
     pub(super) fn lagged(region: RegionId) -> Self {
         Self { region, is_lagged: true, ..Self::default() }
+    }
+
+    /// Events that stand in the lists of all.
+    pub(super) fn beside(&self) -> usize {
+        if self.is_apart() { 0 } else { self.objects.len() }
+    }
+
+    fn is_apart(&self) -> bool {
+        self.objects.len() >= APART
+    }
+
+    /// In lists of its own.
+    fn apart(self) -> EventSet {
+        let head = EventHead {
+            region: self.region,
+            is_lagged: self.is_lagged,
+            is_snapshot: self.is_snapshot,
+            events: (0, self.objects.len()),
+            fixes: (0, self.fixes.len()),
+        };
+        EventSet::new(vec![head], self.objects, self.kinds, self.fixes)
     }
 
     /// Adds an event.
@@ -64,19 +89,22 @@ pub(crate) struct Columns {
 pub(crate) enum Events {
     /// All there.
     Here(EventSet),
-    /// Those of the device may still be copied; heads of the others, and their records.
-    Coming(Box<Columns>, Vec<EventHead>, Vec<FixRow>),
+    /// Those of the device may still be copied; heads of the others, and their records; those that
+    /// stand apart.
+    Coming(Box<Columns>, Vec<EventHead>, Vec<FixRow>, Vec<EventSet>),
 }
 
 impl Events {
     /// Events that the host made alone.
     pub(super) fn of_host(made: Vec<HostMade>) -> Self {
         let (mut objects, mut kinds) = (Vec::new(), Vec::new());
+        let (made, mut sets) = split(made);
         let (heads, fixes) = place(made, (0, 0), |_, more, more_kinds| {
             objects.extend_from_slice(more);
             kinds.extend_from_slice(more_kinds);
         });
-        Self::Here(EventSet::new(heads, objects, kinds, fixes))
+        sets.push(EventSet::new(heads, objects, kinds, fixes));
+        Self::Here(EventSet::joined(sets))
     }
 
     /// Events of the device, and behind them those that the host made.
@@ -84,18 +112,19 @@ impl Events {
         let first = (columns.events, columns.fixes.as_ref().len());
         let (objects, kinds) = (&mut columns.objects, &mut columns.kinds);
         let (objects, kinds) = (objects.as_mut_slice(), kinds.as_mut_slice());
+        let (made, apart) = split(made);
         let (heads, fixes) = place(made, first, |at, more, more_kinds| {
             objects[at..at + more.len()].copy_from_slice(more);
             kinds[at..at + more.len()].copy_from_slice(more_kinds);
         });
-        Self::Coming(columns, heads, fixes)
+        Self::Coming(columns, heads, fixes, apart)
     }
 
     /// Waits for them.
     pub(crate) fn wait(self) -> Result<EventSet, EngineError> {
-        let (columns, others, fixes) = match self {
+        let (columns, others, fixes, mut sets) = match self {
             Self::Here(events) => return Ok(events),
-            Self::Coming(columns, heads, fixes) => (*columns, heads, fixes),
+            Self::Coming(columns, heads, fixes, apart) => (*columns, heads, fixes, apart),
         };
         columns.copied.synchronize().map_err(fault)?;
         let regions = columns.regions.as_ref().first().map_or(0, |regions| *regions as usize);
@@ -119,8 +148,15 @@ impl Events {
         let rows = columns.fixes.as_ref().iter().map(row).chain(fixes);
         let rows = Arc::new(rows.collect::<Vec<FixRow>>());
         let (objects, kinds) = (Arc::new(columns.objects), Arc::new(columns.kinds));
-        Ok(EventSet::of_shared(heads, objects, kinds, rows))
+        sets.push(EventSet::of_shared(heads, objects, kinds, rows));
+        Ok(EventSet::joined(sets))
     }
+}
+
+/// What stands in the lists of all, and what stands apart.
+fn split(made: Vec<HostMade>) -> (Vec<HostMade>, Vec<EventSet>) {
+    let (apart, beside) = made.into_iter().partition::<Vec<_>, _>(HostMade::is_apart);
+    (beside, apart.into_iter().map(HostMade::apart).collect())
 }
 
 /// Heads of what the host made, ascending by region, its events put from place `first` on.
