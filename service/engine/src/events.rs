@@ -8,14 +8,11 @@ use std::sync::Arc;
 
 use shoal_codec::FixRow;
 
-use crate::query::SharedWords;
+use crate::query::{SharedFixes, SharedWords};
 use crate::subscription::{EventKind, RegionId};
 
 /// Bytes that whoever made them may want back, such as page-locked memory.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
-
-/// Records of events; see [`EventSet`].
-pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
 
 /// Where one region's events lie in the lists of its set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -28,9 +28,11 @@ pub mod subscription;
 pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
-pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes, SharedFixes};
+pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
 pub use model::{Model, ModelAnswer};
-pub use query::{Answer, AnswerSet, Filter, Projection, Query, QueryKind, SharedWords};
+pub use query::{
+    Answer, AnswerSet, Filter, LateAnswer, Projection, Query, QueryKind, SharedFixes, SharedWords,
+};
 pub use rank::Ranker;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};

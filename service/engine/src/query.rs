@@ -174,10 +174,64 @@ pub struct AnswerPage {
 /// Words that whoever made them may want back, such as page-locked memory.
 pub type SharedWords = Arc<dyn AsRef<[u64]> + Send + Sync>;
 
+/// Records that whoever made them may want back, or makes when they are read.
+pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
+
+/// One answer whose rows are brought in order when they are first read: millions take longer than
+/// a cycle may.
+#[derive(Clone)]
+pub struct LateAnswer {
+    total: u64,
+    truncated: bool,
+    /// Rows that are returned: ids, records.
+    returned: (usize, usize),
+    objects: SharedWords,
+    fixes: SharedFixes,
+}
+
+impl LateAnswer {
+    /// Of so many rows in all, the first ids and records of these lists.
+    #[must_use]
+    pub fn new(
+        total: u64,
+        returned: (usize, usize),
+        objects: SharedWords,
+        fixes: SharedFixes,
+    ) -> Self {
+        Self { total, truncated: (returned.0 as u64) < total, returned, objects, fixes }
+    }
+
+    /// A number alone.
+    #[must_use]
+    pub fn count(total: u64) -> Self {
+        let none = Self::new(total, (0, 0), Arc::new(Vec::new()), Arc::new(Vec::new()));
+        Self { truncated: false, ..none }
+    }
+
+    fn get(&self) -> Answer<'_> {
+        let (objects, fixes) = self.returned;
+        Answer {
+            total: self.total,
+            truncated: self.truncated,
+            objects: if objects == 0 { &[] } else { &(*self.objects).as_ref()[..objects] },
+            fixes: if fixes == 0 { &[] } else { &(*self.fixes).as_ref()[..fixes] },
+            ranks: &[],
+        }
+    }
+}
+
+impl fmt::Debug for LateAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 /// The answers of one cycle, by the query's place in the input.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerSet {
     store: Store,
+    /// In place of those in the store, by query.
+    late: Vec<(u32, LateAnswer)>,
 }
 
 #[derive(Clone)]
@@ -213,7 +267,19 @@ impl AnswerSet {
     /// Builds a set from pages and, per query, its (page, head).
     #[must_use]
     pub fn new(pages: Vec<AnswerPage>, places: Vec<(u32, u32)>) -> Self {
-        Self { store: Store::Pages(pages, places) }
+        Self { store: Store::Pages(pages, places), late: Vec::new() }
+    }
+
+    /// With these answers, by query ascending, in place of those that stand there.
+    #[must_use]
+    pub fn with_late(self, late: Vec<(u32, LateAnswer)>) -> Self {
+        Self { late, ..self }
+    }
+
+    /// Whether reading some of these answers may take longer than looking at them.
+    #[must_use]
+    pub fn is_late(&self, queries: std::ops::Range<usize>) -> bool {
+        self.late.iter().any(|(query, _)| queries.contains(&(*query as usize)))
     }
 
     /// Builds a set of answers that are ids alone. `bounds` has one more word than there are
@@ -221,7 +287,7 @@ impl AnswerSet {
     /// the limit of each query.
     #[must_use]
     pub fn of_ids(bounds: SharedWords, objects: SharedWords, limits: Vec<u64>) -> Self {
-        Self { store: Store::Ids(bounds, objects, limits) }
+        Self { store: Store::Ids(bounds, objects, limits), late: Vec::new() }
     }
 
     /// Number of answers.
@@ -242,13 +308,21 @@ impl AnswerSet {
     /// The answer of query `index`; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, index: usize) -> Answer<'_> {
-        self.view().get(index)
+        self.find_late(index).unwrap_or_else(|| self.view().get(index))
+    }
+
+    fn find_late(&self, index: usize) -> Option<Answer<'_>> {
+        if self.late.is_empty() {
+            return None;
+        }
+        let at = self.late.binary_search_by_key(&index, |(query, _)| *query as usize).ok()?;
+        Some(self.late[at].1.get())
     }
 
     /// All answers in query order.
     pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
         let view = self.view();
-        (0..self.len()).map(move |index| view.get(index))
+        (0..self.len()).map(move |index| self.find_late(index).unwrap_or_else(|| view.get(index)))
     }
 
     fn view(&self) -> View<'_> {

@@ -68,6 +68,19 @@ impl Answered {
         self.iter().map(answer_bytes).sum()
     }
 
+    /// As [`Answered::apart`]; what takes long is done where nobody else waits for it. None when
+    /// the server goes down meanwhile.
+    pub(super) async fn made_apart(self) -> Option<Self> {
+        if !self.set.is_late(self.first..self.first + self.count) {
+            return Some(self.apart());
+        }
+        let made = tokio::task::spawn_blocking(move || {
+            self.iter().for_each(drop);
+            self.apart()
+        });
+        made.await.ok()
+    }
+
     /// These answers without those of other jobs.
     #[must_use]
     pub fn apart(self) -> Self {
@@ -102,6 +115,8 @@ fn answer_bytes(answer: Answer<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use shoal_engine::LateAnswer;
+
     use super::*;
 
     #[test]
@@ -127,5 +142,25 @@ mod tests {
         assert_eq!(apart.iter().collect::<Vec<_>>(), expected);
         assert_eq!(apart.bytes(), 8 * 8);
         assert_eq!((apart.epoch, apart.clock_ms, apart.len()), (5, 50, 2));
+    }
+
+    #[tokio::test]
+    async fn late_answers_are_made_before_they_are_given() {
+        let page = AnswerPage {
+            heads: vec![AnswerHead { total: 1, objects: (0, 1), ..AnswerHead::default() }; 2],
+            objects: vec![9],
+            ..AnswerPage::default()
+        };
+        let objects = Arc::new(vec![1, 2, 3]);
+        let late = LateAnswer::new(5, (3, 0), objects.clone(), Arc::new(Vec::new()));
+        let set = AnswerSet::new(vec![page], vec![(0, 0), (0, 1)]).with_late(vec![(1, late)]);
+        assert!(set.is_late(0..2) && set.is_late(1..2) && !set.is_late(0..1));
+        let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
+        assert_eq!(totals, [1, 5]);
+        let shared = Answered::new(Arc::new(set), 1, 1, (5, 50), 0);
+        let apart = shared.made_apart().await.unwrap();
+        assert_eq!(Arc::strong_count(&objects), 1);
+        assert_eq!((apart.get(0).objects, apart.get(0).total), (&[1, 2, 3][..], 5));
+        assert!(apart.get(0).truncated && apart.get(0).fixes.is_empty());
     }
 }

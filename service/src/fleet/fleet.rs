@@ -233,7 +233,7 @@ impl Fleet {
         self.queue.send_queries(job);
         self.drain_if_ended();
         match receiver.await {
-            Ok(reply) => Ok(reply?.apart()),
+            Ok(reply) => reply?.made_apart().await.ok_or_else(|| self.gone()),
             Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                 Err(ServiceError::Deadline)
             }

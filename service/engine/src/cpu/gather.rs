@@ -3,28 +3,33 @@
 //! The cycle only takes them as they lie: the cells of the region, or where it holds a good part of
 //! all objects the records themselves, shard by shard, which are read in order. Bringing millions
 //! in the order of their ids takes longer than all else, so it is left to whoever reads them first;
-//! what was taken does not change any more. Few are looked up and told as slots.
+//! what was taken does not change any more. Few are looked up and told as slots. An answer that is
+//! cut keeps little more than what it returns.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 
-use super::query::View;
+use super::query::{View, returned};
 use super::record::{NO_OBJECT, Record};
 use super::shard::Shard;
-use crate::query::Filter;
-use crate::region::Region;
+use crate::query::{Filter, LateAnswer, Projection, Query};
+use crate::region::{Cover, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
 
 /// Members from which they are taken as they lie.
-const MANY: usize = 1 << 16;
+pub(super) const MANY: usize = 1 << 16;
 /// The cells are left for the records when a region has more than this share of all objects: a
 /// record that is met by its slot costs some 16 that are read in order (weak evidence: 2 cores).
 const SHARE: usize = 16;
+/// Records of a shard by which that share is guessed.
+const GUESSED: usize = 64;
 /// Slots whose records are looked up side by side.
 const SLOTS_AT_ONCE: usize = 1 << 14;
+/// Ids by which it is guessed which of them are the least.
+const SAMPLE: usize = 4096;
 
 /// Everything inside a region.
 #[derive(Debug)]
@@ -62,8 +67,8 @@ pub(super) struct Members {
 impl Members {
     fn new(lists: Lists) -> Self {
         let (count, with_fixes) = match &lists {
-            Lists::Ids(lists) => (lists.iter().map(Vec::len).sum(), false),
-            Lists::Fixes(lists) => (lists.iter().map(Vec::len).sum(), true),
+            Lists::Ids(lists) => (count(lists), false),
+            Lists::Fixes(lists) => (count(lists), true),
         };
         Self { count, with_fixes, taken: Mutex::new(lists), ordered: OnceLock::new() }
     }
@@ -123,26 +128,35 @@ impl AsRef<[FixRow]> for Members {
 /// A region with what decides of most positions cheaply.
 struct Place<'a> {
     region: &'a Region,
-    cover: &'a [QuantaRect],
+    cover: Cover,
     /// All of it is inside.
     core: Option<QuantaRect>,
     filter: Option<&'a Filter>,
-    tick_ms: i64,
+    clock_ms: i64,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn new(region: &'a Region, filter: Option<&'a Filter>, clock_ms: i64) -> Self {
+        let cover = region.cover();
+        Self { region, cover, core: core(region, cover.as_slice()), filter, clock_ms }
+    }
+
+    #[inline]
+    fn contains(&self, record: &Record) -> bool {
+        let (x, y) = (record.x, record.y);
+        self.core.is_some_and(|core| core.contains(x, y))
+            || (self.cover.contains(x, y) && self.region.contains(x, y))
+    }
+
     #[inline]
     fn holds(&self, shard: &Shard, slot: usize, record: &Record) -> bool {
-        let (x, y) = (record.x, record.y);
-        let is_inside = self.core.is_some_and(|core| core.contains(x, y))
-            || (self.cover.iter().any(|rect| rect.contains(x, y)) && self.region.contains(x, y));
-        is_inside && self.passes(shard, slot, record)
+        self.contains(record) && self.passes(shard, slot, record)
     }
 
     #[inline]
     fn passes(&self, shard: &Shard, slot: usize, record: &Record) -> bool {
         let row = || record.row(shard.attributes_of(slot));
-        self.filter.is_none_or(|filter| filter.passes(&row(), self.tick_ms))
+        self.filter.is_none_or(|filter| filter.passes(&row(), self.clock_ms))
     }
 }
 
@@ -163,71 +177,153 @@ fn core(region: &Region, cover: &[QuantaRect]) -> Option<QuantaRect> {
 impl View<'_> {
     /// Everything inside a region at a tick; records only where they are wanted and many.
     pub(super) fn gather(&self, of: &Subscription, tick_ms: i64) -> Gathered {
-        let objects: u64 = self.shards.iter().map(Shard::objects).sum();
-        let most = MANY.max(objects as usize / SHARE);
-        let cover = of.region.cover();
-        let cover = cover.as_slice();
-        let filter = of.filter.as_deref();
-        let (region, with_fixes) = (&of.region, of.with_fixes);
-        let place = Place { region, cover, core: core(region, cover), filter, tick_ms };
-        match self.slots_up_to(region, most) {
-            Some(mut slots) if slots.len() <= MANY => {
-                slots.retain(|slot| filter.is_none_or(|it| it.passes(&self.fix(*slot), tick_ms)));
-                Gathered::Few(slots)
+        let place = Place::new(&of.region, of.filter.as_deref(), tick_ms);
+        if let Some(mut slots) = self.slots_up_to(&of.region, MANY) {
+            slots.retain(|slot| self.holds(&place, *slot));
+            return Gathered::Few(slots);
+        }
+        let slots = (!self.is_large(&of.region)).then(|| {
+            let mut slots = Vec::new();
+            self.slots_in(&of.region, |slot, _, _| slots.push(slot));
+            slots
+        });
+        let slots = slots.as_deref();
+        Gathered::Many(Members::new(if of.with_fixes {
+            Lists::Fixes(self.collect(&place, slots, |row, _| Some(row())))
+        } else {
+            Lists::Ids(self.collect(&place, slots, |_, object| Some(object)))
+        }))
+    }
+
+    /// The answer to a query for a region that holds a good part of all objects.
+    pub(super) fn answer_late(&self, query: &Query, region: &Region) -> LateAnswer {
+        let place = Place::new(region, query.filter.as_deref(), self.clock_ms);
+        let is_cut = query.limit.is_some_and(|limit| limit < self.objects());
+        match query.projection {
+            Projection::Count => {
+                let counted = self.collect(&place, None, |_, _| Some(()));
+                LateAnswer::count(count(&counted) as u64)
             }
-            Some(slots) => Gathered::Many(self.of_slots(&place, &slots, with_fixes)),
-            None => Gathered::Many(self.of_records(&place, with_fixes)),
+            Projection::Fixes if !is_cut => {
+                let lists = self.collect(&place, None, |row, _| Some(row()));
+                late(count(&lists), query, Lists::Fixes(lists))
+            }
+            Projection::Ids | Projection::Fixes => {
+                let mut ids = self.collect(&place, None, |_, object| Some(object));
+                let total = count(&ids);
+                let bound = bound(&ids, total, returned(query, total));
+                let is_wanted = |object: u64| bound.is_none_or(|bound| object <= bound);
+                if query.projection == Projection::Ids {
+                    if bound.is_some() {
+                        ids.par_iter_mut().for_each(|list| {
+                            list.retain(|object| is_wanted(*object));
+                            list.shrink_to_fit();
+                        });
+                    }
+                    return late(total, query, Lists::Ids(ids));
+                }
+                drop(ids);
+                let row = |row: &dyn Fn() -> FixRow, object| is_wanted(object).then(row);
+                late(total, query, Lists::Fixes(self.collect(&place, None, row)))
+            }
         }
     }
 
-    /// Those of some slots that the filter lets pass.
-    fn of_slots(&self, place: &Place<'_>, slots: &[u32], with_fixes: bool) -> Members {
-        let passes = |slot: u32| {
-            let (shard, local) = self.shard_of(slot);
-            place.passes(shard, local, &shard.records[local])
-        };
-        let parts = slots.par_chunks(SLOTS_AT_ONCE);
-        let passing = |part: &[u32], each: &mut dyn FnMut(u32)| {
-            self.ahead(part).filter(|slot| passes(*slot)).for_each(each);
-        };
-        Members::new(if with_fixes {
-            let fixes = |part: &[u32]| {
-                let mut list = Vec::with_capacity(part.len());
-                passing(part, &mut |slot| list.push(self.fix(slot)));
-                list
-            };
-            Lists::Fixes(parts.map(fixes).collect())
-        } else {
-            let ids = |part: &[u32]| {
-                let mut list = Vec::with_capacity(part.len());
-                passing(part, &mut |slot| list.push(self.record(slot).object));
-                list
-            };
-            Lists::Ids(parts.map(ids).collect())
-        })
+    fn objects(&self) -> u64 {
+        self.shards.iter().map(Shard::objects).sum()
     }
 
-    /// Those of all records that lie in the region.
-    fn of_records(&self, place: &Place<'_>, with_fixes: bool) -> Members {
-        Members::new(if with_fixes {
-            let row =
-                |shard: &Shard, slot: usize, record: &Record| record.row(shard.attributes_of(slot));
-            Lists::Fixes(self.shards.par_iter().map(|shard| held(shard, place, row)).collect())
-        } else {
-            let id = |_: &Shard, _: usize, record: &Record| record.object;
-            Lists::Ids(self.shards.par_iter().map(|shard| held(shard, place, id)).collect())
-        })
+    /// Whether a region seems to hold so many of all objects that their records are read in order.
+    pub(super) fn is_large(&self, region: &Region) -> bool {
+        let place = Place::new(region, None, self.clock_ms);
+        let (mut held, mut seen) = (0, 0);
+        for shard in self.shards {
+            let step = (shard.records.len() / GUESSED).max(1);
+            for record in shard.records.iter().step_by(step) {
+                seen += 1;
+                held += usize::from(record.object != NO_OBJECT && place.contains(record));
+            }
+        }
+        held * SHARE > seen
+    }
+
+    /// Whether the filter lets a slot of the region pass.
+    fn holds(&self, place: &Place<'_>, slot: u32) -> bool {
+        let (shard, slot) = self.shard_of(slot);
+        place.passes(shard, slot, &shard.records[slot])
+    }
+
+    /// What `each` makes of everything in a place, whose slots are these or any: of the record and
+    /// its object.
+    fn collect<T: Send>(
+        &self,
+        place: &Place<'_>,
+        slots: Option<&[u32]>,
+        each: impl Fn(&dyn Fn() -> FixRow, u64) -> Option<T> + Sync,
+    ) -> Vec<Vec<T>> {
+        let each = |shard: &Shard, slot: usize, record: &Record| {
+            each(&|| record.row(shard.attributes_of(slot)), record.object)
+        };
+        let Some(slots) = slots else {
+            return self.shards.par_iter().map(|shard| held(shard, place, each)).collect();
+        };
+        let part = |part: &[u32]| {
+            let mut list = Vec::with_capacity(part.len());
+            for slot in self.ahead(part) {
+                let (shard, slot) = self.shard_of(slot);
+                let record = &shard.records[slot];
+                if place.passes(shard, slot, record) {
+                    list.extend(each(shard, slot, record));
+                }
+            }
+            list
+        };
+        slots.par_chunks(SLOTS_AT_ONCE).map(part).collect()
     }
 }
 
+/// The answer of these rows to a query that finds so many.
+fn late(total: usize, query: &Query, lists: Lists) -> LateAnswer {
+    let (returned, members) = (returned(query, total), Arc::new(Members::new(lists)));
+    let fixes = members.fixes().min(returned);
+    LateAnswer::new(total as u64, (returned, fixes), members.clone(), members)
+}
+
+fn count<T>(lists: &[Vec<T>]) -> usize {
+    lists.iter().map(Vec::len).sum()
+}
+
+/// An id that at least `wanted` ids of `total` do not exceed, and not many more; none where most
+/// are wanted or the sample misleads.
+fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
+    if 2 * wanted >= total {
+        return None;
+    }
+    let step = (total / SAMPLE).max(1);
+    let mut sample: Vec<u64> =
+        lists.iter().flat_map(|list| list.iter().step_by(step).copied()).collect();
+    sample.sort_unstable();
+    // A quarter more, and four times the deviation of a small share.
+    let bound = *sample.get(wanted * sample.len() / total * 5 / 4 + 64)?;
+    let below = |list: &Vec<u64>| list.iter().filter(|object| **object <= bound).count();
+    (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)
+}
+
 /// What a shard holds of a place.
-fn held<T>(shard: &Shard, place: &Place<'_>, row: impl Fn(&Shard, usize, &Record) -> T) -> Vec<T> {
+fn held<T>(
+    shard: &Shard,
+    place: &Place<'_>,
+    each: impl Fn(&Shard, usize, &Record) -> Option<T>,
+) -> Vec<T> {
     // Most of them, or the cells would have told.
     let mut list = Vec::with_capacity(shard.records.len());
     for (slot, record) in shard.records.iter().enumerate() {
         if record.object != NO_OBJECT && place.holds(shard, slot, record) {
-            list.push(row(shard, slot, record));
+            list.extend(each(shard, slot, record));
         }
+    }
+    if 2 * list.len() < list.capacity() {
+        list.shrink_to_fit();
     }
     list
 }
@@ -272,18 +368,16 @@ mod tests {
                 let mut expected = rows.clone();
                 expected.retain(|row| of.holds(row, 0));
                 expected.sort_unstable_by_key(|row| row.object);
-                let cover = region.cover();
-                let cover = cover.as_slice();
-                let core = core(&region, cover);
-                let filter = of.filter.as_deref();
-                let place = Place { region: &region, cover, core, filter, tick_ms: 0 };
+                let place = Place::new(&region, of.filter.as_deref(), 0);
                 let view = engine.view();
                 let slots = view.slots_up_to(&region, rows.len()).unwrap();
                 for with_fixes in [false, true] {
-                    for members in [
-                        view.of_slots(&place, &slots, with_fixes),
-                        view.of_records(&place, with_fixes),
-                    ] {
+                    for slots in [Some(&slots[..]), None] {
+                        let members = Members::new(if with_fixes {
+                            Lists::Fixes(view.collect(&place, slots, |row, _| Some(row())))
+                        } else {
+                            Lists::Ids(view.collect(&place, slots, |_, object| Some(object)))
+                        });
                         let (objects, fixes): (&[u64], &[FixRow]) =
                             (members.as_ref(), members.as_ref());
                         let kinds: &[u8] = members.as_ref();
@@ -298,5 +392,23 @@ mod tests {
                 assert_eq!(view.slots_up_to(&region, slots.len() - 1), None);
             }
         }
+    }
+
+    #[test]
+    fn a_bound_leaves_what_is_wanted_and_little_more() {
+        let lists: Vec<Vec<u64>> = (0..64)
+            .map(|list| (0..2_000).map(|at| (at * 64 + list) * 0x9e37_79b9 % 1_000_003).collect())
+            .collect();
+        let total = count(&lists);
+        for wanted in [0, 1, 500, 10_000, total / 2 - 1] {
+            let bound = bound(&lists, total, wanted).unwrap();
+            let left = lists.iter().flatten().filter(|object| **object <= bound).count();
+            assert!(left >= wanted && left < 2 * wanted + total / 32, "{wanted}: {left}");
+        }
+        assert_eq!(bound(&lists, total, total / 2), None);
+        // One list has the least, and the sample sees few of them.
+        let lists = [vec![5; 60], (1_000..200_000).collect()];
+        let bound = bound(&lists, count(&lists), 60).unwrap();
+        assert!((5..20_000).contains(&bound), "{bound}");
     }
 }

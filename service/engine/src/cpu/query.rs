@@ -8,13 +8,16 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
+use super::gather::MANY;
 use super::nearest;
 use super::parallel::SMALL_WORK;
 use super::prefetch;
 use super::record::Record;
 use super::scan::{Cells, inside};
 use super::shard::{ObjectHash, SLOT_BITS, Shard};
-use crate::query::{AnswerHead, AnswerPage, AnswerSet, Filter, Projection, Query, QueryKind};
+use crate::query::{
+    AnswerHead, AnswerPage, AnswerSet, Filter, LateAnswer, Projection, Query, QueryKind,
+};
 use crate::region::Region;
 use crate::space::Space;
 
@@ -75,11 +78,20 @@ impl<'a> View<'a> {
     /// The slots of a region, in no particular order, unless there are more than so many.
     pub(super) fn slots_up_to(&self, region: &Region, most: usize) -> Option<Vec<u32>> {
         let mut slots = Vec::new();
+        self.add_slots(region, most, &mut slots).then_some(slots)
+    }
+
+    /// Adds the slots of a region, unless there are more than so many: then nothing.
+    fn add_slots(&self, region: &Region, most: usize, slots: &mut Vec<u32>) -> bool {
+        let (first, most) = (slots.len(), slots.len().saturating_add(most));
         let visited = self.visit_slots(region, |slot, _, _| {
             slots.push(slot);
             if slots.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        visited.is_continue().then_some(slots)
+        if visited.is_break() {
+            slots.truncate(first);
+        }
+        visited.is_continue()
     }
 
     #[inline(always)]
@@ -121,16 +133,29 @@ impl<'a> View<'a> {
     pub(super) fn answer(&self, queries: &[Query]) -> AnswerSet {
         let order = self.order(queries);
         let page = |queries_of: &[u32]| Page::default().answer(self, queries, queries_of);
-        let pages: Vec<AnswerPage> = if queries.len() * 64 < SMALL_WORK {
-            order.chunks(PAGE_QUERIES).map(page).collect()
+        let (pages, large): (Vec<AnswerPage>, Vec<Vec<u32>>) = if queries.len() * 64 < SMALL_WORK {
+            order.chunks(PAGE_QUERIES).map(page).unzip()
         } else {
-            order.par_chunks(PAGE_QUERIES).map(page).collect()
+            order.par_chunks(PAGE_QUERIES).map(page).unzip()
         };
         let mut places = vec![(0, 0); queries.len()];
         for (at, query) in order.iter().enumerate() {
             places[*query as usize] = ((at / PAGE_QUERIES) as u32, (at % PAGE_QUERIES) as u32);
         }
-        AnswerSet::new(pages, places)
+        AnswerSet::new(pages, places).with_late(self.answer_large(queries, large.concat()))
+    }
+
+    /// Answers the queries whose regions hold many, each on all cores.
+    fn answer_large(&self, queries: &[Query], mut large: Vec<u32>) -> Vec<(u32, LateAnswer)> {
+        large.sort_unstable();
+        let answer = |number: u32| {
+            let query = &queries[number as usize];
+            match &query.kind {
+                QueryKind::Range(region) => Some((number, self.answer_late(query, region))),
+                QueryKind::Get(_) | QueryKind::Nearest { .. } => None,
+            }
+        };
+        large.into_iter().filter_map(answer).collect()
     }
 
     /// The queries' numbers, by the cell where each begins.
@@ -171,17 +196,24 @@ struct Page {
     /// Per query the end of its candidates in `slots`.
     ends: Vec<usize>,
     rows: Vec<(u64, u32)>,
+    /// Queries whose regions hold too many for a page.
+    large: Vec<u32>,
 }
 
 impl Page {
-    fn answer(mut self, view: &View<'_>, queries: &[Query], page: &[u32]) -> AnswerPage {
+    fn answer(
+        mut self,
+        view: &View<'_>,
+        queries: &[Query],
+        page: &[u32],
+    ) -> (AnswerPage, Vec<u32>) {
         for (at, query) in page.iter().enumerate() {
             if let Some(ahead) = page.get(at + QUERIES_AHEAD)
                 && let QueryKind::Range(region) = &queries[*ahead as usize].kind
             {
                 region.cover().as_slice().iter().for_each(|rect| view.cells.prefetch(rect));
             }
-            self.collect(view, &queries[*query as usize]);
+            self.collect(view, queries, *query);
             self.ends.push(self.slots.len());
         }
         let mut first = 0;
@@ -194,12 +226,12 @@ impl Page {
                 _ => self.finish(view, query, range),
             }
         }
-        self.out
+        (self.out, self.large)
     }
 
     /// Lists the candidate slots of a query.
-    fn collect(&mut self, view: &View<'_>, query: &Query) {
-        match &query.kind {
+    fn collect(&mut self, view: &View<'_>, queries: &[Query], number: u32) {
+        match &queries[number as usize].kind {
             QueryKind::Get(objects) => {
                 let first = self.slots.len();
                 for (at, object) in objects.iter().enumerate() {
@@ -220,7 +252,12 @@ impl Page {
             }
             QueryKind::Range(region) => {
                 let slots = &mut self.slots;
-                view.slots_in(region, |slot, _, _| slots.push(slot));
+                let are_few = view.add_slots(region, MANY, slots);
+                if !are_few && view.is_large(region) {
+                    self.large.push(number);
+                } else if !are_few {
+                    view.slots_in(region, |slot, _, _| slots.push(slot));
+                }
             }
             QueryKind::Nearest { .. } => {}
         }
@@ -288,6 +325,7 @@ impl Page {
     }
 }
 
-fn returned(query: &Query, found: usize) -> usize {
+/// How many of those found are returned.
+pub(super) fn returned(query: &Query, found: usize) -> usize {
     query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
 }
