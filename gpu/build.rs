@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 19] = [
+const KERNELS: [&str; 21] = [
     "dispatch",
     "update",
     "query",
@@ -37,6 +37,8 @@ const KERNELS: [&str; 19] = [
     "codec_encode_lanes",
     "codec_encode_hash",
     "codec_encode_distinct",
+    "codec_encode_order",
+    "codec_encode_group",
     "codec_statistics",
     "probe",
 ];

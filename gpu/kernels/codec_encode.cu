@@ -4,18 +4,15 @@
 #include "codec_encode_nodes.cuh"
 #include "codec_encode_patch.cuh"
 
-// The tile's values as the column has them: in grouped order where the task gives one.
+// The tile's values as the column has them.
 template <class T>
 __device__ inline void load(Tile<T>& tile) {
     const EncodeTask& task = tile.task;
-    const unsigned short* order = (const unsigned short*)task.order;
     u32 first = tile.number * TILE_VALUES;
     u32 count = task.rows - first < TILE_VALUES ? task.rows - first : TILE_VALUES;
     if (task.counts != 0) count = ((const unsigned short*)task.counts)[tile.number];
     for (u32 at = threadIdx.x; at < count; at += TILE_THREADS) {
-        u64 row = (u64)first + at;
-        if (order != nullptr) row = (row & ~0xffffull) + order[row];
-        tile.values()[at] = read_pattern<T>(task.values, task.bits, row);
+        tile.values()[at] = read_pattern<T>(task.values, task.bits, (u64)first + at);
     }
     if (threadIdx.x == 0) tile.memory.counts[0] = count;
     __syncthreads();
@@ -107,24 +104,74 @@ extern "C" __global__ void __launch_bounds__(OFFSETS_THREADS)
 }
 static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 
-// Copies the staged words of every tile to their sections and writes the directories. `places`
-// holds a directory's and a section's address for each section of words. One warp a tile.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS)
-    encode_place(EncodeTask task, const u32* offsets, const u64* places, u32 sections) {
-    u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (tile >= task.tiles) return;
-    const u32* staged = (const u32*)task.staged + (u64)tile * task.staged_words;
-    for (u32 section = 0; section < sections; section++) {
-        u64 at = (u64)section * task.tiles + tile;
-        u32 size = ((const u32*)task.sizes)[at], offset = offsets[at];
-        u32* words = (u32*)places[2 * section + 1] + offset;
-#pragma unroll 8
-        for (u32 word = lane(); word < size; word += 32) words[word] = staged[word];
-        staged += size;
-        if (lane() == 0) {
-            u32* entry = (u32*)places[2 * section] + 2 * (u64)tile;
-            entry[0] = offset;
-            entry[1] = ((const u32*)task.entries)[at];
+// Words of a lane that are on their way together.
+static const u32 PLACED = 8;
+
+// Where sections go: of words, each with its directory, and of bytes that lie somewhere already. A
+// section is followed by zeros up to a multiple of `SECTION_ALIGN`.
+struct Places {
+    u64 directories[ENCODE_SECTIONS];
+    u64 words[ENCODE_SECTIONS];
+    u64 from[ENCODE_COPIES];
+    u64 to[ENCODE_COPIES];
+    u64 bytes[ENCODE_COPIES];
+    u32 sections;
+    u32 copies;
+};
+static const u32 SECTION_ALIGN = 64;
+static_assert(ENCODE_SECTIONS <= 32, "a lane a section");
+
+// Copies so many words by a warp, all loads of a round on their way at once.
+__device__ inline void copy_words(const u32* from, u32 length, u32* to) {
+    for (u32 start = 0; start < length; start += 32 * PLACED) {
+        u32 found[PLACED];
+#pragma unroll
+        for (u32 index = 0; index < PLACED; index++) {
+            u32 word = start + 32 * index + lane();
+            found[index] = from[word < length ? word : length - 1];
         }
+#pragma unroll
+        for (u32 index = 0; index < PLACED; index++) {
+            u32 word = start + 32 * index + lane();
+            if (word < length) to[word] = found[index];
+        }
+    }
+}
+
+// Copies the staged words of every tile to their sections, writes the directories, and copies a
+// share of the other sections. One warp a tile.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+    encode_place(EncodeTask task, const u32* offsets, Places places) {
+    u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32, size = 0, offset = 0;
+    if (tile >= task.tiles) return;
+    bool is_last = tile + 1 == task.tiles;
+    if (lane() < places.sections) {
+        u64 at = (u64)lane() * task.tiles + tile;
+        uint2* directory = (uint2*)places.directories[lane()];
+        size = ((const u32*)task.sizes)[at];
+        offset = offsets[at];
+        directory[tile] = make_uint2(offset, ((const u32*)task.entries)[at]);
+        for (u32 pad = tile + 1; is_last && pad % (SECTION_ALIGN / 8) != 0; pad++)
+            directory[pad] = make_uint2(0, 0);
+    }
+    u32 begin = warp_sum_before(size);
+    const u32* staged = (const u32*)task.staged + (u64)tile * task.staged_words;
+    for (u32 section = 0; section < places.sections; section++) {
+        u32 length = __shfl_sync(WHOLE_WARP, size, section);
+        u32 first = __shfl_sync(WHOLE_WARP, offset, section), end = first + length;
+        u32* words = (u32*)places.words[section];
+        copy_words(staged + __shfl_sync(WHOLE_WARP, begin, section), length, words + first);
+        if (is_last && lane() < (0 - end) % (SECTION_ALIGN / 4)) words[end + lane()] = 0;
+    }
+    for (u32 copy = 0; copy < places.copies; copy++) {
+        u64 bytes = places.bytes[copy], words = bytes / 4;
+        u64 share = (words + task.tiles - 1) / task.tiles, first = tile * share;
+        u64 end = first + share < words ? first + share : words;
+        if (first < end)
+            copy_words((const u32*)places.from[copy] + first, (u32)(end - first),
+                       (u32*)places.to[copy] + first);
+        u64 padded = (bytes + SECTION_ALIGN - 1) / SECTION_ALIGN * SECTION_ALIGN;
+        for (u64 at = 4 * words + lane(); is_last && at < padded; at += 32)
+            ((u8*)places.to[copy])[at] = at < bytes ? ((const u8*)places.from[copy])[at] : 0;
     }
 }

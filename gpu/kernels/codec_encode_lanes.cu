@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
 }
 
 // The same for keyed trees.
-extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 10)
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 12)
     encode_keyed_narrow(EncodeTask task) {
     encode_tiles<u32, true>(task);
 }

@@ -59,33 +59,14 @@ __device__ __forceinline__ u32 warp_least(u32 value) {
 }
 __device__ __forceinline__ u64 warp_least(u64 value) { return warp_min(value); }
 
-// A whole tile's values of a segment in grouped order, all loads on their way at once.
-template <class T>
-__device__ __forceinline__ void load_grouped(const T* segment, const u16* order, Tile<T>& tile) {
-#pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        uint2 rows = ((const uint2*)order)[place_of(k) / 4];
-        tile.v[k][0] = segment[rows.x & 0xffff];
-        tile.v[k][1] = segment[rows.x >> 16];
-        tile.v[k][2] = segment[rows.y & 0xffff];
-        tile.v[k][3] = segment[rows.y >> 16];
-    }
-}
-
-// The tile's values as the column has them: in grouped order where the task gives one.
+// The tile's values as the column has them.
 template <class T>
 __device__ __forceinline__ void load(Lanes<T>& lanes) {
     const EncodeTask& task = lanes.task;
-    const u16* order = (const u16*)task.order;
     u32 first = lanes.number * TILE_VALUES, left = task.rows - first;
     lanes.limit(left < TILE_VALUES ? left : TILE_VALUES);
     const u8* values = (const u8*)task.values + (u64)first * (task.bits / 8);
-    bool is_whole = lanes.count == TILE_VALUES;
-    if (is_whole && order != nullptr && task.bits == 8 * sizeof(T)) {
-        load_grouped((const T*)task.values + (first & ~0xffffu), order + first, lanes.tile);
-        return to_stretches(lanes.memory, lanes.tile);
-    }
-    is_whole = is_whole && order == nullptr && ((u64)values & 15) == 0;
+    bool is_whole = lanes.count == TILE_VALUES && ((u64)values & 15) == 0;
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) {
         u32 place = place_of(k);
@@ -98,7 +79,6 @@ __device__ __forceinline__ void load(Lanes<T>& lanes) {
             u64 row = (u64)first + place + j;
             lanes.tile.v[k][j] = 0;
             if (place + j >= lanes.count) continue;
-            if (order != nullptr) row = (row & ~0xffffull) + order[row];
             lanes.tile.v[k][j] = read_pattern<T>(task.values, task.bits, row);
         }
     }
@@ -125,21 +105,20 @@ struct Packer {
 
     // The next value, of at most 32 bits.
     __device__ __forceinline__ void put(u32 value, u32 width) {
-        packed |= value << filled;
+        u32 shift = filled;
+        packed |= value << shift;
         filled += width;
-        if (filled < 32) return;
-        words[bank_of(word++)] = packed;
-        filled -= 32;
-        // What is above the word; nothing of a value that ends with it.
-        packed = __funnelshift_l(value, 0, 32 - width + filled);
+        if (filled >= 32) {
+            words[bank_of(word++)] = packed;
+            // What is above the word; nothing of a value that ends with it.
+            packed = __funnelshift_l(value, 0, shift);
+            filled -= 32;
+        }
     }
     __device__ __forceinline__ void put_wide(u32 value, u32 width) { put(value, width); }
     __device__ __forceinline__ void put_wide(u64 value, u32 width) {
         put((u32)value, width < 32 ? width : 32);
         if (width > 32) put((u32)(value >> 32), width - 32);
-    }
-    __device__ __forceinline__ void end() {
-        if (filled > 0) words[bank_of(word)] = packed;
     }
 };
 
@@ -181,10 +160,11 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
         if (bit % 32 + bits > 32) atomicOr(&packed[bit / 32 + 1], more >> (32 - bit % 32));
     }
     Packer packer = {packed, first + to - own, 0, 0};
+    // Of a group that is not full the zeros behind it too, which are beyond all words: so 32 values
+    // always end with a word.
+    u32 put = is_there ? width : 0;
 #pragma unroll
-    for (u32 index = 0; index < STRETCH; index++)
-        if (index < lanes.mine) packer.put_wide(lanes.at(index), width);
-    packer.end();
+    for (u32 index = 0; index < STRETCH; index++) packer.put_wide(lanes.at(index), put);
     stage(lanes, words);
     lanes.close(step, words, lanes.count | low << 16 | bits << 24);
 }

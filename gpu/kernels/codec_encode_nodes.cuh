@@ -169,7 +169,6 @@ __device__ inline void encode_rle(Tile<T>& tile, const EncodeStep& step) {
 template <class T>
 __device__ inline void encode_dict(Tile<T>& tile, const EncodeStep& step) {
     T *values = tile.values(), *codes = tile.memory.values[tile.level + 1], mine[TILE_EACH];
-    const unsigned short* order = (const unsigned short*)tile.task.order;
     u32 count = tile.count(), number[TILE_EACH];
     bool is_other[TILE_EACH];
 #pragma unroll
@@ -177,9 +176,8 @@ __device__ inline void encode_dict(Tile<T>& tile, const EncodeStep& step) {
         u32 at = place_of(item), code = 0;
         mine[item] = at < count ? values[at] : 0;
         if (at < count) {
-            u64 row = (u64)tile.number * TILE_VALUES + at;
-            if (order != nullptr) row = (row & ~0xffffull) + order[row];
-            code = ((const unsigned short*)tile.task.codes)[row];
+            u64 place = (u64)tile.number * TILE_VALUES + at;
+            code = ((const unsigned short*)tile.task.codes)[place];
             codes[at] = code;
         }
         is_other[item] = at < count && code == step.remainder;

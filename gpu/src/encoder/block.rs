@@ -135,16 +135,15 @@ impl Encoder {
         self.clear()?;
         let worker = &mut self.workers[0];
         let column = uploaded(worker, values)?;
-        let order = match keys {
+        let source = match keys {
             Some((keys, _)) if tree.is_keyed() => {
                 assert_eq!(keys.len(), values.len(), "a key a row");
                 let keys = uploaded(worker, keys)?;
-                Some(Order::new(worker, &keys)?)
+                Order::with(worker, &keys, &column)?.1
             }
             None if tree.is_keyed() => return EncodeError::because("a keyed tree takes keys"),
-            _ => None,
+            _ => column,
         };
-        let source = order.map_or(column, |order| order.of(&column));
         let key_column = keys.map_or(0, |(_, column)| column);
         let (sections, shape) = column::encode(worker, &source, tree, key_column)?;
         let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
@@ -199,12 +198,18 @@ impl Encoder {
         let event = || self.gpu.context.new_event(flags).map_err(fault);
         let (start, end) = (event()?, event()?);
         start.record(&worker.stream).map_err(fault)?;
-        let order = key.map(|key| Order::new(worker, &key.source())).transpose()?;
+        let mut order: Option<Order> = None;
         let mut encoded_bytes = Vec::with_capacity(columns.len());
         for (column, tree) in columns {
-            let source = match order {
-                Some(order) if tree.is_keyed() => order.of(&column.source()),
-                _ => column.source(),
+            let source = match (order, key) {
+                _ if !tree.is_keyed() => column.source(),
+                (Some(order), _) => order.of(worker, &column.source())?,
+                (None, Some(key)) => {
+                    let found = Order::with(worker, &key.source(), &column.source())?;
+                    order = Some(found.0);
+                    found.1
+                }
+                (None, None) => return EncodeError::because("a keyed tree takes keys"),
             };
             let (sections, shape) = column::encode(worker, &source, tree, Column::Object.id())?;
             let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
@@ -334,7 +339,7 @@ fn smallest(
     let raw = ChunkShape::raw(source.value_type, source.rows);
     if *tree != Tree::Raw {
         let grouped = match order {
-            Some(order) if tree.is_keyed() => order.of(&source),
+            Some(order) if tree.is_keyed() => order.of(worker, &source)?,
             _ => source,
         };
         match column::encode(worker, &grouped, tree, Column::Object.id()) {

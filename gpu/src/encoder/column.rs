@@ -12,7 +12,7 @@ use super::error::EncodeError;
 use super::program::{Child, Count, DECIMALS_MAX, Draft, Part, Program, Split, power_of_ten};
 use super::source::{Source, width_bits};
 use super::worker::Worker;
-use crate::launch::Room;
+use crate::launch::{Places, Room};
 
 /// Levels and nodes of a tree at most.
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
@@ -235,7 +235,6 @@ impl Writer<'_> {
                         bits: width_bits(kept.value_type),
                         value_type: kept.value_type,
                         counts: is_sparse.then_some((kept.counts, length)),
-                        order: Room::none(),
                         ..*source
                     };
                     self.subtree(kept.tree, &values)?;
@@ -288,36 +287,28 @@ impl Ready {
 }
 
 impl Sections {
-    /// Queues the copies that bring every section to its place in `payload`, and the zeros behind
-    /// each.
+    /// Queues what brings every section to its place in `payload`, with zeros behind each.
     pub(crate) fn place(
         &self,
-        worker: &mut Worker,
+        worker: &Worker,
         places: &[usize],
         payload: Room<u8>,
     ) -> Result<(), EngineError> {
-        let mut addresses: Vec<Vec<u64>> =
-            self.runs.iter().map(|run| vec![0; 2 * run.variables]).collect();
+        let mut of_runs: Vec<Places> =
+            self.runs.iter().map(|run| Places::new(run.variables)).collect();
         for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(places) {
             let bytes = *bytes as usize;
-            let to = payload.part(*place, bytes);
-            let padding = bytes.next_multiple_of(SECTION_ALIGN_BYTES) - bytes;
-            payload.part(*place + bytes, padding).fill(&worker.stream, 0)?;
+            // The padding is the payload's.
+            let padded = bytes.next_multiple_of(SECTION_ALIGN_BYTES);
+            let to = payload.part(*place, padded).part(0, bytes);
             match *from {
-                Origin::Room(room) => to.copy_from(&worker.stream, room)?,
-                Origin::Directory { run, variable } => {
-                    addresses[run][2 * variable] = to.address();
-                }
-                Origin::Words { run, variable } => {
-                    addresses[run][2 * variable + 1] = to.address();
-                }
+                Origin::Room(room) => of_runs[0].copy(room, to),
+                Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
+                Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }
         }
-        for (run, addresses) in self.runs.iter().zip(addresses) {
-            if run.variables > 0 {
-                let places = worker.there(&addresses)?;
-                worker.kernels.encode_place(&worker.stream, &run.task, run.offsets, places)?;
-            }
+        for (run, places) in self.runs.iter().zip(&of_runs) {
+            worker.kernels.encode_place(&worker.stream, &run.task, run.offsets, places)?;
         }
         Ok(())
     }

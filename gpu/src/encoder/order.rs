@@ -1,4 +1,9 @@
 //! In which order do keyed columns stand? FORMAT.md, section 6.13, on the device.
+//!
+//! Where keys are close together one block of threads a segment counts them, and one brings a
+//! column's values to their places in its shared memory. Else, and on devices whose blocks have too
+//! little of that, the order is found by the kernels that decoding takes, and values are fetched by
+//! it.
 
 use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;
@@ -11,16 +16,86 @@ use crate::launch::{Ordering, Room, TILE_VALUES};
 /// Grouped order of a column of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
-    /// Row within its segment by position.
-    pub(crate) rows: Room<u16>,
-    /// A bit for each position that is a head.
-    pub(crate) heads: Room<u32>,
+    way: Way,
+    /// A bit for each place that is a head.
+    heads: Room<u32>,
+}
+
+/// By 16 bits within segments.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The place of each row, and what is not 0 if they were not found.
+    Places(Room<u16>, Room<u64>),
+    /// The row of each place.
+    Rows(Room<u16>),
 }
 
 impl Order {
     /// Of keys, which are a column and not empty; queued when it returns.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
-        assert!(keys.counts.is_none() && keys.order.address() == 0, "rows lie in their order");
+        if worker.kernels.hold_segments() {
+            let (order, failed) = Self::by_segments(worker, keys)?;
+            worker.ask(failed)?;
+            if worker.answer()? == 0 {
+                return Ok(order);
+            }
+        }
+        Self::by_parts(worker, keys)
+    }
+
+    /// The same, and the values of a column in it, which are queued while the order is found.
+    pub(crate) fn with(
+        worker: &mut Worker,
+        keys: &Source,
+        column: &Source,
+    ) -> Result<(Self, Source), EngineError> {
+        if worker.kernels.hold_segments() {
+            let (order, failed) = Self::by_segments(worker, keys)?;
+            worker.ask(failed)?;
+            let grouped = order.of(worker, column)?;
+            if worker.answer()? == 0 {
+                return Ok((order, grouped));
+            }
+        }
+        let order = Self::by_parts(worker, keys)?;
+        let grouped = order.of(worker, column)?;
+        Ok((order, grouped))
+    }
+
+    /// The values of a column in this order; queued when it returns.
+    pub(crate) fn of(&self, worker: &mut Worker, column: &Source) -> Result<Source, EngineError> {
+        let width = column.bits as usize / 8;
+        let whole = (column.rows as usize).next_multiple_of(TILE_VALUES);
+        let values = worker.arena.room(whole * width)?;
+        let task = column.task();
+        match self.way {
+            Way::Places(places, failed) => {
+                let places = (places, failed);
+                worker.kernels.encode_group(&worker.stream, &task, places, values)?;
+            }
+            Way::Rows(rows) => {
+                worker.kernels.encode_gather(&worker.stream, &task, rows, values)?;
+            }
+        }
+        Ok(Source { values, heads: self.heads, ..*column })
+    }
+
+    /// By a block of threads a segment, and what is not 0 in the end if keys of one are too far
+    /// apart.
+    fn by_segments(worker: &mut Worker, keys: &Source) -> Result<(Self, Room<u64>), EngineError> {
+        assert!(keys.counts.is_none() && keys.heads.address() == 0, "rows lie in their order");
+        let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
+        let (places, heads) = (worker.arena.room(whole)?, worker.arena.room(whole / 32)?);
+        let failed = worker.arena.room(1)?;
+        failed.fill(&worker.stream, 0)?;
+        let found = (places, heads, failed);
+        worker.kernels.encode_order(&worker.stream, &keys.task(), found)?;
+        Ok((Self { way: Way::Places(places, failed), heads }, failed))
+    }
+
+    /// By blocks of threads that share segments.
+    fn by_parts(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
+        assert!(keys.counts.is_none() && keys.heads.address() == 0, "rows lie in their order");
         let rows = keys.rows as usize;
         let whole = rows.next_multiple_of(TILE_VALUES);
         let digits = Ordering::digits(rows);
@@ -46,11 +121,6 @@ impl Order {
         worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
         let heads = worker.arena.room(whole / 32)?;
         worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
-        Ok(Self { rows: ordering.list, heads })
-    }
-
-    /// The same values in this order.
-    pub(crate) fn of(&self, source: &Source) -> Source {
-        Source { order: self.rows, heads: self.heads, ..*source }
+        Ok(Self { way: Way::Rows(ordering.list), heads })
     }
 }

@@ -19,13 +19,13 @@ pub(super) struct DeviceTrials<'a> {
     worker: &'a mut Worker,
     column: Source,
     keys: Option<Source>,
-    /// Order of the rows that were asked for last.
-    order: Option<(Range<usize>, Order)>,
+    /// The rows that were asked for last, in grouped order.
+    grouped: Option<(Range<usize>, Source)>,
 }
 
 impl<'a> DeviceTrials<'a> {
     pub(super) fn new(worker: &'a mut Worker, column: Source, keys: Option<Source>) -> Self {
-        Self { worker, column, keys, order: None }
+        Self { worker, column, keys, grouped: None }
     }
 
     /// Does something and takes back the memory that it took.
@@ -58,14 +58,14 @@ impl Trials for DeviceTrials<'_> {
     }
 
     fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, EncodeError> {
-        let is_known = self.order.as_ref().is_some_and(|(known, _)| *known == rows);
+        let is_known = self.grouped.as_ref().is_some_and(|(known, _)| *known == rows);
+        let sample = self.column.part(rows.clone());
         if let (true, false, Some(keys)) = (tree.is_keyed(), is_known, self.keys) {
-            let order = Order::new(self.worker, &keys.part(rows.clone()))?;
-            self.order = Some((rows.clone(), order));
+            let keys = keys.part(rows.clone());
+            self.grouped = Some((rows, Order::with(self.worker, &keys, &sample)?.1));
         }
-        let sample = self.column.part(rows);
-        let sample = match &self.order {
-            Some((_, order)) if tree.is_keyed() => order.of(&sample),
+        let sample = match &self.grouped {
+            Some((_, grouped)) if tree.is_keyed() => *grouped,
             _ => sample,
         };
         let key_column = shoal_codec::Column::Object.id();

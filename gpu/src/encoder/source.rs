@@ -22,9 +22,7 @@ pub(crate) struct Source {
     pub(crate) rows: u32,
     /// Values of each tile of a sparse node, and of all.
     pub(crate) counts: Option<(Room<u16>, u32)>,
-    /// Grouped order in which values are read; none where they lie in it.
-    pub(crate) order: Room<u16>,
-    /// Heads of the grouped order; none without keys.
+    /// Heads of the grouped order in which they lie; none where they lie in order of rows.
     pub(crate) heads: Room<u32>,
 }
 
@@ -39,14 +37,13 @@ impl Source {
             value_type,
             rows,
             counts: None,
-            order: Room::none(),
             heads: Room::none(),
         }
     }
 
     /// Some rows of a column that lies in order of rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
-        assert!(self.counts.is_none() && self.order.address() == 0, "rows lie in their order");
+        assert!(self.counts.is_none() && self.heads.address() == 0, "rows lie in their order");
         let width = self.bits as usize / 8;
         let values = self.values.part(rows.start * width, rows.len() * width);
         Self { values, rows: rows.len() as u32, ..*self }
@@ -69,14 +66,11 @@ impl Source {
             None => self.rows as usize,
         };
         assert!(self.values.len() * 8 >= patterns * self.bits as usize, "a pattern each");
-        let order = self.order;
-        assert!(order.address() == 0 || order.len() >= self.rows as usize, "all rows in order");
         let heads = self.heads;
         let words = self.rows.div_ceil(32) as usize;
         assert!(heads.address() == 0 || heads.len() >= words, "a bit a position");
         EncodeTask {
             values: self.values.address(),
-            order: order.address(),
             counts: self.counts.map_or(0, |(counts, _)| counts.address()),
             heads: heads.address(),
             rows: self.rows,

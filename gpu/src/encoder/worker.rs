@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_codec::ValueType;
 use shoal_engine::EngineError;
 
@@ -25,6 +25,8 @@ pub(crate) struct Worker {
     pub(crate) scratch: Scratch,
     /// For numbers that are waited for.
     pinned: PinnedBuffer<u64>,
+    /// When one that was asked for is there.
+    asked: CudaEvent,
 }
 
 impl Worker {
@@ -40,6 +42,7 @@ impl Worker {
             arena: Arena::new(memory),
             scratch: Scratch::new(memory)?,
             pinned: PinnedBuffer::new(memory, 64)?,
+            asked: gpu.context.new_event(None).map_err(fault)?,
         })
     }
 
@@ -54,6 +57,19 @@ impl Worker {
         from.download(&self.stream, &mut self.pinned.as_mut_slice()[..from.len()])?;
         self.wait()?;
         Ok(self.pinned.as_slice()[..from.len()].to_vec())
+    }
+
+    /// Asks for a number, for which [`Worker::answer`] waits but for nothing that is queued
+    /// behind it. Nothing else may be asked for until then.
+    pub(crate) fn ask(&mut self, from: Room<u64>) -> Result<(), EngineError> {
+        from.download(&self.stream, &mut self.pinned.as_mut_slice()[..1])?;
+        self.asked.record(&self.stream).map_err(fault)
+    }
+
+    /// The number that was asked for.
+    pub(crate) fn answer(&self) -> Result<u64, EngineError> {
+        self.asked.synchronize().map_err(fault)?;
+        Ok(self.pinned.as_slice()[0])
     }
 
     /// A room with these values.
@@ -99,7 +115,6 @@ impl Worker {
             bits: 64,
             rows: source.length(),
             counts: None,
-            order: Room::none(),
             heads: Room::none(),
             ..*source
         })

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdevice_attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
@@ -17,6 +18,9 @@ use crate::tuning::Width;
 pub(crate) const TILE_VALUES: usize = shoal_codec::tile::TILE_VALUES;
 /// Threads of a tile's block.
 const TILE_THREADS: u64 = BLOCK_THREADS as u64;
+/// What a block may have of a multiprocessor's shared memory.
+const SHARED_BYTES_MAX: CUdevice_attribute =
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
 /// Blocks of a launch that looks at every so manieth value.
 const STRIDED_BLOCKS: u64 = 1056;
 
@@ -36,20 +40,26 @@ macro_rules! encode_kernels {
     ($($file:literal: $($name:ident),+;)+) => {
         /// Every entry point of encoding and statistics, by name.
         #[derive(Debug)]
-        pub(crate) struct EncodeKernels { $($(pub(super) $name: Kernel,)+)+ }
+        pub(crate) struct EncodeKernels {
+            $($(pub(super) $name: Kernel,)+)+
+            /// Shared memory that a block may have.
+            shared_bytes: u32,
+        }
 
         impl EncodeKernels {
             /// Loads the fatbins that the build embedded.
             pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
+                let shared_bytes = context.attribute(SHARED_BYTES_MAX)?.unsigned_abs();
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
                     $(
                         let function = module.load_function(stringify!($name))?;
-                        let $name = Kernel::new(function, width_of(stringify!($name)))?;
+                        let width = width_of(stringify!($name), shared_bytes);
+                        let $name = Kernel::new(function, width)?;
                     )+
                 )+
-                Ok(Self { $($($name,)+)+ })
+                Ok(Self { $($($name,)+)+ shared_bytes })
             }
         }
     };
@@ -62,14 +72,21 @@ encode_kernels! {
     "codec_encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
         encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
         encode_heads;
+    "codec_encode_order": encode_order;
+    "codec_encode_group": encode_group, encode_gather;
     "codec_encode_hash": hash_values, hash_list, hash_number, hash_codes;
     "codec_group": codec_range, codec_count, codec_move;
     "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
 }
 
-/// How wide a kernel is launched.
-fn width_of(kernel: &str) -> Width {
+/// How wide a kernel is launched where a block may have so much shared memory; where that is too
+/// little, the kernel is not launched.
+fn width_of(kernel: &str, shared_bytes: u32) -> Width {
+    let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
     match kernel {
+        "encode_order" => shared(layout::ENCODE_ORDER_THREADS, layout::ENCODE_ORDER_BYTES),
+        "encode_gather" => Width::of_blocks(layout::ENCODE_SEGMENT_THREADS),
+        "encode_group" => shared(layout::ENCODE_SEGMENT_THREADS, layout::ENCODE_GROUP_BYTES),
         "encode_offsets" => Width::of_blocks(layout::ENCODE_OFFSETS_THREADS),
         "encode_lanes_narrow"
         | "encode_lanes_wide"
@@ -95,6 +112,11 @@ pub(crate) struct Runs {
 }
 
 impl EncodeKernels {
+    /// Whether a block of threads may hold the rows of a segment.
+    pub(crate) fn hold_segments(&self) -> bool {
+        self.shared_bytes >= layout::ENCODE_ORDER_BYTES.max(layout::ENCODE_GROUP_BYTES)
+    }
+
     /// Encodes all tiles of a task into staged words and sections; `steps` are those that lie at
     /// `room`.
     pub(crate) fn encode_tiles(
@@ -134,21 +156,6 @@ impl EncodeKernels {
         let (sizes, offsets, totals) = (sizes.address(), offsets.address(), totals.address());
         let threads = sections as u64 * u64::from(layout::ENCODE_OFFSETS_THREADS);
         launch(&self.encode_offsets, stream, threads, arguments![sizes, offsets, tiles, totals])
-    }
-
-    /// Moves staged words to sections; `places` has a directory and a section of words each.
-    pub(crate) fn encode_place(
-        &self,
-        stream: &CudaStream,
-        task: &EncodeTask,
-        offsets: Room<u32>,
-        places: Room<u64>,
-    ) -> Result<(), EngineError> {
-        let sections = (places.len() / 2) as u32;
-        assert!(offsets.len() >= sections as usize * task.tiles as usize, "an offset a tile");
-        let (offsets, places) = (offsets.address(), places.address());
-        let threads = u64::from(task.tiles) * WARP;
-        launch(&self.encode_place, stream, threads, arguments![*task, offsets, places, sections])
     }
 
     /// Values of a task as keys, with their rows; `before` counts the values of earlier tiles of

@@ -137,6 +137,41 @@ fn several_segments_are_grouped_as_on_the_cpu() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
+fn keys_of_any_type_and_distance_are_grouped_as_on_the_cpu() {
+    let seed = 65;
+    let (mut chance, mut encoder) = (Random::new(seed), encoder());
+    let trees: Vec<Tree> = trees().into_iter().filter(Tree::is_keyed).collect();
+    // A counter a key is for 8192 neighbours; these begin anywhere, and some go beyond.
+    let spans = [(0, 1), (5, 2), (8190, 8192), (8191, 8192), (3, 8193), (1000, 60_000)];
+    for rows in [1, 1000, 65_536, 70_001, 131_072] {
+        for (least, span) in spans {
+            let keys: Vec<u64> = (0..rows).map(|_| least + chance.next() % span).collect();
+            // Runs of one key, which one instruction counts together.
+            let runs: Vec<u64> = (0..rows).map(|row| keys[row / 7 * 7]).collect();
+            for keys in [keys, runs] {
+                let tree = &trees[chance.below(trees.len())];
+                let value_type = TYPES[chance.below(TYPES.len())];
+                let values = column(&mut chance, value_type, SHAPES[6], rows);
+                let grouping = Grouping::new(&keys);
+                let context =
+                    format!("seed {seed}, {rows} rows, {span} keys, {value_type:?}, {tree}");
+                let narrow: Vec<u16> = keys.iter().map(|key| *key as u16).collect();
+                let half = keys.iter().map(|key| *key as u32 + 0x7fff_f001).collect();
+                let wide = keys.iter().map(|key| *key + (1 << 47) - 77).collect();
+                let mut all = vec![Values::U16(narrow), Values::U32(half), Values::U64(wide)];
+                if least + span <= 256 {
+                    all.push(Values::U8(keys.iter().map(|key| *key as u8).collect()));
+                }
+                for keys in all {
+                    agrees(&mut encoder, &values, tree, (&keys, &grouping), &context);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
 fn statistics_are_those_of_the_cpu() {
     let seed = 64;
     let (mut chance, mut encoder) = (Random::new(seed), encoder());

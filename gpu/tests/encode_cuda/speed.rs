@@ -52,14 +52,18 @@ fn encoding_resident_columns() {
         ("delta+afl", &walk, Tree::Delta(Mode::Zigzag, Box::new(Tree::Afl)), 1),
         ("delta+patch+afl", &walk, Tree::Delta(Mode::Zigzag, patched), 1),
         ("keyed, grouping included", &walk, keyed.clone(), 1),
-        ("five keyed, grouping included", &walk, keyed, 5),
+        ("five keyed, grouping included", &walk, keyed.clone(), 5),
+        ("keyed, keys far apart, grouping included", &walk, keyed, 1),
         ("dict+patch+afl", &small, ids, 1),
     ];
-    let key = encoder.upload(&Values::U64(objects)).unwrap();
+    let far = objects.iter().map(|object| object * 1_000_003).collect();
+    let near = encoder.upload(&Values::U64(objects)).unwrap();
+    let far = encoder.upload(&Values::U64(far)).unwrap();
     for (name, values, tree, times) in cases {
         let resident = encoder.upload(values).unwrap();
         let expected = bytes_on_the_cpu(values, &tree, &grouping);
-        let key = tree.is_keyed().then_some(&key);
+        let key = if name.contains("far apart") { &far } else { &near };
+        let key = tree.is_keyed().then_some(key);
         let columns = vec![(&resident, &tree); times];
         let mut best_ms = f64::MAX;
         for _ in 0..ROUNDS {

@@ -65,6 +65,23 @@ constants! { CODEC_CONSTANTS:
     ENCODE_LANES_TILES: u32 = 2;
     /// See `ENCODE_LANES_TILES`.
     ENCODE_OFFSETS_THREADS: u32 = 1024;
+    /// Sections of words that a column has at most, and others: a tree has 16 nodes, of which none
+    /// has more than two sections.
+    ENCODE_SECTIONS: u32 = 16;
+    /// See `ENCODE_SECTIONS`.
+    ENCODE_COPIES: u32 = 32;
+    /// Threads of a block that finds the order of a segment, its bytes of shared memory, and how
+    /// far apart its keys may be.
+    ENCODE_ORDER_THREADS: u32 = 256;
+    /// See `ENCODE_ORDER_THREADS`.
+    ENCODE_ORDER_BYTES: u32 = 73_888;
+    /// See `ENCODE_ORDER_THREADS`.
+    ENCODE_ORDER_KEYS: u32 = 8192;
+    /// Threads of a block that brings the values of a segment into order, and its bytes of shared
+    /// memory.
+    ENCODE_SEGMENT_THREADS: u32 = 1024;
+    /// See `ENCODE_SEGMENT_THREADS`.
+    ENCODE_GROUP_BYTES: u32 = 229_376;
     /// See `EncodeStep`; a patch whose exceptions are what the child's divisor does not fit.
     CODEC_PATCH_DIVISOR: u32 = 19;
     /// See `EncodeStep`; a patch whose exceptions are floats of other decimals than the child's.
@@ -206,10 +223,9 @@ records! { CODEC_RECORDS:
     EncodeTask {
         /// Bit patterns of `bits` bits by row.
         values: u64,
-        /// Row within its segment by position; values of each tile of a sparse node; 16 bits.
-        order: u64,
+        /// Values of each tile of a sparse node, 16 bits.
         counts: u64,
-        /// A bit for each position that is a head.
+        /// A bit for each position of values in grouped order that is a head.
         heads: u64,
         /// Codes of a dictionary by row, 16 bits.
         codes: u64,

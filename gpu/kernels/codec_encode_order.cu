@@ -1,0 +1,244 @@
+// Entry point that finds the grouped order of the rows of segments, FORMAT.md, section 6.13, whose
+// keys are close together: the place of each row, and which places are heads. One block a segment.
+//
+// A counting sort in one pass, for a counter of each key fits shared memory several times: warps
+// that rank the rows of a part each have their own. Rows of a key that one instruction counts
+// together tell so by how far its counter went; only those are put in their order.
+#include "codec_encode_segment.cuh"
+
+static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
+// Warps that rank, and their rows.
+static const u32 RANKERS = 4;
+static const u32 RANKER_ROWS = SEGMENT_ROWS / RANKERS;
+// Different keys at most, of which two counters are in a word.
+static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
+static const u32 COUNTER_WORDS = KEYS_MAX / 2;
+// Lanes among those of a batch that share keys, from which on all are compared by bits.
+static const u32 MANY = 3 * 16;
+// Pairs of rows whose loads are on their way together, and rows that are counted so.
+static const u32 PAIRS = 16;
+static const u32 COUNTED = 16;
+
+struct OrderMemory {
+    u32 counters[RANKERS][COUNTER_WORDS];
+    u32 heads[SEGMENT_ROWS / 32];
+    u32 sums[ORDER_WARPS];
+    u64 least[ORDER_WARPS];
+    u64 most[ORDER_WARPS];
+};
+static_assert(sizeof(OrderMemory) == ENCODE_ORDER_BYTES, "the host gives so much");
+static_assert(RANKER_ROWS % (2 * PAIRS * ENCODE_ORDER_THREADS) == 0, "loads of one part");
+static_assert(RANKER_ROWS % (32 * COUNTED) == 0, "a ranker has whole batches");
+
+// Low bits of a key tell it from all others of its segment.
+__device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
+
+// Counts all keys, leaves the counter of each row in `places` and gives the least key, made even.
+// False if they are too far apart.
+template <class K, bool IS_WHOLE>
+__device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
+                                           OrderMemory& memory, u32& first) {
+    K least = (K)~(K)0, most = 0;
+    const K some = keys[0];
+#pragma unroll 1
+    for (u32 start = 0; start < rows; start += 2 * PAIRS * ENCODE_ORDER_THREADS) {
+        Neighbours<K, 2> two[PAIRS];
+        u32* counters = memory.counters[start / RANKER_ROWS];
+#pragma unroll
+        for (u32 index = 0; index < PAIRS; index++) {
+            u32 row = start + 2 * (index * ENCODE_ORDER_THREADS + threadIdx.x);
+            two[index] = load_rows<K, 2, IS_WHOLE>(keys, row, rows);
+        }
+#pragma unroll
+        for (u32 index = 0; index < PAIRS; index++) {
+            u32 row = start + 2 * (index * ENCODE_ORDER_THREADS + threadIdx.x);
+            K one = two[index].v[0], other = two[index].v[1];
+            K lesser = one < other ? one : other, greater = one < other ? other : one;
+            least = lesser < least ? lesser : least;
+            most = greater > most ? greater : most;
+            u32 low = counter_of(one), high = counter_of(other);
+            if (IS_WHOLE || row < rows) {
+                // As long as whole tiles.
+                ((u32*)places)[row / 2] = low | high << 16;
+                atomicAdd(counters + low / 2, low % 2 == 0 ? 1u : 0x10000u);
+            }
+            if (IS_WHOLE || row + 1 < rows)
+                atomicAdd(counters + high / 2, high % 2 == 0 ? 1u : 0x10000u);
+        }
+        // Most that are too far apart are so early on.
+        bool is_far = (least < some && some - least >= KEYS_MAX)
+            || (most > some && most - some >= KEYS_MAX);
+        if (__syncthreads_or(is_far)) return false;
+    }
+    u64 lowest = warp_min(least), highest = warp_max(most);
+    if (lane() == 0) memory.least[threadIdx.x / 32] = lowest;
+    if (lane() == 0) memory.most[threadIdx.x / 32] = highest;
+    __syncthreads();
+    u32 warp = lane() % ORDER_WARPS;
+    lowest = warp_min(memory.least[warp]) & ~1ull;
+    first = counter_of(lowest);
+    return warp_max(memory.most[warp]) - lowest < KEYS_MAX;
+}
+
+// Replaces counts by where the rows of each key and ranker begin, from counter `first` on and
+// around; marks heads.
+__device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
+    u32 before = 0, warp = threadIdx.x / 32;
+    for (u32 start = 0; start < COUNTER_WORDS; start += ENCODE_ORDER_THREADS) {
+        u32 word = (first / 2 + start + threadIdx.x) % COUNTER_WORDS;
+        u32 counts[RANKERS], low = 0, high = 0;
+#pragma unroll
+        for (u32 ranker = 0; ranker < RANKERS; ranker++) {
+            counts[ranker] = memory.counters[ranker][word];
+            low += counts[ranker] & 0xffff;
+            high += counts[ranker] >> 16;
+        }
+        u32 to = warp_sum_to(low + high);
+        if (lane() == 31) memory.sums[warp] = to;
+        __syncthreads();
+        u32 other = memory.sums[lane() % ORDER_WARPS], others = warp_sum_to(other);
+        u32 begin = before + to - low - high + __shfl_sync(WHOLE_WARP, others - other, warp);
+        before += __shfl_sync(WHOLE_WARP, others, ORDER_WARPS - 1);
+        u32 second = begin + low;
+        if (low > 0) atomicOr(memory.heads + begin / 32, 1u << begin % 32);
+        if (high > 0) atomicOr(memory.heads + second / 32, 1u << second % 32);
+#pragma unroll
+        for (u32 ranker = 0; ranker < RANKERS; ranker++) {
+            memory.counters[ranker][word] = (begin & 0xffff) | second << 16;
+            begin += counts[ranker] & 0xffff;
+            second += counts[ranker] >> 16;
+        }
+        __syncthreads();
+    }
+}
+
+// Where rows of a key were counted by one instruction, behind which the counter stands at `now`, they
+// are placed by lane; `shared` are lanes of such rows, all but one of each key at least.
+__device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& place) {
+    while (shared != 0) {
+        u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);
+        u32 peers = __ballot_sync(WHOLE_WARP, counter == leader);
+        if (counter == leader) place = now - __popc(peers >> lane());
+        shared &= ~peers;
+    }
+}
+
+// Lanes of the same counter, of each row of a batch.
+__device__ __forceinline__ void compare_all(const u32 (&counter)[COUNTED],
+                                            u32 (&peers)[COUNTED]) {
+#pragma unroll
+    for (u32 index = 0; index < COUNTED; index++) peers[index] = WHOLE_WARP;
+#pragma unroll 1
+    for (u32 bit = 1; bit < KEYS_MAX * 2; bit *= 2)
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 votes = __ballot_sync(WHOLE_WARP, (counter[index] & bit) != 0);
+            peers[index] &= (counter[index] & bit) != 0 ? votes : ~votes;
+        }
+}
+
+// Counters of the rows that a ranker takes at once, and none where there are no more.
+template <bool IS_WHOLE>
+__device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
+                                              u32 (&counters)[COUNTED]) {
+#pragma unroll
+    for (u32 index = 0; index < COUNTED; index++) {
+        u32 row = start + 32 * index + lane();
+        counters[index] = places[IS_WHOLE || row < rows ? row : rows - 1];
+        if (!IS_WHOLE && row >= rows) counters[index] = KEYS_MAX;
+    }
+}
+
+// Replaces the counters of a ranker's rows by their places.
+template <bool IS_WHOLE>
+__device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16* places) {
+    volatile u32* words = counters;
+    u32 end = from + RANKER_ROWS < rows ? from + RANKER_ROWS : rows, next[COUNTED];
+    if (from < end) load_counters<IS_WHOLE>(places, from, rows, next);
+#pragma unroll 1
+    for (u32 start = from; start < end; start += 32 * COUNTED) {
+        u32 counter[COUNTED], place[COUNTED], now[COUNTED], shared[COUNTED], sharing = 0;
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) counter[index] = next[index];
+        // They come while these are counted.
+        u32 following = start + 32 * COUNTED;
+        load_counters<IS_WHOLE>(places, following < end ? following : from, rows, next);
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 word = counter[index] % KEYS_MAX / 2, shift = counter[index] % 2 * 16;
+            u32 one = IS_WHOLE || counter[index] < KEYS_MAX ? 1u << shift : 0;
+            place[index] = atomicAdd(counters + word, one);
+            __syncwarp();
+            now[index] = words[word];
+            __syncwarp();
+        }
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 shift = counter[index] % 2 * 16;
+            place[index] = place[index] >> shift & 0xffff;
+            now[index] = now[index] >> shift & 0xffff;
+            bool is_shared = now[index] != (place[index] + 1 & 0xffff);
+            bool is_row = IS_WHOLE || counter[index] < KEYS_MAX;
+            shared[index] = __ballot_sync(WHOLE_WARP, is_shared && is_row);
+            sharing += __popc(shared[index]);
+        }
+        if (sharing > MANY) {
+            compare_all(counter, shared);
+#pragma unroll
+            for (u32 index = 0; index < COUNTED; index++)
+                place[index] = now[index] - __popc(shared[index] >> lane());
+        } else if (sharing > 0) {
+#pragma unroll
+            for (u32 index = 0; index < COUNTED; index++)
+                settle(counter[index], now[index], shared[index], place[index]);
+        }
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 row = start + 32 * index + lane();
+            if (IS_WHOLE || row < rows) places[row] = (u16)place[index];
+        }
+    }
+}
+
+template <class K, bool IS_WHOLE>
+__device__ __forceinline__ void order_segment(const K* keys, u32 rows, u16* places, u32* heads,
+                                              u64* failed) {
+    extern __shared__ uint4 shared[];
+    OrderMemory& memory = *(OrderMemory*)shared;
+    u32 first, warp = threadIdx.x / 32;
+    for (u32 at = threadIdx.x; at < RANKERS * COUNTER_WORDS; at += ENCODE_ORDER_THREADS)
+        memory.counters[0][at] = 0;
+    for (u32 word = threadIdx.x; word < SEGMENT_ROWS / 32; word += ENCODE_ORDER_THREADS)
+        memory.heads[word] = word % TILE_WORDS == 0 ? 1 : 0;
+    __syncthreads();
+    if (!count_keys<K, IS_WHOLE>(keys, rows, places, memory, first)) {
+        if (threadIdx.x == 0) *failed = 1;
+        return;
+    }
+    start_keys(memory, first);
+    for (u32 word = threadIdx.x; 32 * word < rows; word += ENCODE_ORDER_THREADS)
+        heads[word] = memory.heads[word];
+    if (warp < RANKERS)
+        rank_rows<IS_WHOLE>(memory.counters[warp], warp * RANKER_ROWS, rows, places);
+}
+
+template <class K>
+__device__ __forceinline__ void order_keys(const EncodeTask& task, u16* places, u32* heads,
+                                           u64* failed) {
+    u64 first = (u64)blockIdx.x * SEGMENT_ROWS;
+    u32 rows = rows_of_segment(task.rows);
+    const K* keys = (const K*)task.values + first;
+    places += first;
+    heads += first / 32;
+    if (rows == SEGMENT_ROWS) order_segment<K, true>(keys, rows, places, heads, failed);
+    else order_segment<K, false>(keys, rows, places, heads, failed);
+}
+
+// Keys are the values of the task; `failed` becomes 1 where they are too far apart.
+extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
+    encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
+    if (task.bits == 64) order_keys<u64>(task, places, heads, failed);
+    else if (task.bits == 32) order_keys<u32>(task, places, heads, failed);
+    else if (task.bits == 16) order_keys<u16>(task, places, heads, failed);
+    else order_keys<u8>(task, places, heads, failed);
+}

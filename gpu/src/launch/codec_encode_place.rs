@@ -1,0 +1,74 @@
+//! The launch that brings the sections of an encoded column to their places.
+//!
+//! One launch for what a program staged and for all that lies elsewhere, told by its arguments: in
+//! place of a copy each, for which the device waits longer than it copies.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{self, EncodeTask};
+
+use super::codec_encode::EncodeKernels;
+use super::codec_encode_memory::Room;
+use super::module::{WARP, arguments, launch};
+
+/// Where the sections of a column go: `Places` of codec_encode.cu.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Places {
+    directories: [u64; layout::ENCODE_SECTIONS as usize],
+    words: [u64; layout::ENCODE_SECTIONS as usize],
+    from: [u64; layout::ENCODE_COPIES as usize],
+    to: [u64; layout::ENCODE_COPIES as usize],
+    bytes: [u64; layout::ENCODE_COPIES as usize],
+    sections: u32,
+    copies: u32,
+}
+
+impl Places {
+    /// So many sections of words, whose places are to be told.
+    pub(crate) fn new(sections: usize) -> Self {
+        assert!(sections <= layout::ENCODE_SECTIONS as usize, "{sections} sections of words");
+        let sections = sections as u32;
+        let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
+        let (directories, words) = (addresses, addresses);
+        let (from, to, bytes) = (copies, copies, copies);
+        Self { directories, words, from, to, bytes, sections, copies: 0 }
+    }
+
+    /// The directory of a section, eight bytes a tile; padding follows it.
+    pub(crate) fn directory(&mut self, section: usize, to: Room<u8>) {
+        self.directories[section] = to.address();
+    }
+
+    /// The words of a section; padding follows them.
+    pub(crate) fn words(&mut self, section: usize, to: Room<u8>) {
+        self.words[section] = to.address();
+    }
+
+    /// A section that lies at `from`; padding follows it.
+    pub(crate) fn copy(&mut self, from: Room<u8>, to: Room<u8>) {
+        assert_eq!(from.len(), to.len(), "a section as it is");
+        let at = self.copies as usize;
+        (self.from[at], self.to[at]) = (from.address(), to.address());
+        self.bytes[at] = from.len() as u64;
+        self.copies += 1;
+    }
+}
+
+impl EncodeKernels {
+    /// Moves staged words, and what lies elsewhere, to sections, with zeros behind each.
+    pub(crate) fn encode_place(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        offsets: Room<u32>,
+        places: &Places,
+    ) -> Result<(), EngineError> {
+        let sections = places.sections as usize;
+        assert!(offsets.len() >= sections * task.tiles as usize, "an offset a tile");
+        let told = [&places.directories[..sections], &places.words[..sections]];
+        assert!(told.iter().all(|addresses| !addresses.contains(&0)), "a place each");
+        let (offsets, threads) = (offsets.address(), u64::from(task.tiles) * WARP);
+        launch(&self.encode_place, stream, threads, arguments![*task, offsets, *places])
+    }
+}

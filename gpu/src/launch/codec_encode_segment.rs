@@ -1,0 +1,79 @@
+//! Launches that find a grouped order and bring values into it, a block of threads a segment.
+//!
+//! Not all devices have as much shared memory for a block; callers ask.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{self, EncodeTask};
+
+use super::codec_encode::{EncodeKernels, TILE_VALUES};
+use super::codec_encode_memory::Room;
+use super::module::{arguments, launch};
+
+/// Rows of a block.
+const SEGMENT_ROWS: usize = shoal_codec::tile::SEGMENT_ROWS;
+/// Loads of neighbouring rows take so many bytes at once.
+const ALIGN_BYTES: u64 = 32;
+
+impl EncodeKernels {
+    /// The place of each row within its segment, and a bit for each that is a head; the values of
+    /// `task` are keys. What is 0 becomes 1 if keys of a segment are too far apart. Only where the
+    /// device holds segments.
+    pub(crate) fn encode_order(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        (places, heads, failed): (Room<u16>, Room<u32>, Room<u64>),
+    ) -> Result<(), EngineError> {
+        assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
+        assert!(places.len() >= whole(task), "whole tiles");
+        assert!(heads.len() * 32 >= whole(task) && failed.len() == 1, "a bit a place, and a word");
+        let (places, heads, failed) = (places.address(), heads.address(), failed.address());
+        let threads = segments(task) * u64::from(layout::ENCODE_ORDER_THREADS);
+        launch(&self.encode_order, stream, threads, arguments![*task, places, heads, failed])
+    }
+
+    /// The values of a task by their `places`, unless what tells that these were not found is not
+    /// 0. Only where the device holds segments.
+    pub(crate) fn encode_group(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        (places, failed): (Room<u16>, Room<u64>),
+        to: Room<u8>,
+    ) -> Result<(), EngineError> {
+        assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
+        assert_eq!(failed.len(), 1, "a word");
+        assert!(places.len() >= whole(task), "whole tiles");
+        assert!(to.len() >= whole(task) * task.bits as usize / 8, "whole tiles");
+        let (places, failed, to) = (places.address(), failed.address(), to.address());
+        let threads = segments(task) * u64::from(layout::ENCODE_SEGMENT_THREADS);
+        launch(&self.encode_group, stream, threads, arguments![*task, places, failed, to])
+    }
+
+    /// The values of a task by the rows that their places have within their segments.
+    pub(crate) fn encode_gather(
+        &self,
+        stream: &CudaStream,
+        task: &EncodeTask,
+        rows: Room<u16>,
+        to: Room<u8>,
+    ) -> Result<(), EngineError> {
+        assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
+        assert!(rows.len() >= whole(task), "whole tiles");
+        assert!(to.len() >= whole(task) * task.bits as usize / 8, "whole tiles");
+        let (rows, to) = (rows.address(), to.address());
+        let threads = segments(task) * u64::from(layout::ENCODE_SEGMENT_THREADS);
+        launch(&self.encode_gather, stream, threads, arguments![*task, rows, to])
+    }
+}
+
+/// Rows in whole tiles.
+fn whole(task: &EncodeTask) -> usize {
+    (task.rows as usize).next_multiple_of(TILE_VALUES)
+}
+
+/// Segments, which are blocks of a launch.
+fn segments(task: &EncodeTask) -> u64 {
+    (task.rows as usize).div_ceil(SEGMENT_ROWS) as u64
+}
