@@ -19,7 +19,7 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 21] = [
+const KERNELS: [&str; 23] = [
     "dispatch",
     "update",
     "query",
@@ -32,6 +32,8 @@ const KERNELS: [&str; 21] = [
     "codec_decode",
     "codec_slots",
     "codec_group",
+    "codec_order",
+    "codec_runs",
     "codec_spread",
     "codec_encode",
     "codec_encode_lanes",

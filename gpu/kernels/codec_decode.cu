@@ -12,6 +12,7 @@ static const u32 FEW_BLOCKS_32 = 4;
 // that a dictionary ascends, which is unpacked here. One block of threads a task.
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
     codec_open(Codec codec, const CodecOpen* tasks) {
+    let_next_begin();
     const CodecOpen task = tasks[blockIdx.x];
     bool is_wrong = false;
     if (task.table == NO_COLUMN) {

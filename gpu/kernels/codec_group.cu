@@ -234,19 +234,23 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     }
 }
 
-// Marks heads of wide keys, by looking keys up. One block a part.
+// Marks heads: by codes beside rows, or by looking keys up. One block a part.
 extern "C" __global__ void __launch_bounds__(GROUP_THREADS) codec_heads(Grouping grouping) {
     u32 part;
     Segment segment = segment_of(grouping, blockIdx.x, &part);
-    if (segment.column.bits != 0) return;
-    u32* order = segment.order(grouping);
+    const u32* order = segment.order(grouping);
+    u32* heads = segment.heads(grouping);
     u32 first = part * PART_ROWS;
     for (u32 at = first + threadIdx.x; at < first + PART_ROWS; at += GROUP_THREADS) {
-        if (at >= segment.rows) break;
-        u32 row = order[at] & 0xffff;
-        // The mark of the one before may be there already.
-        bool is_head = at % TILE_VALUES == 0
-            || segment.key(row) != segment.key(order[at - 1] & 0xffff);
-        order[at] = row | (is_head ? 0x10000u : 0u);
+        bool is_head = false;
+        if (at < segment.rows) {
+            u32 item = order[at], before = order[at > 0 ? at - 1 : 0];
+            is_head = at % TILE_VALUES == 0
+                || (segment.column.bits != 0
+                        ? item >> 16 != before >> 16
+                        : segment.key(item & 0xffff) != segment.key(before & 0xffff));
+        }
+        u32 word = __ballot_sync(WHOLE_WARP, is_head);
+        if (lane() == 0 && at < segment.rows) heads[at / 32] = word;
     }
 }

@@ -43,7 +43,23 @@ struct Segment {
     __device__ u32* order(const Grouping& grouping) const {
         return (u32*)(grouping.output + column.order) + first;
     }
+    __device__ u32* heads(const Grouping& grouping) const {
+        return (u32*)(grouping.output + column.heads) + first / 32;
+    }
 };
+
+// Segment `number` of a column.
+__device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 column, u32 number) {
+    Segment segment;
+    segment.column = grouping.keys[column];
+    segment.number = number;
+    segment.first = (u64)number * SEGMENT_ROWS;
+    u64 left = segment.column.rows - segment.first;
+    segment.rows = left < SEGMENT_ROWS ? (u32)left : SEGMENT_ROWS;
+    const u8* base = segment.column.is_decoded != 0 ? grouping.output : grouping.input;
+    segment.keys = base + segment.column.keys + segment.first * segment.column.key_bytes;
+    return segment;
+}
 
 // The segment that has part `part` of all; gives which of its parts it is.
 __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
@@ -55,17 +71,9 @@ __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part
         low += found * step;
         length = length - found * step < step ? length - found * step : step;
     }
-    Segment segment;
-    segment.column = grouping.keys[low];
-    part -= segment.column.first_part;
+    part -= grouping.keys[low].first_part;
     *number = part % CODEC_PARTS;
-    segment.number = part / CODEC_PARTS;
-    segment.first = (u64)segment.number * SEGMENT_ROWS;
-    u64 left = segment.column.rows - segment.first;
-    segment.rows = left < SEGMENT_ROWS ? (u32)left : SEGMENT_ROWS;
-    const u8* base = segment.column.is_decoded != 0 ? grouping.output : grouping.input;
-    segment.keys = base + segment.column.keys + segment.first * segment.column.key_bytes;
-    return segment;
+    return segment_in(grouping, low, part / CODEC_PARTS);
 }
 
 // Keys of so many rows, all loads on their way at once.
@@ -157,14 +165,14 @@ __device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool 
 }
 
 // The sum over the threads before this one. All threads of the block call it.
-__device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[GROUP_WARPS]) {
+template <u32 WARPS>
+__device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[WARPS]) {
     u32 to = warp_sum_to(value);
     if (lane() == 31) sums[threadIdx.x / 32] = to;
     __syncthreads();
-    u32 before = to - value;
-#pragma unroll
-    for (u32 warp = 0; warp < GROUP_WARPS; warp++)
-        if (warp < threadIdx.x / 32) before += sums[warp];
+    u32 earlier = lane() < threadIdx.x / 32 ? sums[lane()] : 0;
+    static_assert(WARPS <= 32, "a lane a warp");
+    u32 before = to - value + __reduce_add_sync(WHOLE_WARP, earlier);
     return before;
 }
 

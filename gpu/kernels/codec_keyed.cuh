@@ -12,42 +12,12 @@ static const u32 STRETCH = 32;
 struct Heads {
     u32 words[32];
 
-    // Finds them in a piece of the order: a tile's first position, and where the tag differs from
-    // the one before, or says so. Gives how many there are; `count` is at least 1.
-    __device__ __forceinline__ u32 find(const u32* order, u32 count, u32 has_tags) {
-        u32 last = 0, fours = 0;
-#pragma unroll
-        for (u32 k = 0; k < RUNS; k++) {
-            // Orders are as long as whole tiles.
-            uint4 items = ((const uint4*)order)[place_of(k) / 4];
-            u32 at[4] = {items.x, items.y, items.z, items.w};
-            // The lane below; the first one's is the last of the run of places before.
-            u32 below = __shfl_sync(WHOLE_WARP, lane() == 31 ? last : at[3], lane() + 31 & 31);
-            last = at[3];
-#pragma unroll
-            for (u32 j = 0; j < 4; j++) {
-                u32 told = has_tags != 0 ? at[j] ^ below : at[j];
-                below = at[j];
-                fours |= (told > 0xffff ? 1u : 0u) << (4 * k + j);
-            }
-        }
-        // Eight lanes have eight fours each, of as many words: they change sides.
-        fours = swap_fours(fours, 4, 0x0000ffff);
-        fours = swap_fours(fours, 2, 0x00ff00ff);
-        fours = swap_fours(fours, 1, 0x0f0f0f0f);
-        u32 word = __shfl_sync(WHOLE_WARP, fours, lane() % 4 * 8 + lane() / 4);
-        if (lane() == 0) word |= 1;
-        u32 first = lane() * STRETCH;
+    // Takes a tile's part of the heads, of which `count` places count; gives how many there are.
+    __device__ __forceinline__ u32 find(const u32* heads, u32 count) {
+        u32 word = heads[lane()], first = lane() * STRETCH;
         if (count < first + STRETCH) word = count > first ? word & low_mask<u32>(count - first) : 0;
         words[lane()] = word;
         return (u32)__reduce_add_sync(WHOLE_WARP, __popc(word));
-    }
-
-    // One step of a transposition: lanes `step` apart exchange half of their fours.
-    static __device__ __forceinline__ u32 swap_fours(u32 fours, u32 step, u32 mask) {
-        u32 others = __shfl_xor_sync(WHOLE_WARP, fours, step);
-        return (lane() & step) == 0 ? (fours & mask) | (others & mask) << 4 * step
-                                    : (fours & ~mask) | (others & ~mask) >> 4 * step;
     }
 };
 
@@ -125,8 +95,8 @@ struct Stretch {
     // How many lanes below have no head but in the last of them.
     u32 reach;
 
-    __device__ __forceinline__ Stretch(const Heads& all) {
-        heads = all.words[lane()];
+    __device__ __forceinline__ Stretch(u32 word) {
+        heads = word;
         u32 mine = __popc(heads);
         rank = warp_sum_to(mine) - mine;
         u32 any = __ballot_sync(WHOLE_WARP, heads != 0);
@@ -164,7 +134,7 @@ template <class T>
 __device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
                                          T* memory, Tile<T>& tile) {
     to_stretches(memory, tile);
-    Stretch stretch(heads);
+    Stretch stretch(heads.words[lane()]);
     if (is_second) {
 #pragma unroll
         for (u32 at = 0; at < STRETCH; at++)

@@ -64,25 +64,32 @@ __device__ __forceinline__ void unpack_some(const u32* words, u32 group, u32 cou
     }
 }
 
-template <class T>
-__device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
-                                u32 count, Tile<T>& out) {
-    TileWords at = tile_words(input, step, tiles, tile);
+// Lane g is told the width of group g, and above 8 bits the word where it begins; `is_right` turns
+// false where the format refuses the tile.
+__device__ __forceinline__ u32 afl_group(TileWords& at, u32 bits, u32 count) {
     u32 least = at.fields >> 16 & 0xff, width_bits = at.fields >> 24;
     u32 groups = (count + 31) / 32, width_words = (groups * width_bits + 31) / 32;
-    if (!at.is_right || (at.fields & 0xffff) != count || width_bits > 7
-        || width_words > at.length)
-        return false;
-    // Lane g knows width and place of group g.
-    bool is_group = lane() < groups;
+    at.is_right = at.is_right && (at.fields & 0xffff) == count && width_bits <= 7
+        && width_words <= at.length;
+    bool is_group = lane() < groups && at.is_right;
     u32 width = is_group ? least : 0;
     if (is_group && width_bits > 0) width += unpack(at.words, lane() * width_bits, width_bits, 0u);
     u32 values = is_group ? (count - lane() * 32 < 32 ? count - lane() * 32 : 32) : 0;
     u32 words = (values * width + 31) / 32, to = warp_sum_to(words);
     u32 total = width_words + __shfl_sync(WHOLE_WARP, to, 31);
-    if (__any_sync(WHOLE_WARP, width > step.bits) || total != at.length) return false;
-    u32 group = (width_words + to - words) << 8 | width;
-    if (count == TILE_VALUES && total > width_words) unpack_groups(at.words, group, out);
+    at.is_right = at.is_right && !__any_sync(WHOLE_WARP, width > bits) && total == at.length;
+    return (width_words + to - words) << 8 | width;
+}
+
+template <class T>
+__device__ __forceinline__ bool read_afl(const u8* input, const CodecStep& step, u32 tiles, u32 tile,
+                                u32 count, Tile<T>& out) {
+    TileWords at = tile_words(input, step, tiles, tile);
+    u32 group = afl_group(at, step.bits, count);
+    if (!at.is_right) return false;
+    // The first group's words follow the widths; without any, all values are 0.
+    bool has_words = at.length > __shfl_sync(WHOLE_WARP, group, 0) >> 8;
+    if (count == TILE_VALUES && has_words) unpack_groups(at.words, group, out);
     else unpack_some(at.words, group, count, out);
     return true;
 }

@@ -76,6 +76,47 @@ __device__ __forceinline__ void apply_float(double power, Tile<T>& tile) {
         for (u32 j = 0; j < 4; j++) tile.v[k][j] = to_float(tile.v[k][j], power);
 }
 
+// The exceptions of a tile: two a lane.
+struct Exceptions {
+    u32 count;
+    u32 shift;
+    u32 width;
+    u32 positions[2];
+    const u32* additions;
+
+    // False where the format refuses the tile.
+    __device__ __forceinline__ bool read(const TileWords& at, u32 bits, u32 values) {
+        count = at.fields & 0xff, shift = at.fields >> 8 & 0xff, width = at.fields >> 16 & 0xff;
+        u32 position_words = (count * 10 + 31) / 32;
+        additions = at.words + position_words;
+        if (!at.is_right || count > 64 || count > values || shift + width > bits
+            || at.fields >> 24 != 0 || position_words + (count * width + 31) / 32 != at.length)
+            return false;
+        if (count == 0) return true;
+        u32 before = ~0u;
+        bool is_wrong = false;
+#pragma unroll
+        for (u32 half = 0; half < 2; half++) {
+            u32 index = half * 32 + lane();
+            bool is_one = index < count;
+            positions[half] = is_one ? unpack(at.words, index * 10, 10, 0u) : 0;
+            u32 below = __shfl_up_sync(WHOLE_WARP, positions[half], 1);
+            if (lane() == 0) below = before;
+            if (is_one)
+                is_wrong |= positions[half] >= values || (index > 0 && positions[half] <= below);
+            before = __shfl_sync(WHOLE_WARP, positions[half], 31);
+        }
+        return !__any_sync(WHOLE_WARP, is_wrong);
+    }
+
+    __device__ __forceinline__ bool has(u32 half) const { return half * 32 + lane() < count; }
+
+    template <class T>
+    __device__ __forceinline__ T addition(u32 half) const {
+        return unpack(additions, (half * 32 + lane()) * width, width, (T)0) << shift;
+    }
+};
+
 // Adds the exceptions of a tile: those of `AT_ONCE` places lie side by side in `memory`, with
 // nothing for others. Where those of a whole tile do, less is left of the first-level cache, which
 // lookups in dictionaries need.
@@ -83,38 +124,18 @@ template <class T, u32 AT_ONCE>
 __device__ __forceinline__ bool apply_patch(const u8* input, const CodecStep& step, u32 tiles,
                                    u32 tile_number, u32 count, T (&memory)[AT_ONCE],
                                    Tile<T>& tile) {
-    TileWords at = tile_words(input, step, tiles, tile_number);
-    u32 exceptions = at.fields & 0xff, shift = at.fields >> 8 & 0xff;
-    u32 width = at.fields >> 16 & 0xff, position_words = (exceptions * 10 + 31) / 32;
-    if (!at.is_right || exceptions > 64 || exceptions > count || shift + width > step.bits
-        || at.fields >> 24 != 0 || position_words + (exceptions * width + 31) / 32 != at.length)
+    Exceptions exceptions;
+    if (!exceptions.read(tile_words(input, step, tiles, tile_number), step.bits, count))
         return false;
-    if (exceptions == 0) return true;
-    u32 positions[2], before = ~0u;
-    bool is_wrong = false;
-#pragma unroll
-    for (u32 half = 0; half < 2; half++) {
-        u32 index = half * 32 + lane();
-        bool is_one = index < exceptions;
-        positions[half] = is_one ? unpack(at.words, index * 10, 10, 0u) : 0;
-        u32 below = __shfl_up_sync(WHOLE_WARP, positions[half], 1);
-        if (lane() == 0) below = before;
-        if (is_one)
-            is_wrong |= positions[half] >= count || (index > 0 && positions[half] <= below);
-        before = __shfl_sync(WHOLE_WARP, positions[half], 31);
-    }
-    if (__any_sync(WHOLE_WARP, is_wrong)) return false;
-    if (width == 0) return true;
-    const u32* additions = at.words + position_words;
+    if (exceptions.count == 0 || exceptions.width == 0) return true;
+    u32 positions[2];
     T added[2];
 #pragma unroll
     for (u32 half = 0; half < 2; half++) {
-        u32 index = half * 32 + lane();
+        bool is_one = exceptions.has(half);
+        positions[half] = is_one ? exceptions.positions[half] : ~0u;
         added[half] = 0;
-        if (index < exceptions)
-            added[half] = unpack(additions, index * width, width, (T)0) << shift;
-        else
-            positions[half] = ~0u;
+        if (is_one) added[half] = exceptions.addition<T>(half);
     }
     const T nothing[4] = {0, 0, 0, 0};
     const u32 RUNS_AT_ONCE = AT_ONCE / RUN_VALUES;

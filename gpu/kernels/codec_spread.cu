@@ -58,6 +58,7 @@ extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
         else high = middle;
     }
     const CodecSpread column = columns[low];
+    wait_for_previous();
     u32 rows = CODEC_SPREAD_BYTES / column.bytes;
     if (rows > SEGMENT_ROWS) rows = SEGMENT_ROWS;
     u64 begin = (u64)(blockIdx.x - column.first_piece) * rows;

@@ -5,6 +5,7 @@
 // narrower types are computed in u32 and masked. Every function is called by a whole warp, and
 // every condition that ends one is the same in all of its lanes.
 #pragma once
+#include "follow.cuh"
 #include "warp.cuh"
 
 typedef unsigned short u16;

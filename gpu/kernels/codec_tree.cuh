@@ -78,8 +78,9 @@ __device__ __forceinline__ bool enter_sparse(const Codec& codec, const CodecColu
                                              Counts& counts) {
     u32 count = ((const u16*)(codec.input + step.first))[tile];
     if (step.extra == CODEC_HEADS) {
-        const u32* order = (const u32*)(codec.output + column.order) + (u64)tile * TILE_VALUES;
-        if (memory.heads.find(order, counts.now, column.has_tags) != count) return false;
+        wait_for_previous();
+        const u32* heads = (const u32*)(codec.output + column.heads) + (u64)tile * TILE_WORDS;
+        if (memory.heads.find(heads, counts.now) != count) return false;
     } else if (count > counts.now || (step.extra == CODEC_RUNS && count == 0 && counts.now > 0)) {
         return false;
     }
@@ -114,6 +115,7 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
                 u8* codes = codec.output + column.codes + (u64)number * TILE_VALUES * 2;
                 store_tile(codes, count, 16, tile);
             }
+            wait_for_previous();
             return apply_dict((const T*)(codec.output + step.first), step.extra, count, tile);
         }
         default: return false;
@@ -150,6 +152,7 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
             return true;
         }
         case CODEC_DICT_OR:
+            wait_for_previous();
             return apply_dict_or((const T*)(codec.output + step.first), step.extra,
                                  memory.slots[step.slot], counts.of(step.slot), counts.now,
                                  memory.places, tile);
@@ -226,6 +229,7 @@ __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecCol
     u64 first = (u64)number * TILE_VALUES;
     if (column.codes != NO_COLUMN)
         store_tile(codec.output + column.codes + first * 2, count, 16, tile);
+    wait_for_previous();
     const u64* table = (const u64*)(codec.output + column.table);
     u8* to = codec.output + column.output + first * 8;
 #pragma unroll
@@ -255,10 +259,12 @@ __device__ __forceinline__ bool store_entries(const Codec&, const CodecColumn&, 
 template <class T, int SLOTS>
 __device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns, u32 length,
                                   u32 tile, TileMemory<T, SLOTS>& memory) {
+    let_next_begin();
     const CodecColumn& column = columns[column_of(columns, length, tile)];
     u32 number = tile - column.first_tile, count;
     Tile<T> values;
     bool is_right = decode_tile(codec, column, number, memory, count, values);
+    wait_for_previous();
     if (is_right && column.checks != 0) is_right = !is_outside(column, count, values);
     bool has_table = column.table != NO_COLUMN;
     if (is_right && has_table) is_right = store_entries(codec, column, number, count, values);

@@ -104,6 +104,13 @@ mod present {
             Ok(Self { kernels: Arc::new(kernels), ..self.clone() })
         }
 
+        /// The same device as one of an older generation, whose blocks form no clusters.
+        #[cfg(test)]
+        pub(crate) fn without_clusters(&self) -> Self {
+            let kernels = Kernels::load(&self.context).unwrap().without_clusters();
+            Self { kernels: Arc::new(kernels), ..self.clone() }
+        }
+
         /// The same device with an account of its own, for so many bytes.
         #[cfg(test)]
         pub(crate) fn with_share(&self, budget_bytes: u64) -> Self {

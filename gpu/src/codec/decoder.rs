@@ -52,7 +52,7 @@ pub struct Decoder {
 struct Loaded {
     lists: CodecStretches,
     /// By request: where each column of its block will be.
-    places: Vec<Vec<u64>>,
+    places: Vec<Vec<Place>>,
 }
 
 /// Bytes on their way to the device.
@@ -260,7 +260,10 @@ impl Decoder {
                 .iter()
                 .map(|(id, plan, sections)| Source { id: *id, plan, sections })
                 .collect();
-            let wishes = vec![Wish { raw_stays: false, request, limits: None }; sources.len()];
+            // Nobody asks for keys, so raw ones may stay where they are.
+            let wish = |raw_stays| Wish { raw_stays, request, limits: None };
+            let mut wishes = vec![wish(true); sources.len()];
+            wishes[sources.len() - 1] = wish(false);
             places.push(add(&mut decoding, 0, &sources, &wishes));
         }
         self.load(input, &decoding, (places, columns.len()))
@@ -271,7 +274,7 @@ impl Decoder {
         &mut self,
         mut input: Input,
         decoding: &Decoding,
-        (places, requests): (Vec<Vec<u64>>, usize),
+        (places, requests): (Vec<Vec<Place>>, usize),
     ) -> Result<(), EngineError> {
         let front = decoding.bytes as usize;
         let lists = decoding.place(&mut |list| {
@@ -320,7 +323,10 @@ impl Decoder {
     /// The bytes of a decoded column.
     fn column(&self, block: usize, chunk: usize, bytes: usize) -> Result<Vec<u8>, EngineError> {
         let mut column = vec![0; bytes];
-        let at = self.loaded.places[block][chunk] as usize;
+        let at = match self.loaded.places[block][chunk] {
+            Place::Output(at) => at as usize,
+            Place::Input(at) => self.loaded.lists.front + at as usize,
+        };
         self.buffer.download(&self.stream, at, &mut column)?;
         self.stream.synchronize().map_err(fault)?;
         Ok(column)
@@ -374,15 +380,11 @@ pub(crate) fn of_block(block: &Block, wish: Wish) -> (Vec<Source<'_>>, Vec<Wish>
         .unzip()
 }
 
-/// Adds a block; gives the places of its columns, none of which stays.
-fn add(decoding: &mut Decoding, start: u64, sources: &[Source<'_>], wishes: &[Wish]) -> Vec<u64> {
+/// Adds a block; gives the places of its columns.
+fn add(decoding: &mut Decoding, start: u64, sources: &[Source<'_>], wishes: &[Wish]) -> Vec<Place> {
     let mut places = Vec::new();
     decoding.add_block(start, sources, wishes, &mut places);
-    let output = |place: Place| match place {
-        Place::Output(at) => at,
-        Place::Input(_) => unreachable!("every column is decoded"),
-    };
-    places.into_iter().map(output).collect()
+    places
 }
 
 /// What the CPU's codec says of a block that the device refused.

@@ -12,6 +12,7 @@ use shoal_engine::layout::{
     CodecRange, CodecSpread, CodecStep, NO_COLUMN,
 };
 
+use super::runs;
 use super::steps::{Compiler, ENTRIES_MASK, take};
 use crate::launch::{CodecStretches, Stretch};
 
@@ -50,22 +51,28 @@ pub(crate) enum Place {
 
 /// Which kernel takes a tree: by the width of its arithmetic and the slots that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
-    pub(crate) is_wide: bool,
-    /// 0, 1 or as many as there are.
-    pub(crate) slots: u32,
+pub(crate) enum Class {
+    /// Of 32 bits: 0 slots, 1 or as many as there are.
+    Narrow(u32),
+    /// The same of 64 bits.
+    Wide(u32),
+    /// A common keyed tree, see [`super::runs`].
+    Runs,
 }
 
 impl Class {
     /// Every class, in the order of their numbers.
-    pub(crate) const ALL: [Self; 6] = [
-        Self { is_wide: false, slots: 0 },
-        Self { is_wide: false, slots: 1 },
-        Self { is_wide: false, slots: CODEC_SLOTS },
-        Self { is_wide: true, slots: 0 },
-        Self { is_wide: true, slots: 1 },
-        Self { is_wide: true, slots: CODEC_SLOTS },
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Narrow(0),
+        Self::Narrow(1),
+        Self::Narrow(CODEC_SLOTS),
+        Self::Wide(0),
+        Self::Wide(1),
+        Self::Wide(CODEC_SLOTS),
+        Self::Runs,
     ];
+    /// The number of the last.
+    const RUNS: usize = Self::ALL.len() - 1;
 
     fn number(is_wide: bool, slots: u32) -> usize {
         usize::from(is_wide) * 3 + slots.min(2) as usize
@@ -91,6 +98,9 @@ pub(crate) struct Decoding {
     pub pieces: u32,
     /// Bytes of the largest piece.
     pub piece_bytes: u32,
+    /// Segments of all keys, and rows of the longest.
+    pub segments: u32,
+    pub segment_rows: u32,
     /// Digits of the longest keys, and whether any are not codes.
     pub passes: u32,
     pub has_wide_keys: bool,
@@ -114,9 +124,8 @@ pub(crate) enum List<'a> {
 #[derive(Clone, Copy)]
 struct Grouped {
     id: u16,
-    order: u64,
+    heads: u64,
     list: u64,
-    has_tags: bool,
 }
 
 impl Decoding {
@@ -179,6 +188,7 @@ impl Decoding {
         }
         let needs_slots = compiler.slots.max(compiler.has_gfc.into());
         let class = Class::number(compiler.is_wide, needs_slots);
+        let class = if width_bytes <= 4 { self.class_of_runs(first_step, class) } else { class };
         let keeps_codes = is_key && is_dictionary;
         let output =
             if stays { NO_COLUMN } else { take(&mut self.bytes, u64::from(rows) * width_bytes) };
@@ -193,13 +203,12 @@ impl Decoding {
             }
             _ => output,
         };
-        let columns = &mut self.columns[usize::from(group.is_some())][class];
         let column = CodecColumn {
             output: column_at,
-            order: group.map_or(NO_COLUMN, |group| group.order),
+            heads: group.map_or(NO_COLUMN, |group| group.heads),
             codes,
             table,
-            first_tile: columns.tiles,
+            first_tile: 0,
             tiles: tiles(rows as usize) as u32,
             rows,
             first_step,
@@ -209,14 +218,27 @@ impl Decoding {
             checks: wish.limits.is_some().into(),
             least,
             span,
-            has_tags: group.is_some_and(|group| group.has_tags).into(),
             entries,
+            reserved: 0,
         };
+        let columns = &mut self.columns[usize::from(group.is_some())][class];
         if rows > 0 {
+            columns.columns.push(CodecColumn { first_tile: columns.tiles, ..column });
             columns.tiles += column.tiles;
-            columns.columns.push(column);
         }
         (if stays { staying() } else { Place::Output(output) }, codes)
+    }
+
+    /// The class of a column whose steps begin at `first_step`; those of a common keyed tree are
+    /// brought into its order.
+    fn class_of_runs(&mut self, first_step: u32, class: usize) -> usize {
+        let first_step = first_step as usize;
+        let Some(steps) = runs::steps(&self.steps[first_step..]) else {
+            return class;
+        };
+        self.steps.truncate(first_step);
+        self.steps.extend(steps);
+        Class::RUNS
     }
 
     /// Has a keyed column brought to `output`; gives where it is in grouped order.
@@ -244,17 +266,17 @@ impl Decoding {
         let rows = root.values;
         // Orders are read in whole tiles.
         let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
-        let has_tags = codes != NO_COLUMN;
-        let bits = if has_tags { code_bits(root) } else { 0 };
+        let has_codes = codes != NO_COLUMN;
+        let bits = if has_codes { code_bits(root) } else { 0 };
         let (keys, key_bytes, is_decoded) = match place {
-            _ if has_tags => (codes, 2, true),
+            _ if has_codes => (codes, 2, true),
             Place::Input(at) => (at, root.value_type.width_bytes(), false),
             Place::Output(at) => (at, root.value_type.width_bytes(), true),
         };
-        let passes = if has_tags { bits } else { 8 * key_bytes as u32 }.div_ceil(8);
+        let passes = if has_codes { bits } else { 8 * key_bytes as u32 }.div_ceil(8);
         let (order, work) = (take(&mut self.bytes, 4 * whole), take(&mut self.bytes, 4 * whole));
-        let other = if has_tags { work } else { take(&mut self.bytes, 4 * whole) };
-        let list = take(&mut self.bytes, 2 * whole);
+        let other = if has_codes { work } else { take(&mut self.bytes, 4 * whole) };
+        let [list, heads] = [2 * whole, whole / 8].map(|bytes| take(&mut self.bytes, bytes));
         let segments = rows.div_ceil(SEGMENT_ROWS as u32);
         let parts = rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
         let [counts, told] = [parts * passes, parts]
@@ -265,6 +287,7 @@ impl Decoding {
                 keys,
                 order,
                 list,
+                heads,
                 work,
                 other,
                 counts,
@@ -276,12 +299,16 @@ impl Decoding {
                 is_decoded: is_decoded.into(),
                 bits,
                 passes,
+                first_segment: self.segments,
+                reserved: 0,
             });
             self.parts += parts;
+            self.segments += segments;
+            self.segment_rows = self.segment_rows.max(rows.min(SEGMENT_ROWS as u32));
             self.passes = self.passes.max(passes);
-            self.has_wide_keys |= !has_tags;
+            self.has_wide_keys |= !has_codes;
         }
-        Grouped { id: chunk.id, order, list, has_tags }
+        Grouped { id: chunk.id, heads, list }
     }
 
     /// Hands all lists to `push`, which gives where each lies on the device, behind what is
@@ -299,6 +326,8 @@ impl Decoding {
             opens: push(List::Opens(&self.opens)),
             keys: push(List::Keys(&self.keys)),
             parts: self.parts,
+            segments: self.segments,
+            segment_rows: self.segment_rows,
             spreads: push(List::Spreads(&self.spreads)),
             pieces: self.pieces,
             piece_bytes: self.piece_bytes,

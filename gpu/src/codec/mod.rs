@@ -3,7 +3,10 @@
 
 mod decoder;
 mod decoding;
+mod runs;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decoder::of_block;
 pub use decoder::{DecodeError, Decoder, EncodedColumn};

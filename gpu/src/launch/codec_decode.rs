@@ -7,11 +7,12 @@
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep, Fates,
+    CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep,
+    Fates,
 };
 
 use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch, launch_shared};
+use super::module::{BLOCK_THREADS, Kernels, Run, arguments, launch, launch_run};
 use super::parameters::Stretch;
 use crate::codec::Class;
 
@@ -40,7 +41,10 @@ pub(crate) struct CodecStretches {
     /// Parts of all keys, and digits of the longest.
     pub(crate) parts: u32,
     pub(crate) passes: u32,
-    /// Whether keys are not all codes.
+    /// Segments of all keys, and rows of the longest.
+    pub(crate) segments: u32,
+    pub(crate) segment_rows: u32,
+    /// Whether any keys are not codes.
     pub(crate) has_wide_keys: bool,
     /// By class, columns in order of rows, then keyed ones; and tiles of each list.
     pub(crate) columns: [[(Stretch, u32); Class::ALL.len()]; 2],
@@ -114,13 +118,18 @@ impl Kernels {
         self.order_rows(stream, &grouping, lists)?;
         self.decode_columns(stream, buffer, &codec, keyed)?;
         let columns = lists.spreads.address::<CodecSpread>(buffer);
-        let length = lists.spreads.length as u32;
-        let threads = u64::from(lists.pieces) * u64::from(CODEC_SPREAD_THREADS);
-        let wide = (threads, lists.piece_bytes);
-        launch_shared(&self.codec_spread, stream, wide, arguments![output, columns, length])
+        let (length, run) = (lists.spreads.length as u32, self.following(lists.pieces));
+        let arguments = arguments![output, columns, length];
+        launch_run(&self.codec_spread, stream, run, lists.piece_bytes, arguments)
     }
 
-    /// One launch that counts and one a digit, and what wide keys take beside them.
+    /// Blocks that need nothing of each other, behind another launch of a chain.
+    fn following(&self, blocks: u32) -> Run {
+        Run { blocks, cluster: 1, follows: self.has_clusters }
+    }
+
+    /// Codes by clusters of blocks; wider keys, and codes on older devices, by launches that each
+    /// leave their rows in memory.
     fn order_rows(
         &self,
         stream: &CudaStream,
@@ -128,6 +137,12 @@ impl Kernels {
         lists: &CodecStretches,
     ) -> Result<(), EngineError> {
         let grouping = *grouping;
+        if self.has_clusters && !lists.has_wide_keys {
+            let blocks = lists.segment_rows.div_ceil(CODEC_ORDER_ROWS).next_power_of_two();
+            let run = Run { cluster: blocks, ..self.following(lists.segments * blocks) };
+            let (kernel, arguments) = (&self.codec_order_codes, arguments![grouping]);
+            return launch_run(kernel, stream, run, CODEC_ORDER_BYTES, arguments);
+        }
         let parts = u64::from(lists.parts) * u64::from(BLOCK_THREADS);
         if lists.has_wide_keys {
             launch(&self.codec_range, stream, parts, arguments![grouping])?;
@@ -136,10 +151,7 @@ impl Kernels {
         for pass in 0..lists.passes {
             launch(&self.codec_move, stream, parts, arguments![grouping, pass])?;
         }
-        if lists.has_wide_keys {
-            launch(&self.codec_heads, stream, parts, arguments![grouping])?;
-        }
-        Ok(())
+        launch(&self.codec_heads, stream, parts, arguments![grouping])
     }
 
     /// One launch a class that has columns.
@@ -152,20 +164,22 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let codec = *codec;
         for (class, (columns, tiles)) in Class::ALL.iter().zip(lists) {
-            let kernel = match (class.is_wide, class.slots) {
-                (false, 0) if *tiles <= FEW_TILES => &self.codec_few_plain_32,
-                (false, 0) => &self.codec_plain_32,
-                (false, 1) if *tiles <= FEW_TILES => &self.codec_few_slot_32,
-                (false, 1) => &self.codec_slot_32,
-                (false, _) => &self.codec_slots_32,
-                (true, 0) => &self.codec_plain_64,
-                (true, 1) => &self.codec_slot_64,
-                (true, _) => &self.codec_slots_64,
+            let kernel = match class {
+                Class::Narrow(0) if *tiles <= FEW_TILES => &self.codec_few_plain_32,
+                Class::Narrow(0) => &self.codec_plain_32,
+                Class::Narrow(1) if *tiles <= FEW_TILES => &self.codec_few_slot_32,
+                Class::Narrow(1) => &self.codec_slot_32,
+                Class::Narrow(_) => &self.codec_slots_32,
+                Class::Wide(0) => &self.codec_plain_64,
+                Class::Wide(1) => &self.codec_slot_64,
+                Class::Wide(_) => &self.codec_slots_64,
+                Class::Runs => &self.codec_runs_32,
             };
             let (length, tiles) = (columns.length as u32, *tiles);
             let columns = columns.address::<CodecColumn>(buffer);
             let arguments = arguments![codec, columns, length, tiles];
-            launch(kernel, stream, u64::from(tiles) * WARP, arguments)?;
+            let run = self.following(tiles.div_ceil(kernel.warps()));
+            launch_run(kernel, stream, run, 0, arguments)?;
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ impl Ordering {
             keys: self.keys.address(),
             order: self.order.address(),
             list: self.list.address(),
+            heads: 0,
             work: self.work.address(),
             other: self.other.address(),
             counts: self.counts.address(),
@@ -68,6 +69,8 @@ impl Ordering {
             is_decoded: 0,
             bits: 0,
             passes: self.key_bytes,
+            first_segment: 0,
+            reserved: 0,
         }
     }
 

@@ -3,12 +3,15 @@
 //! The width is a property of loaded kernels, so launches take no notice of it.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result, sys};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{CODEC_SPREAD_BYTES, CODEC_SPREAD_THREADS};
+use shoal_engine::layout::{
+    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BYTES, CODEC_SPREAD_THREADS,
+};
 
 use super::codec_decode::{DECODE_THREADS, SLOT_THREADS};
 use super::memory::fault;
@@ -17,6 +20,8 @@ use crate::tuning::{Room, Width};
 
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
+/// Blocks of a cluster that every device with clusters runs.
+const CLUSTER_BLOCKS_MAX: u32 = 8;
 
 /// Whether the driver's library can be loaded.
 pub(crate) fn has_driver() -> bool {
@@ -28,7 +33,12 @@ macro_rules! kernels {
     ($($file:literal: $($name:ident),+;)+) => {
         /// Every entry point, by name.
         #[derive(Debug)]
-        pub(crate) struct Kernels { $($(pub(super) $name: Kernel,)+)+ }
+        pub(crate) struct Kernels {
+            $($(pub(super) $name: Kernel,)+)+
+            /// Whether blocks may run in clusters that read each other's shared memory, and
+            /// launches begin while those before them run.
+            pub(super) has_clusters: bool,
+        }
 
         impl Kernels {
             /// Loads the fatbins that the build embedded, for launches so wide.
@@ -44,7 +54,9 @@ macro_rules! kernels {
                     let width = width_of($file, width);
                     $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
                 )+
-                Ok(Self { $($($name,)+)+ })
+                let clusters = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH;
+                let has_clusters = context.attribute(clusters)? != 0;
+                Ok(Self { $($($name,)+)+ has_clusters })
             }
 
             #[cfg(test)]
@@ -80,8 +92,10 @@ kernels! {
     "codec_decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
+    "codec_runs": codec_runs_32;
     "codec_spread": codec_spread;
     "codec_group": codec_range, codec_count, codec_move, codec_heads;
+    "codec_order": codec_order_codes;
 }
 
 /// How wide the kernels of a file are launched. Blocks that sort or decode are made for one number
@@ -89,9 +103,10 @@ kernels! {
 fn width_of(file: &str, width: Width) -> Width {
     match file {
         "sort" | "codec_group" => Width::FULL,
-        "codec_decode" => Width::of_blocks(DECODE_THREADS),
+        "codec_decode" | "codec_runs" => Width::of_blocks(DECODE_THREADS),
         "codec_spread" => Width::with_shared(CODEC_SPREAD_THREADS, CODEC_SPREAD_BYTES),
         "codec_slots" => Width::of_blocks(SLOT_THREADS),
+        "codec_order" => Width::with_shared(CODEC_ORDER_THREADS, CODEC_ORDER_BYTES),
         _ => width,
     }
 }
@@ -117,10 +132,23 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// Warps of a block.
+    pub(super) fn warps(&self) -> u32 {
+        self.block_threads / WARP as u32
+    }
+}
+
 impl Kernels {
     /// The kernels as a fleet uses them.
     pub(crate) fn load(context: &Arc<CudaContext>) -> Result<Self, DriverError> {
         Self::load_for(context, Width::FULL)
+    }
+
+    /// As of a device of an older generation.
+    #[cfg(test)]
+    pub(crate) fn without_clusters(self) -> Self {
+        Self { has_clusters: false, ..self }
     }
 
     /// The kernels once more, launched so that about `resident_threads` threads run at a time; see
@@ -155,18 +183,6 @@ pub(super) fn launch(
     threads: u64,
     arguments: &mut [*mut c_void],
 ) -> Result<(), EngineError> {
-    launch_shared(kernel, stream, (threads, kernel.dynamic_shared_bytes), arguments)
-}
-
-/// The same with so much of the shared memory that is given at a launch, at most all that the
-/// kernel was loaded for.
-pub(super) fn launch_shared(
-    kernel: &Kernel,
-    stream: &CudaStream,
-    (threads, shared_bytes): (u64, u32),
-    arguments: &mut [*mut c_void],
-) -> Result<(), EngineError> {
-    assert!(shared_bytes <= kernel.dynamic_shared_bytes, "{shared_bytes} bytes of a block");
     if threads == 0 {
         return Ok(());
     }
@@ -183,11 +199,71 @@ pub(super) fn launch_shared(
             kernel.function.cu_function(),
             (blocks, 1, 1),
             (kernel.block_threads, 1, 1),
-            shared_bytes,
+            kernel.dynamic_shared_bytes,
             stream.cu_stream(),
             arguments,
         )
     }
+    .map_err(fault)
+}
+
+/// How the blocks of a launch run beside each other and beside the launch before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) blocks: u32,
+    /// Blocks of a cluster, which divides them; 1 without.
+    pub(super) cluster: u32,
+    /// Whether it may begin while the launch before it in its stream still runs: its kernel waits
+    /// for what that writes.
+    pub(super) follows: bool,
+}
+
+/// Launches blocks as `run` says, each with so much of the shared memory that is given at a launch.
+pub(super) fn launch_run(
+    kernel: &Kernel,
+    stream: &CudaStream,
+    run: Run,
+    shared_bytes: u32,
+    arguments: &mut [*mut c_void],
+) -> Result<(), EngineError> {
+    assert!(shared_bytes <= kernel.dynamic_shared_bytes, "{shared_bytes} bytes of a block");
+    let Run { blocks, cluster, follows } = run;
+    assert!(cluster <= CLUSTER_BLOCKS_MAX && blocks.is_multiple_of(cluster), "whole clusters");
+    if blocks == 0 {
+        return Ok(());
+    }
+    use sys::CUlaunchAttributeID as Id;
+    use sys::CUlaunchAttributeValue as Value;
+    let dimension = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: cluster, y: 1, z: 1 };
+    let attribute = |id, value| sys::CUlaunchAttribute { id, pad: [0; 4], value };
+    let mut attributes = Vec::with_capacity(2);
+    if cluster > 1 {
+        let value = Value { clusterDim: dimension };
+        attributes.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, value));
+    }
+    if follows {
+        let value = Value { programmaticStreamSerializationAllowed: 1 };
+        let id = Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes.push(attribute(id, value));
+    }
+    let config = sys::CUlaunchConfig {
+        gridDimX: blocks,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: kernel.block_threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: shared_bytes,
+        hStream: stream.cu_stream(),
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    };
+    let function = kernel.function.cu_function();
+    // SAFETY: as above; the attributes live as long as the call.
+    unsafe {
+        sys::cuLaunchKernelEx(&raw const config, function, arguments.as_mut_ptr(), null_mut())
+    }
+    .result()
     .map_err(fault)
 }
 

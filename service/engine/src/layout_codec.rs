@@ -9,6 +9,8 @@ constants! { CODEC_CONSTANTS:
     CODEC_SLOTS: u32 = 3;
     /// Steps of a column that wait in shared memory; few trees have more.
     CODEC_STEPS: u32 = 12;
+    /// Steps of a common keyed tree, with those of code 0 that it does not have.
+    CODEC_RUN_STEPS: u32 = 7;
     /// What a `CodecStep` does: a leaf gives a tile, all others change the tile there is.
     CODEC_RAW: u32 = 1;
     /// See `CodecStep`.
@@ -53,6 +55,12 @@ constants! { CODEC_CONSTANTS:
     CODEC_SPREAD_THREADS: u32 = 512;
     /// Digits that rows are ordered by in one pass.
     CODEC_DIGITS: u32 = 256;
+    /// Rows and threads of a block where a cluster of blocks orders a segment.
+    CODEC_ORDER_ROWS: u32 = 8192;
+    /// See `CODEC_ORDER_ROWS`.
+    CODEC_ORDER_THREADS: u32 = 512;
+    /// Shared memory of such a block.
+    CODEC_ORDER_BYTES: u32 = 67_584;
     /// Sparse children of an rle node.
     CODEC_RUNS: u32 = 1;
     /// The sparse child of a dict node.
@@ -109,9 +117,9 @@ records! { CODEC_RECORDS:
     CodecColumn {
         /// Of keyed columns in grouped order. `NO_COLUMN` when values are only checked.
         output: u64,
-        /// Rows in grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order of
-        /// rows.
-        order: u64,
+        /// Heads of the grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order
+        /// of rows.
+        heads: u64,
         /// Where codes are kept, for they order rows as their values do; else `NO_COLUMN`.
         codes: u64,
         /// A dictionary of 8 bytes an entry that gives the values, where the steps give its codes;
@@ -130,11 +138,9 @@ records! { CODEC_RECORDS:
         checks: u32,
         least: u32,
         span: u32,
-        /// Of keyed columns: 1 when the order tells the key's code of each row, 0 when it tells
-        /// heads.
-        has_tags: u32,
         /// Entries of `table`.
         entries: u32,
+        reserved: u32,
     }
 
     /// What of a column is checked before its tiles.
@@ -162,10 +168,12 @@ records! { CODEC_RECORDS:
     CodecKeys {
         /// From the start of the input if not decoded.
         keys: u64,
-        /// By position: the row within its segment, and above 16 bits what tells heads.
+        /// By position: the row within its segment, and of codes the code above 16 bits.
         order: u64,
         /// By position: the row alone, in 16 bits.
         list: u64,
+        /// By position a bit: the first of its key or tile.
+        heads: u64,
         /// As `order`, between passes; the second only of wide keys.
         work: u64,
         other: u64,
@@ -184,6 +192,9 @@ records! { CODEC_RECORDS:
         bits: u32,
         /// At most.
         passes: u32,
+        /// Its first segment among all.
+        first_segment: u32,
+        reserved: u32,
     }
 
     /// A keyed column whose values go to their rows; places are bytes from the start of the output.

@@ -1,0 +1,178 @@
+// In which order do keyed columns stand, where the blocks of a cluster have all rows of a segment in
+// their shared memory? FORMAT.md, section 6.13.
+//
+// A stable radix sort as in codec_group.cuh, in one launch: a block brings its rows in order by one
+// digit, all tell each other how many they have of each, and every row goes to the block that has
+// its place. Blocks of a cluster run together, so that waiting takes nobody's place.
+#pragma once
+#include "cluster.cuh"
+#include "codec_group.cuh"
+
+static const u32 ORDER_ROWS = CODEC_ORDER_ROWS;
+static const u32 ORDER_THREADS = CODEC_ORDER_THREADS;
+static const u32 ORDER_WARPS = ORDER_THREADS / 32;
+static const u32 BLOCKS_MAX = SEGMENT_ROWS / ORDER_ROWS;
+// An item has its row in the lower bits, above them its code.
+static const u32 ROW_BITS = 16;
+static const u32 ORDER_WARP_ROWS = ORDER_ROWS / ORDER_WARPS;
+// Rows of a thread.
+static const u32 ORDER_ITEMS = ORDER_WARP_ROWS / 32;
+static_assert(ORDER_ITEMS % 2 == 0, "two ranks in a word");
+
+struct OrderMemory {
+    u32 items[ORDER_ROWS];
+    // Digits of each warp: counts, then places within the block.
+    u16 counts[ORDER_WARPS][CODEC_DIGITS];
+    // Digits of the block, which the others read.
+    u32 digits[CODEC_DIGITS];
+    // By digit: what is added to a place within the block.
+    u32 added[CODEC_DIGITS];
+    u32 sums[ORDER_WARPS];
+};
+static_assert(sizeof(OrderMemory) <= CODEC_ORDER_BYTES, "as it is launched");
+
+// What one block of a cluster works on; it may have no rows.
+struct Share {
+    Segment segment;
+    u32 block;
+    u32 blocks;
+    // Of the block: its first row, and its rows.
+    u32 first;
+    u32 rows;
+    // Rows of the warp.
+    u32 warp_rows;
+
+    // Place `index` of a thread within its block, when a warp's rows lie side by side.
+    __device__ __forceinline__ u32 place(u32 index) const {
+        return threadIdx.x / 32 * ORDER_WARP_ROWS + index * 32 + lane();
+    }
+    __device__ __forceinline__ bool has_row(u32 index) const {
+        return index * 32 + lane() < warp_rows;
+    }
+};
+
+// The segment that cluster `number` works on.
+__device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) {
+    u32 low = 0, high = grouping.length;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (grouping.keys[middle].first_segment <= number) low = middle;
+        else high = middle;
+    }
+    Share share;
+    Segment& segment = share.segment;
+    segment = segment_in(grouping, low, number - grouping.keys[low].first_segment);
+    share.block = cluster_block();
+    share.blocks = cluster_blocks();
+    share.first = share.block * ORDER_ROWS;
+    u32 left = segment.rows > share.first ? segment.rows - share.first : 0;
+    share.rows = left < ORDER_ROWS ? left : ORDER_ROWS;
+    u32 own = threadIdx.x / 32 * ORDER_WARP_ROWS;
+    share.warp_rows = share.rows > own ? share.rows - own : 0;
+    return share;
+}
+
+// How many rows of the same digit are before each row of a thread within its warp; leaves the
+// digits of the warp in `own`.
+__device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bits,
+                                           const u32 (&items)[ORDER_ITEMS], u16* own,
+                                           u32 (&ranks)[ORDER_ITEMS / 2]) {
+    u32 mask = (1u << bits) - 1;
+    bool is_whole = share.warp_rows >= ORDER_WARP_ROWS;
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++) {
+        if (index % 2 == 0 && index * 32 >= share.warp_rows) break;
+        bool has_row = share.has_row(index);
+        u32 digit = (items[index] >> shift) & mask;
+        u32 peers = peers_of(digit, bits, has_row, is_whole);
+        u32 below = __popc(peers & ((1u << lane()) - 1u)), rank = own[digit] + below;
+        if (index % 2 == 0) ranks[index / 2] = rank;
+        else ranks[index / 2] |= rank << 16;
+        __syncwarp();
+        if (below == 0 && has_row) own[digit] = (u16)(rank + __popc(peers));
+        __syncwarp();
+    }
+}
+
+// Brings the items of a block in order by one digit, and if there are more blocks, those of all.
+__device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits,
+                                         OrderMemory& memory, u32 (&items)[ORDER_ITEMS]) {
+    u32 mask = (1u << bits) - 1, ranks[ORDER_ITEMS / 2];
+    u16* own = memory.counts[threadIdx.x / 32];
+    for (u32 at = lane(); at < CODEC_DIGITS / 2; at += 32) ((u32*)own)[at] = 0;
+    __syncwarp();
+    rank_share(share, shift, bits, items, own, ranks);
+    __syncthreads();
+    bool has_digit = threadIdx.x < CODEC_DIGITS;
+    u32 count = 0;
+    if (has_digit) {
+#pragma unroll
+        for (u32 warp = 0; warp < ORDER_WARPS; warp++) count += memory.counts[warp][threadIdx.x];
+        memory.digits[threadIdx.x] = count;
+    }
+    u32 start = sum_before(count, memory.sums);
+    if (has_digit) {
+        u32 place = start;
+#pragma unroll
+        for (u32 warp = 0; warp < ORDER_WARPS; warp++) {
+            u32 mine = memory.counts[warp][threadIdx.x];
+            memory.counts[warp][threadIdx.x] = (u16)place;
+            place += mine;
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++) {
+        if (!share.has_row(index)) continue;
+        u32 rank = ranks[index / 2] >> index % 2 * 16 & 0xffff;
+        memory.items[own[(items[index] >> shift) & mask] + rank] = items[index];
+    }
+    __syncthreads();
+    if (share.blocks == 1) return;
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++)
+        items[index] = memory.items[index * ORDER_THREADS + threadIdx.x];
+    // All have told, and nobody needs what is about to be overwritten.
+    cluster_sync();
+    u32 total = 0, before = 0;
+    if (has_digit) {
+        // All loads are on their way at once.
+#pragma unroll
+        for (u32 block = 0; block < BLOCKS_MAX; block++) {
+            if (block >= share.blocks) continue;
+            u32 found = *in_block(&memory.digits[threadIdx.x], block);
+            total += found;
+            before += block < share.block ? found : 0;
+        }
+    }
+    u32 all = sum_before(total, memory.sums);
+    if (has_digit) memory.added[threadIdx.x] = all + before - start;
+    __syncthreads();
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++) {
+        u32 at = index * ORDER_THREADS + threadIdx.x;
+        if (at >= share.rows) continue;
+        u32 position = memory.added[(items[index] >> shift) & mask] + at;
+        *in_block(&memory.items[position % ORDER_ROWS], position / ORDER_ROWS) = items[index];
+    }
+    cluster_sync();
+}
+
+// Writes rows and heads by position.
+__device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
+                                            const OrderMemory& memory) {
+    const Segment& segment = share.segment;
+    u16* list = (u16*)(grouping.output + segment.column.list) + segment.first + share.first;
+    u32* heads = segment.heads(grouping) + share.first / 32;
+#pragma unroll 4
+    for (u32 index = 0; index < ORDER_ITEMS; index++) {
+        u32 at = share.place(index);
+        u32 item = memory.items[at], before = memory.items[at > 0 ? at - 1 : 0];
+        bool has_row = share.has_row(index);
+        bool is_head = at % TILE_VALUES == 0 || item >> ROW_BITS != before >> ROW_BITS;
+        u32 word = __ballot_sync(WHOLE_WARP, is_head && has_row);
+        if (!has_row) continue;
+        list[at] = (u16)item;
+        if (lane() == 0) heads[at / 32] = word;
+    }
+}

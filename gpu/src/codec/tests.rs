@@ -1,0 +1,51 @@
+//! Devices of older generations order rows by other kernels: they give the same.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use shoal_codec::{EncodedTree, Grouping, Keys, Mode, Tree, Values, encode_column};
+
+use super::{Decoder, EncodedColumn};
+use crate::device::Gpu;
+
+/// Keys of codes and of many widths, of rows that end within a warp, a part, a segment.
+fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
+    let mut samples = Vec::new();
+    for rows in [1_u64, 31, 1024, 5000, 8192, 8193, 40_000, 65_536, 70_001] {
+        for (objects, spread) in
+            [(1, 1), (7, 1_000_003), (9, 1 << 59), (300, 1 << 41), (5000, 1), (60_000, 77)]
+        {
+            let mix = |row: u64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let ids: Vec<u64> = (0..rows).map(|row| (mix(row) % objects) * spread).collect();
+            let grouping = Grouping::new(&ids);
+            let values = Values::I32((0..rows).map(|row| (mix(row + 1) % 1000) as i32).collect());
+            let afl = || Box::new(Tree::Afl);
+            let tree = Tree::KeyedDelta2(Mode::Zigzag, afl(), afl());
+            let with = Keys { grouping: &grouping, column: 1 };
+            let encoded = encode_column(&values, &tree, Some(with)).unwrap();
+            for tree in [Tree::Raw, Tree::Dict(65_536, afl(), None)] {
+                let key = encode_column(&Values::U64(ids.clone()), &tree, None).unwrap();
+                samples.push((key, encoded.clone(), values.clone()));
+            }
+        }
+    }
+    samples
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn rows_come_in_the_same_order_with_clusters_and_without() {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let samples = samples();
+    let columns: Vec<EncodedColumn<'_>> =
+        samples.iter().map(|(key, encoded, _)| EncodedColumn { encoded, key: Some(key) }).collect();
+    for gpu in [gpu.without_clusters(), gpu] {
+        let mut decoder = Decoder::new(&gpu, 8 << 30).unwrap();
+        // Together, and each alone, for the longest says how large clusters are.
+        let together = decoder.columns(&columns).unwrap();
+        for ((column, (_, _, expected)), found) in columns.iter().zip(&samples).zip(together) {
+            assert!(found.unwrap() == *expected);
+            let alone = decoder.columns(&[*column]).unwrap().remove(0);
+            assert!(alone.unwrap() == *expected);
+        }
+    }
+}
