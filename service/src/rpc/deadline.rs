@@ -13,7 +13,7 @@ use tonic::metadata::MetadataMap;
 use crate::error::ServiceError;
 
 /// Earlier than the client's deadline by at most this.
-const MARGIN: Duration = Duration::from_millis(5);
+const MARGIN: Duration = Duration::from_millis(20);
 
 /// The moment after which nobody wants the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
