@@ -131,7 +131,9 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
         CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream, seed))),
         CodecName::ShoalFixed => Ok(Box::new(ShoalContender::new(Planning::First, seed))),
         CodecName::ShoalTried => Ok(Box::new(ShoalContender::new(Planning::Tried, seed))),
-        CodecName::ShoalCuda => on_the_device(seed),
+        CodecName::ShoalUnkeyed => Ok(Box::new(ShoalContender::new(Planning::Unkeyed, seed))),
+        CodecName::ShoalCuda => on_the_device(Planning::Stream, seed),
+        CodecName::ShoalUnkeyedCuda => on_the_device(Planning::Unkeyed, seed),
         CodecName::NvCascaded => nvcomp("Cascaded"),
         CodecName::NvBitcomp => nvcomp("Bitcomp"),
         CodecName::NvAns => nvcomp("ANS"),
@@ -143,8 +145,8 @@ pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>
 }
 
 #[cfg(feature = "cuda")]
-fn on_the_device(seed: u64) -> Result<Box<dyn Contender>, String> {
-    Ok(Box::new(super::cuda_contender::CudaContender::new(seed)?))
+fn on_the_device(planning: Planning, seed: u64) -> Result<Box<dyn Contender>, String> {
+    Ok(Box::new(super::cuda_contender::CudaContender::new(planning, seed)?))
 }
 
 #[cfg(feature = "cuda")]
@@ -158,7 +160,7 @@ fn nvcomp(codec: &'static str) -> Result<Box<dyn Contender>, String> {
 }
 
 #[cfg(not(feature = "cuda"))]
-fn on_the_device(_seed: u64) -> Result<Box<dyn Contender>, String> {
+fn on_the_device(_planning: Planning, _seed: u64) -> Result<Box<dyn Contender>, String> {
     Err("this program was built without the feature `cuda`".into())
 }
 

@@ -30,11 +30,11 @@ pub(super) struct CudaContender {
 
 impl CudaContender {
     /// Why there is none otherwise.
-    pub(super) fn new(seed: u64) -> Result<Self, String> {
+    pub(super) fn new(planning: Planning, seed: u64) -> Result<Self, String> {
         let gpu = Gpu::open().map_err(|error| error.to_string())?;
         let failed = |error: shoal_engine::EngineError| error.to_string();
         Ok(Self {
-            host: ShoalContender::new(Planning::Stream, seed),
+            host: ShoalContender::new(planning, seed),
             encoder: Encoder::new(&gpu, MEMORY_BYTES).map_err(failed)?,
             decoder: Decoder::new(&gpu, MEMORY_BYTES).map_err(failed)?,
             encoded: Vec::new(),

@@ -41,8 +41,12 @@ pub(super) enum CodecName {
     ShoalFixed,
     /// The same with a list of trees tried on every block, the smallest taken.
     ShoalTried,
+    /// Planned as the blocks come with no column as key: decoding waits for no order of keys.
+    ShoalUnkeyed,
     /// Shoal's codec on an NVIDIA GPU, planned as the blocks come, columns resident.
     ShoalCuda,
+    /// The same with no column as key.
+    ShoalUnkeyedCuda,
     /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
     #[value(name = "nvcomp-cascaded")]
     #[serde(rename = "nvcomp-cascaded")]
@@ -108,13 +112,13 @@ pub(super) enum CodecName {
 impl CodecName {
     /// Whether it is one of ours.
     pub(super) fn is_shoal(self) -> bool {
-        matches!(self, Self::Shoal | Self::ShoalFixed | Self::ShoalTried | Self::ShoalCuda)
+        self.text().starts_with("shoal")
     }
 
     /// Whether it needs an NVIDIA GPU.
     #[cfg(test)]
     pub(super) fn is_on_device(self) -> bool {
-        self == Self::ShoalCuda || self.text().starts_with("nvcomp-")
+        self.text().ends_with("-cuda") || self.text().starts_with("nvcomp-")
     }
 
     /// As it is written.

@@ -22,6 +22,8 @@ use crate::error::BenchmarkError;
 pub(super) enum Planning {
     /// The planner, fed with the blocks as they come.
     Stream,
+    /// The same, told of no keys: no tree is keyed.
+    Unkeyed,
     /// The planner's tree for the first block, kept.
     First,
     /// Every block's own best of a list of trees, by trying all.
@@ -115,7 +117,7 @@ impl Contender for ShoalContender {
         self.column = column;
         self.encoded = vec![None; blocks.len()];
         let trees = match self.planning {
-            Planning::Stream => self.planned(blocks, column)?,
+            Planning::Stream | Planning::Unkeyed => self.planned(blocks, column)?,
             Planning::First => {
                 let first = self.planned(&blocks[..1], column)?;
                 vec![first.first().cloned().unwrap_or(Tree::Raw); blocks.len()]
@@ -177,10 +179,11 @@ impl ShoalContender {
     /// The planner's trees for a column, block after block.
     fn planned(&self, blocks: &[Block], column: usize) -> Result<Vec<Tree>, BenchmarkError> {
         let mut planner = ColumnPlanner::new(self.seed);
+        let has_keys = column > 0 && self.planning != Planning::Unkeyed;
         let mut trees = Vec::with_capacity(blocks.len());
         for index in 0..blocks.len() {
             let part = Part { blocks, index, column };
-            let fixes = part.block().fixes.as_ref().filter(|_| column > 0);
+            let fixes = part.block().fixes.as_ref().filter(|_| has_keys);
             let keys = fixes.map(|(fixes, _)| fixes.object.as_slice());
             let tree = planner.plan(part.values(), keys);
             let (encoded, _) = Self::encode_with(part, &tree)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use shoal_codec::Values;
+use shoal_codec::{Tree, Values};
 
 use crate::codec::contender::contender;
 use crate::codec::data_set::{Content, DataSet};
@@ -44,7 +44,7 @@ fn every_codec_gives_every_type_and_shape_back() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_device_gives_every_type_and_shape_back() {
-    every_type_and_shape_comes_back(|name| name == CodecName::ShoalCuda);
+    every_type_and_shape_comes_back(|name| name.is_shoal() && name.is_on_device());
 }
 
 /// From the codecs that are asked for.
@@ -83,13 +83,18 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
     let (set, left_out) = recorded::positions(&file).unwrap();
     assert_eq!((set.name.as_str(), set.rows(), left_out), ("bus_austin", 33_140, 0));
     let blocks = set.blocks(20_000);
-    for name in [CodecName::Shoal, CodecName::ShoalFixed, CodecName::ShoalTried] {
+    for name in
+        [CodecName::Shoal, CodecName::ShoalFixed, CodecName::ShoalTried, CodecName::ShoalUnkeyed]
+    {
         let mut contender = contender(name, 1).unwrap();
-        let mut columns = 0;
+        let (mut columns, mut keyed) = (0, 0);
         for index in 0..blocks[0].columns.len() {
             let measured = measure(contender.as_mut(), &blocks, index, EFFORT).unwrap();
             columns += measured.encoded_bytes.iter().sum::<u64>();
+            let mut trees = measured.choice.split(" | ").map(|tree| tree.parse::<Tree>().unwrap());
+            keyed += usize::from(trees.any(|tree| tree.is_keyed()));
         }
+        assert_eq!(keyed == 0, name == CodecName::ShoalUnkeyed, "{name:?}: {keyed} are keyed");
         let whole = measure_whole(contender.whole(&blocks).unwrap(), &blocks, EFFORT).unwrap();
         let bytes: u64 = whole.encoded_bytes.iter().sum();
         // Header and the padding of the directory come on top.
@@ -108,12 +113,16 @@ fn the_device_makes_as_many_bytes_as_the_cpu() {
     let file = recorded::files(SAMPLE.as_ref()).unwrap().remove(0);
     let (set, _) = recorded::positions(&file).unwrap();
     let blocks = set.blocks(20_000);
-    let [mut host, mut device] =
-        [CodecName::Shoal, CodecName::ShoalCuda].map(|name| contender(name, 1).unwrap());
-    for index in 0..blocks[0].columns.len() {
-        let expected = measure(host.as_mut(), &blocks, index, EFFORT).unwrap();
-        let found = measure(device.as_mut(), &blocks, index, EFFORT).unwrap();
-        assert_eq!(found.encoded_bytes, expected.encoded_bytes, "column {index}");
-        assert_eq!(found.choice, expected.choice, "column {index}");
+    for names in [
+        [CodecName::Shoal, CodecName::ShoalCuda],
+        [CodecName::ShoalUnkeyed, CodecName::ShoalUnkeyedCuda],
+    ] {
+        let [mut host, mut device] = names.map(|name| contender(name, 1).unwrap());
+        for index in 0..blocks[0].columns.len() {
+            let expected = measure(host.as_mut(), &blocks, index, EFFORT).unwrap();
+            let found = measure(device.as_mut(), &blocks, index, EFFORT).unwrap();
+            assert_eq!(found.encoded_bytes, expected.encoded_bytes, "{names:?}, column {index}");
+            assert_eq!(found.choice, expected.choice, "{names:?}, column {index}");
+        }
     }
 }
