@@ -43,10 +43,10 @@ impl ColumnReader<'_> {
         judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
         out: &mut Vec<V>,
     ) -> Result<(), E> {
-        out.clear();
         let mut reader = NodeReader::new(self.plan.nodes(), self.sections);
         let tree = TileTree::<T>::open(&mut reader)?;
         if rows.is_empty() {
+            out.clear();
             return Ok(());
         }
         match self.plan.key_column() {
@@ -65,6 +65,7 @@ impl ColumnReader<'_> {
         out: &mut Vec<V>,
     ) -> Result<(), E> {
         let total = self.plan.root().values as usize;
+        out.clear();
         out.reserve(rows.len());
         let mut buffer = [T::default(); TILE_VALUES];
         for tile in rows.start / TILE_VALUES..rows.end.div_ceil(TILE_VALUES) {
@@ -90,6 +91,7 @@ impl ColumnReader<'_> {
     ) -> Result<(), E> {
         let grouping = self.grouping.expect("keyed columns are decoded with their keys");
         let total = self.plan.root().values as usize;
+        // Every row is written, so what lies there now may stay until then.
         out.resize(rows.len(), V::default());
         let segments = segments_of(&rows, total);
         let mut buffer = [T::default(); TILE_VALUES];
@@ -102,10 +104,8 @@ impl ColumnReader<'_> {
             if segments == rows {
                 let (segment, order) = grouping.tile_order(tile, count);
                 judge(values, &|index| segment + usize::from(order[index]))?;
-                let out = &mut out[segment - rows.start..];
-                for (value, row) in values.iter().zip(order) {
-                    out[usize::from(*row)] = convert(*value);
-                }
+                let values = values.iter().map(|value| convert(*value));
+                place(values, order, &mut out[segment - rows.start..]);
                 continue;
             }
             let mut kept = 0;
@@ -120,5 +120,20 @@ impl ColumnReader<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Puts values to their rows of a segment that begins with `out`.
+#[inline(always)]
+fn place<V>(values: impl Iterator<Item = V>, order: &[u16], out: &mut [V]) {
+    // In a whole segment every number of 16 bits is a row: nothing is left to be checked.
+    if let Some(segment) = out.first_chunk_mut::<SEGMENT_ROWS>() {
+        for (value, row) in values.zip(order) {
+            segment[usize::from(*row)] = value;
+        }
+    } else {
+        for (value, row) in values.zip(order) {
+            out[usize::from(*row)] = value;
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! How do values of w bits lie in words? `packed(n, w)` of FORMAT.md, section 5.1.
 //!
-//! Whole groups of 32 take loops that the compiler unrolls for each width; anything else takes
-//! the slow way, value by value. Callers have checked lengths and widths.
+//! Whole groups of 32 take loops that the compiler unrolls for each width; what is left of them is
+//! packed value by value, and unpacked as a group of which some is missing. Callers have checked
+//! lengths and widths.
 
 use crate::tile::GROUP_VALUES;
 use crate::word::Word;
 
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = 4;
+/// Bytes of a whole group of the greatest width.
+const GROUP_BYTES_MAX: usize = GROUP_VALUES * 8;
 
 /// Words of packed(count, width).
 pub(crate) fn words(count: usize, width: u32) -> usize {
@@ -44,22 +47,33 @@ const fn mask(width: usize) -> u64 {
     if width >= 64 { u64::MAX } else { (1 << width) - 1 }
 }
 
+/// The bytes from `first` on.
+#[inline(always)]
+fn read<const BYTES: usize>(group: &[u8], first: usize) -> [u8; BYTES] {
+    *group[first..].first_chunk().expect("callers stay within the group")
+}
+
+/// The `W` bits from bit `bit` of a group on. One read has them all: from the byte in which they
+/// begin, or earlier where that would end behind the group.
+#[inline(always)]
+fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
+    let first = |bytes: usize| (bit / 8).min(W * WORD_BYTES - bytes);
+    let pattern = match W {
+        1 => u64::from(u32::from_le_bytes(read(group, 0))) >> bit,
+        2..=57 => u64::from_le_bytes(read(group, first(8))) >> (bit - 8 * first(8)),
+        _ => (u128::from_le_bytes(read(group, first(16))) >> (bit - 8 * first(16))) as u64,
+    };
+    pattern & mask(W)
+}
+
 /// One group of constant width.
 #[inline(always)]
-fn unpack_width<T: Word, const W: usize>(bytes: &[u8], out: &mut [T; GROUP_VALUES]) {
-    // Two words more than the group has, so that every value may read three.
-    let mut words = [0_u32; 66];
-    for (word, bytes) in words[..W].iter_mut().zip(bytes.as_chunks::<WORD_BYTES>().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
-    for (index, value) in out.iter_mut().enumerate() {
-        let (first, shift) = (index * W / 32, index * W % 32);
-        let low = u64::from(words[first]) | u64::from(words[first + 1]) << 32;
-        let mut pattern = low >> shift;
-        if shift + W > 64 {
-            pattern |= u64::from(words[first + 2]) << (64 - shift);
+fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
+    // Eight values at a time: loops of 32 are not unrolled, and their shifts no constants then.
+    for (octet, values) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        for (index, value) in values.iter_mut().enumerate() {
+            *value = T::low(bits_at::<W>(group, (octet * 8 + index) * W));
         }
-        *value = T::low(pattern & mask(W));
     }
 }
 
@@ -127,19 +141,23 @@ pub(crate) fn pack<T: Word>(values: &[T], width: u32, out: &mut Vec<u8>) {
 
 /// Fills `out` from packed(n, width) in `bytes`.
 pub(crate) fn unpack<T: Word>(bytes: &[u8], width: u32, out: &mut [T]) {
-    let words = bytes.as_chunks::<WORD_BYTES>().0;
-    let mut next = words.iter();
-    let (mut held, mut held_bits) = (0_u128, 0);
-    for value in out {
-        while held_bits < width {
-            let word = u32::from_le_bytes(*next.next().expect("lengths are checked"));
-            held |= u128::from(word) << held_bits;
-            held_bits += 32;
-        }
-        *value = T::low(held as u64 & mask(width as usize));
-        held >>= width;
-        held_bits -= width;
+    let (groups, rest) = out.as_chunks_mut::<GROUP_VALUES>();
+    let mut bytes = bytes;
+    for group in groups {
+        let packed;
+        (packed, bytes) = bytes.split_at(width as usize * WORD_BYTES);
+        unpack_group(packed, width, group);
     }
+    if rest.is_empty() {
+        return;
+    }
+    // A whole group with zeros for the words that it lacks.
+    let part = words(rest.len(), width) * WORD_BYTES;
+    let mut padded = [0; GROUP_BYTES_MAX];
+    padded[..part].copy_from_slice(&bytes[..part]);
+    let mut group = [T::default(); GROUP_VALUES];
+    unpack_group(&padded, width, &mut group);
+    rest.copy_from_slice(&group[..rest.len()]);
 }
 
 #[cfg(test)]
@@ -162,12 +180,13 @@ mod tests {
             unpack_group(&group, width, &mut fast_back);
             unpack(&group, width, &mut slow_back);
             assert_eq!((fast_back, slow_back), (values, values), "width {width}");
-            for count in 0..32 {
+            for count in 0..=3 * GROUP_VALUES {
+                let values: Vec<T> = (0..count).map(pattern).collect();
                 let (mut bytes, mut back) = (Vec::new(), vec![T::default(); count]);
-                pack(&values[..count], width, &mut bytes);
+                pack(&values, width, &mut bytes);
                 assert_eq!(bytes.len(), words(count, width) * WORD_BYTES);
                 unpack(&bytes, width, &mut back);
-                assert_eq!(back, values[..count]);
+                assert_eq!(back, values);
             }
         }
     }

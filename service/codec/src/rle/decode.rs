@@ -7,6 +7,9 @@ use crate::tile::TILE_VALUES;
 use crate::tree_decode::{Node, NodeReader, TileContext, TileTree, check_sum};
 use crate::word::Word;
 
+/// Values of a run that are written at once.
+const RUN_SHORT: usize = 8;
+
 /// An rle node.
 pub(crate) struct Rle<'a, T> {
     runs: Section<'a>,
@@ -34,17 +37,30 @@ impl<'a, T: Word> Rle<'a, T> {
         self.values.tile(context, &mut values[..runs])?;
         let mut lengths = [0_u16; TILE_VALUES];
         self.lengths.tile(context, &mut lengths[..runs])?;
-        let sum: usize = lengths[..runs].iter().map(|less| usize::from(*less) + 1).sum();
-        if sum != out.len() {
+        let sum: u32 = lengths[..runs].iter().map(|less| u32::from(*less) + 1).sum();
+        if sum as usize != out.len() {
             let problem = format!("tile {tile} has runs of {sum} values, {} are due", out.len());
             return self.runs.fault(2 * tile, problem);
         }
         let mut rest = out;
         for (value, less) in values[..runs].iter().zip(lengths) {
-            let run;
-            (run, rest) = rest.split_at_mut(usize::from(less) + 1);
-            run.fill(*value);
+            let length = usize::from(less) + 1;
+            write_run(*value, length, rest);
+            rest = &mut rest[length..];
         }
         Ok(())
+    }
+}
+
+/// Writes a run of `length` to the start of `rest`, and perhaps over some values behind it: most
+/// runs are short, and what is written without a look at their length mispredicts no branch.
+#[inline(always)]
+fn write_run<T: Word>(value: T, length: usize, rest: &mut [T]) {
+    let Some(short) = rest.first_chunk_mut::<RUN_SHORT>() else {
+        return rest[..length].fill(value);
+    };
+    *short = [value; RUN_SHORT];
+    if length > RUN_SHORT {
+        rest[RUN_SHORT..length].fill(value);
     }
 }
