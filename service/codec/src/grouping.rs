@@ -12,10 +12,14 @@ const ROW_BITS: u32 = 16;
 const COUNTED_MAX: u64 = 1 << 16;
 /// See [`COUNTED_MAX`].
 const COUNTED_SHARE: u64 = 4;
+/// Stretches of a segment whose rows are counted in turns.
+const STRETCHES: usize = 2;
 /// Bits that one pass of the radix sort settles.
 const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
+// A stretch with the rows that are left over is counted in 16 bits.
+const _: () = assert!(SEGMENT_ROWS / STRETCHES + STRETCHES <= u16::MAX as usize);
 
 /// Grouped order of some whole segments of a block.
 #[derive(Debug)]
@@ -152,23 +156,40 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
 /// The stable order of one segment's rows by key, and where keys begin, by counting: for keys
 /// that lie close together.
 fn count(keys: &[u64], min: u64, span: usize, order: &mut [u16], heads: &mut [u64]) {
-    let mut places = vec![0_u32; span + 1];
-    for key in keys {
-        places[(key - min) as usize] += 1;
-    }
+    let mut places = vec![[0_u16; STRETCHES]; span + 1];
+    in_turns(keys.len(), |stretch, row| places[(keys[row] - min) as usize][stretch] += 1);
     let mut sum = 0;
-    for place in &mut places {
-        let count = *place;
-        *place = sum;
-        if count > 0 {
-            heads[sum as usize / 64] |= 1 << (sum % 64);
+    for places in &mut places {
+        let first = sum;
+        for place in places {
+            let count = usize::from(*place);
+            // A place behind the last row is nobody's.
+            *place = sum as u16;
+            sum += count;
         }
-        sum += count;
+        if sum > first {
+            heads[first / 64] |= 1 << (first % 64);
+        }
     }
-    for (row, key) in (0..=u16::MAX).zip(keys) {
-        let place = &mut places[(key - min) as usize];
-        order[*place as usize] = row;
-        *place += 1;
+    in_turns(keys.len(), |stretch, row| {
+        let place = &mut places[(keys[row] - min) as usize][stretch];
+        order[usize::from(*place)] = row as u16;
+        *place = place.wrapping_add(1);
+    });
+}
+
+/// Visits all rows, each with the number of its stretch: those of a stretch in order, a row of each
+/// stretch in turn. Equal keys often follow each other, and a count waits for the one before.
+#[inline(always)]
+fn in_turns(rows: usize, mut visit: impl FnMut(usize, usize)) {
+    let length = rows / STRETCHES;
+    for at in 0..length {
+        for stretch in 0..STRETCHES {
+            visit(stretch, stretch * length + at);
+        }
+    }
+    for row in STRETCHES * length..rows {
+        visit(STRETCHES - 1, row);
     }
 }
 
