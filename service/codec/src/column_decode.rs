@@ -105,7 +105,7 @@ impl ColumnReader<'_> {
                 let (segment, order) = grouping.tile_order(tile, count);
                 judge(values, &|index| segment + usize::from(order[index]))?;
                 let values = values.iter().map(|value| convert(*value));
-                place(values, order, &mut out[segment - rows.start..]);
+                to_rows(values, order, &mut out[segment - rows.start..]);
                 continue;
             }
             let mut kept = 0;
@@ -125,7 +125,7 @@ impl ColumnReader<'_> {
 
 /// Puts values to their rows of a segment that begins with `out`.
 #[inline(always)]
-fn place<V>(values: impl Iterator<Item = V>, order: &[u16], out: &mut [V]) {
+fn to_rows<V>(values: impl Iterator<Item = V>, order: &[u16], out: &mut [V]) {
     // In a whole segment every number of 16 bits is a row: nothing is left to be checked.
     if let Some(segment) = out.first_chunk_mut::<SEGMENT_ROWS>() {
         for (value, row) in values.zip(order) {

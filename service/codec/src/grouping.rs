@@ -263,7 +263,7 @@ mod tests {
             |key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         ];
         for key_of in spread {
-            let keys: Vec<u64> = (0..70_000).map(|row: u64| key_of(row * row % 9973)).collect();
+            let keys: Vec<u64> = (0..70_001).map(|row: u64| key_of(row * row % 9973)).collect();
             let grouping = Grouping::new(&keys);
             let mut expected = Vec::new();
             for start in (0..keys.len()).step_by(SEGMENT_ROWS) {

@@ -68,6 +68,19 @@ fn ten_thousand_random_columns_come_back() {
 }
 
 #[test]
+fn runs_of_every_length_come_back_up_to_the_last_value() {
+    let grouping = Grouping::new(&[]);
+    let tree = Tree::Rle(Tree::Afl.into(), Tree::Afl.into());
+    for first in 1..40 {
+        for last in 1..40 {
+            let runs = [vec![7; first], vec![8], vec![9; last]].concat();
+            let context = format!("runs of {first}, 1 and {last} values");
+            assert!(comes_back(&Values::U32(runs), &tree, &grouping, &context), "{context}");
+        }
+    }
+}
+
+#[test]
 fn trees_that_the_format_does_not_allow_do_not_apply() {
     let values = Values::U32(vec![1, 2, 3]);
     let grouping = Grouping::new(&[1, 1, 2]);
