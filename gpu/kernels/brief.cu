@@ -44,12 +44,7 @@ __device__ inline void visit_whole(const View& view, const Questions& questions,
 #pragma unroll
             for (u32 item = 0; item < VISIT_ITEMS; item++) {
                 u32 candidate = base + 32 * item + lane();
-                // The last stretch whose lower bound is not above the candidate.
-                u32 owner = 0;
-                for (u32 step = widest; step > 0; step /= 2) {
-                    u32 bound = __shfl_sync(WHOLE_WARP, before, owner + step);
-                    if (bound <= candidate) owner += step;
-                }
+                u32 owner = last_lane_not_above(before, candidate, widest);
                 u32 from = __shfl_sync(WHOLE_WARP, start - before, owner);
                 entries[item] = {};
                 if (candidate < total) entries[item] = entry_at(view, from + candidate);
@@ -82,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(32 * BRIEF_WARPS, 6)
         if (part.query != query) break;
         visit_whole(view, questions, part, [&](const Entry& entry, bool matches) {
             u32 votes = __ballot_sync(WHOLE_WARP, matches);
-            u32 place = count + __popc(votes & ((1u << lane()) - 1u));
+            u32 place = count + __popc(votes & lanes_below());
             if (matches && place < BRIEF) slots[place] = entry.slot;
             count += __popc(votes);
         });

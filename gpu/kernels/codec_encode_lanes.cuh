@@ -50,10 +50,6 @@ struct Lanes {
     }
 };
 
-__device__ __forceinline__ u32 warp_or(u32 value) { return __reduce_or_sync(WHOLE_WARP, value); }
-__device__ __forceinline__ u64 warp_or(u64 value) {
-    return (u64)warp_or((u32)(value >> 32)) << 32 | warp_or((u32)value);
-}
 __device__ __forceinline__ u32 warp_least(u32 value) {
     return __reduce_min_sync(WHOLE_WARP, value);
 }

@@ -63,8 +63,6 @@ __device__ inline u32 group_count(u32 count, u32 group) {
     return count <= first ? 0 : (count - first < 32 ? count - first : 32);
 }
 
-__device__ inline u32 lanes_below() { return (1u << lane()) - 1u; }
-
 __device__ inline u32 warp_max_u32(u32 value) { return __reduce_max_sync(WHOLE_WARP, value); }
 __device__ inline u32 warp_min_u32(u32 value) { return __reduce_min_sync(WHOLE_WARP, value); }
 __device__ inline u32 warp_sum_u32(u32 value) { return __reduce_add_sync(WHOLE_WARP, value); }

@@ -144,7 +144,7 @@ __device__ __forceinline__ void rank_items(const Digits& digits, u32 pass, u32 r
         bool has_row = index * 32 + lane() < rows_left;
         u32 digit = digits.of(items[index] >> 16, pass);
         u32 peers = peers_of(digit, digits.bits, has_row, is_whole);
-        u32 below = __popc(peers & ((1u << lane()) - 1u)), rank = own[digit] + below;
+        u32 below = __popc(peers & lanes_below()), rank = own[digit] + below;
         if (index % 2 == 0) ranks[index / 2] = rank;
         else ranks[index / 2] |= rank << 16;
         __syncwarp();

@@ -6,6 +6,7 @@
 // "Onesweep"). With its row an item takes 16 bits of its key along: all of a code.
 #pragma once
 #include "codec_tile.cuh"
+#include "search.cuh"
 
 // What all key columns of a launch share.
 struct Grouping {
@@ -63,17 +64,11 @@ __device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 colu
 
 // The segment that has part `part` of all; gives which of its parts it is.
 __device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
-    u32 low = 0, length = grouping.length;
-    while (length > 1) {
-        u32 step = (length + 31) / 32, probe = lane() * step;
-        bool is_at_or_before = probe < length && grouping.keys[low + probe].first_part <= part;
-        u32 found = 31 - __clz(__ballot_sync(WHOLE_WARP, is_at_or_before));
-        low += found * step;
-        length = length - found * step < step ? length - found * step : step;
-    }
-    part -= grouping.keys[low].first_part;
+    auto first_part = [&](u32 at) { return grouping.keys[at].first_part; };
+    u32 column = warp_last_not_above(grouping.length, part, first_part);
+    part -= grouping.keys[column].first_part;
     *number = part % CODEC_PARTS;
-    return segment_in(grouping, low, part / CODEC_PARTS);
+    return segment_in(grouping, column, part / CODEC_PARTS);
 }
 
 // Keys of so many rows, all loads on their way at once.

@@ -1,5 +1,6 @@
 // Entry point that moves decoded values in grouped order to their rows.
 #include "codec_tile.cuh"
+#include "search.cuh"
 
 // Steps whose loads are on their way together.
 static const u32 SPREAD_STEPS = 4;
@@ -51,13 +52,8 @@ extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
     codec_spread(u8* output, const CodecSpread* columns, u32 length) {
     extern __shared__ uint4 memory[];
     u8* piece = (u8*)memory;
-    u32 low = 0, high = length;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (columns[middle].first_piece <= blockIdx.x) low = middle;
-        else high = middle;
-    }
-    const CodecSpread column = columns[low];
+    auto first_piece = [&](u32 at) { return columns[at].first_piece; };
+    const CodecSpread column = columns[last_not_above(length, blockIdx.x, first_piece)];
     wait_for_previous();
     u32 rows = CODEC_SPREAD_BYTES / column.bytes;
     if (rows > SEGMENT_ROWS) rows = SEGMENT_ROWS;

@@ -85,7 +85,6 @@ extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const
                 fitting &= ~(1ull << decimals);
         }
     }
-    for (int step = 16; step > 0; step /= 2)
-        fitting &= __shfl_xor_sync(WHOLE_WARP, fitting, step);
+    fitting = ~warp_or(~fitting);
     if (lane() == 0) atomicAnd(found, fitting);
 }

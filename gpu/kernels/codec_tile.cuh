@@ -73,17 +73,6 @@ __device__ __forceinline__ u64 unpack_near(const u32* words, u32 bit, u32 last, 
     return (u64)__funnelshift_r(middle, high, bit) << 32 | __funnelshift_r(low, middle, bit);
 }
 
-// The sum over the lanes up to this one.
-template <class T>
-__device__ __forceinline__ T warp_sum_to(T value) {
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        T below = __shfl_up_sync(WHOLE_WARP, value, step);
-        if (lane() >= (u32)step) value += below;
-    }
-    return value;
-}
-
 // Replaces values by `start` plus their running sum. Gives the sum of all.
 template <class T>
 __device__ __forceinline__ T scan(Tile<T>& tile, T start) {

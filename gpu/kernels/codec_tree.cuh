@@ -7,6 +7,7 @@
 #pragma once
 #include "codec_keyed.cuh"
 #include "codec_node.cuh"
+#include "search.cuh"
 
 // What all trees of a launch share.
 struct Codec {
@@ -193,15 +194,7 @@ __device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColum
 
 // The column of a tile among all of a launch: the last that begins at or before it.
 __device__ __forceinline__ u32 column_of(const CodecColumn* columns, u32 length, u32 tile) {
-    u32 low = 0;
-    while (length > 1) {
-        u32 step = (length + 31) / 32, probe = lane() * step;
-        bool is_at_or_before = probe < length && columns[low + probe].first_tile <= tile;
-        u32 found = 31 - __clz(__ballot_sync(WHOLE_WARP, is_at_or_before));
-        low += found * step;
-        length = length - found * step < step ? length - found * step : step;
-    }
-    return low;
+    return warp_last_not_above(length, tile, [&](u32 at) { return columns[at].first_tile; });
 }
 
 // Whether one of the first `count` values lies outside the column's limits.

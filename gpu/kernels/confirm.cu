@@ -24,13 +24,8 @@ extern "C" __global__ void confirm_list(Grid grid, const Part* parts, u32 length
                                         u32 pairs, u32* cells, u32* entries) {
     u32 pair = blockIdx.x * blockDim.x + threadIdx.x;
     if (pair >= pairs) return;
-    // The last part whose first pair is not behind; every part has a cell.
-    u32 number = 0, end = length;
-    while (end - number > 1) {
-        u32 middle = number + (end - number) / 2;
-        if (firsts[middle] <= pair) number = middle;
-        else end = middle;
-    }
+    // Every part has a cell.
+    u32 number = last_not_above(length, pair, [&](u32 at) { return firsts[at]; });
     Part part = parts[number];
     u32 first = column_of(grid, part.x_min), last = column_of(grid, part.x_max);
     u32 low = row_of(grid, part.y_min), high = row_of(grid, part.y_max);
@@ -91,13 +86,8 @@ __device__ inline void confirm(const View& view, const Questions& questions,
     u64 threads = (u64)gridDim.x * blockDim.x;
     for (u64 object = (u64)blockIdx.x * blockDim.x + threadIdx.x; object < total;
          object += threads) {
-        // The last cell whose lower bound is not above: the mapping table, implicit.
-        u32 cell = 0, end = cells;
-        while (end - cell > 1) {
-            u32 middle = cell + (end - cell) / 2;
-            if (table.bounds[middle] <= object) cell = middle;
-            else end = middle;
-        }
+        // The mapping table, implicit.
+        u32 cell = last_not_above(cells, object, [&](u32 at) { return table.bounds[at]; });
         Entry entry = entry_at(view, table.starts[cell] + ((u32)object - table.bounds[cell]));
         for (u32 row = table.rows[cell]; row < table.rows[cell + 1]; row++) {
             u32 number = table.entries[row];

@@ -5,6 +5,7 @@
 #pragma once
 #include "index.cuh"
 #include "record.cuh"
+#include "search.cuh"
 #include "warp.cuh"
 
 // The requests of a cycle and the bytes that they came in.
@@ -43,13 +44,7 @@ __device__ inline T at(const Input& input, u64 offset, u32 row) {
 
 // The request of an arrival: the last that begins at or before it.
 __device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) {
-    u32 low = 0, high = requests;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (input.first_arrivals[middle] <= arrival) low = middle;
-        else high = middle;
-    }
-    return low;
+    return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
 }
 
 __device__ inline Row read_row(const Input& input, const Arrived& request, u32 row) {

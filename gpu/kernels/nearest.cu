@@ -1,17 +1,12 @@
 // Entry points that rank the neighbours of nearest queries and take the first k of each; part of
 // stage query. Its circles hold them all: what comes in is by query, ascending by object.
 #include "record.cuh"
+#include "search.cuh"
 #include "space.cuh"
 
 // The query to whose stretch a place belongs: the last that begins not behind it.
 __device__ inline u32 query_at(const u64* bounds, u32 queries, u64 place) {
-    u32 query = 0, end = queries;
-    while (end - query > 1) {
-        u32 middle = query + (end - query) / 2;
-        if (bounds[middle] <= place) query = middle;
-        else end = middle;
-    }
-    return query;
+    return last_not_above(queries, place, [&](u32 at) { return bounds[at]; });
 }
 
 // The rank of every candidate from its query's centre. One thread a candidate.

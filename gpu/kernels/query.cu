@@ -34,7 +34,7 @@ extern "C" __global__ void query_count(View view, Questions questions, u32* coun
     u32 count = 0;
     visit(view, questions, item, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
-        u32 at = count + __popc(votes & ((1u << lane()) - 1u));
+        u32 at = count + __popc(votes & lanes_below());
         if (matches && at < KEPT) kept[(u64)number * KEPT + at] = entry.slot;
         count += __popc(votes);
     });
@@ -86,7 +86,7 @@ extern "C" __global__ void query_write_many(View view, Questions questions, cons
     visit(view, questions, questions.items[number], [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {
-            u64 at = place + __popc(votes & ((1u << lane()) - 1u));
+            u64 at = place + __popc(votes & lanes_below());
             objects[at] = view.records.objects[entry.slot];
             slots[at] = entry.slot;
         }

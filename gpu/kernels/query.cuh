@@ -7,6 +7,7 @@
 #pragma once
 #include "index.cuh"
 #include "record.cuh"
+#include "search.cuh"
 #include "space.cuh"
 #include "warp.cuh"
 
@@ -39,13 +40,7 @@ __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     if (query < length && parts[query].query == query
         && (query == 0 || parts[query - 1].query < query))
         return query;
-    u32 low = 0, high = length;
-    while (low < high) {
-        u32 middle = (low + high) / 2;
-        if (parts[middle].query < query) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    return partition_point(0, length, [&](u32 at) { return parts[at].query < query; });
 }
 
 // The longest answer, and two lists of queries in no particular order: from the front those with
@@ -121,12 +116,7 @@ __device__ inline void visit(const View& view, const Questions& questions, const
         u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
         for (u32 base = 0; base < total; base += 32) {
             u32 candidate = base + lane();
-            // The last cell whose lower bound is not above the candidate.
-            u32 owner = 0;
-            for (u32 step = 16; step > 0; step /= 2) {
-                u32 bound = __shfl_sync(WHOLE_WARP, before, owner + step);
-                if (bound <= candidate) owner += step;
-            }
+            u32 owner = last_lane_not_above(before, candidate);
             u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
             u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
             Entry entry = {};

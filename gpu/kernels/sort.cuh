@@ -4,6 +4,7 @@
 #pragma once
 #include <cub/block/block_radix_sort.cuh>
 
+#include "search.cuh"
 #include "warp.cuh"
 
 static const u32 SORT_THREADS = 256;
@@ -49,7 +50,7 @@ __device__ inline u64 differing_bits(u64& differing, const u64* objects, u32 cou
     for (u32 at = threadIdx.x; at < count; at += SORT_THREADS) mine |= objects[at] ^ reference;
     if (threadIdx.x == 0) differing = 0;
     __syncthreads();
-    for (int step = 16; step > 0; step /= 2) mine |= __shfl_xor_sync(WHOLE_WARP, mine, step);
+    mine = warp_or(mine);
     if (lane() == 0 && mine != 0) atomicOr(&differing, mine);
     __syncthreads();
     return differing;
@@ -111,10 +112,5 @@ __device__ inline u32 merge_split(const u64* a, u32 a_count, const u64* b, u32 b
                                   u32 diagonal) {
     u32 low = diagonal > b_count ? diagonal - b_count : 0;
     u32 high = diagonal < a_count ? diagonal : a_count;
-    while (low < high) {
-        u32 middle = (low + high) / 2;
-        if (a[middle] < b[diagonal - 1 - middle]) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    return partition_point(low, high, [&](u32 at) { return a[at] < b[diagonal - 1 - at]; });
 }

@@ -6,6 +6,9 @@ static const u32 WHOLE_WARP = 0xffffffffu;
 
 __device__ inline u32 lane() { return threadIdx.x & 31u; }
 
+// A bit for each lane below this one.
+__device__ inline u32 lanes_below() { return (1u << lane()) - 1u; }
+
 // Adds the number of threads with `yes` to a counter, by one atomic a warp.
 __device__ inline void count_where(bool yes, u32* counter) {
     u32 votes = __ballot_sync(WHOLE_WARP, yes);
@@ -24,15 +27,19 @@ __device__ inline void add_signs(int change, u64* counter) {
     if (sum != 0 && lane() == 0) atomicAdd(counter, (u64)(i64)sum);
 }
 
-// The sum over the lanes below.
-__device__ inline u32 warp_sum_before(u32 value) {
-    u32 sum = value;
+// The sum over the lanes up to this one.
+template <class T>
+__device__ __forceinline__ T warp_sum_to(T value) {
+#pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-        u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
-        if (lane() >= (u32)step) sum += below;
+        T below = __shfl_up_sync(WHOLE_WARP, value, step);
+        if (lane() >= (u32)step) value += below;
     }
-    return sum - value;
+    return value;
 }
+
+// The sum over the lanes below.
+__device__ inline u32 warp_sum_before(u32 value) { return warp_sum_to(value) - value; }
 
 // A place of its own in a growing list for every thread with `yes`.
 __device__ inline u32 append_where(bool yes, u32* length) {
@@ -40,7 +47,7 @@ __device__ inline u32 append_where(bool yes, u32* length) {
     u32 first = 0;
     if (votes != 0 && lane() == 0) first = atomicAdd(length, (u32)__popc(votes));
     first = __shfl_sync(WHOLE_WARP, first, 0);
-    return first + __popc(votes & ((1u << lane()) - 1u));
+    return first + __popc(votes & lanes_below());
 }
 
 // As `append_where` by one atomic a block, for lists to which nearly all blocks append: atomics on
@@ -58,7 +65,7 @@ __device__ inline u32 append_together(bool yes, u32* length) {
         firsts[lane()] = first + before;
     }
     __syncthreads();
-    return firsts[warp] + __popc(votes & ((1u << lane()) - 1u));
+    return firsts[warp] + __popc(votes & lanes_below());
 }
 
 // Adds 1 to the counter of each thread's own group where `yes`; neighbours mostly share a group.
@@ -68,6 +75,12 @@ __device__ inline void count_by_group(bool yes, u32 group, u32* counter) {
     u32 peers = __match_any_sync(WHOLE_WARP, group);
     u32 mine = votes & peers;
     if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, (u32)__popc(mine));
+}
+
+__device__ __forceinline__ u32 warp_or(u32 value) { return __reduce_or_sync(WHOLE_WARP, value); }
+
+__device__ __forceinline__ u64 warp_or(u64 value) {
+    return (u64)warp_or((u32)(value >> 32)) << 32 | warp_or((u32)value);
 }
 
 __device__ inline u64 warp_max(u64 value) {
