@@ -76,8 +76,7 @@ __device__ inline void gather(bool yes, u32 slot, const Records& records, Gather
         objects[place] = object;
         slots[place] = slot;
     }
-    u64 bits = object;
-    for (int step = 16; step > 0; step /= 2) bits |= __shfl_xor_sync(WHOLE_WARP, bits, step);
+    u64 bits = warp_or(object);
     if (lane() == 0 && (bits & ~*(volatile u64*)&gathered->bits) != 0)
         atomicOr((u64*)&gathered->bits, bits);
 }
@@ -282,9 +281,9 @@ extern "C" __global__ void subscription_touched(Scene scene, const u32* watched,
 extern "C" __global__ void subscription_touches(Scene scene, const u32* places, u32 first,
                                                 u32 length, Answered* touches) {
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
-    if (entry >= scene.length || places[entry + 1] == places[entry]) return;
-    u32 at = places[entry] - first;
-    if (places[entry] < first || at >= length) return;
+    if (entry >= scene.length) return;
+    u32 at = place_in_piece(places, entry, first, length);
+    if (at == NO_PLACE) return;
     u32 slot = scene.slots[entry], place = newest(scene.records, slot);
     u64 epoch = scene.records.versions[2ull * slot + place].epoch;
     u32 before = epoch == scene.epoch ? 1 - place : place;

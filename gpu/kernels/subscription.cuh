@@ -354,3 +354,14 @@ __device__ inline u32 renumbered(const u32* numbers, u32 reference) {
     u32 flags = reference & ((1u << REFERENCE_BITS) - 1u);
     return number == 0xffffffffu ? number : number << REFERENCE_BITS | flags;
 }
+
+// Not in the piece.
+static const u32 NO_PLACE = 0xffffffffu;
+
+// The place of what is marked within a piece of `length` that are, from the `first` on; `places` are
+// the sums of the marks.
+__device__ inline u32 place_in_piece(const u32* places, u32 number, u32 first, u32 length) {
+    u32 before = places[number];
+    bool is_in = places[number + 1] != before && before >= first && before - first < length;
+    return is_in ? before - first : NO_PLACE;
+}

@@ -8,11 +8,11 @@ __device__ inline void lower(u32* least, u32 value) {
 }
 
 // Widens the box of every object by the places of its rows.
-extern "C" __global__ void ways_widen(Input input, Rules rules, const u32* arrived, Index index,
+extern "C" __global__ void ways_widen(Input input, Rules rules, Rows rows, Index index,
                                       u32* boxes) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
-    u32 slot = resolve(index, arrived[arrival]);
+    u32 slot = resolve(index, rows.slots[arrival]);
     if (slot == NO_SLOT) return;
     const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind == REQUEST_REMOVE) return;
@@ -42,9 +42,9 @@ extern "C" __global__ void ways_mark(u32 length, Rows rows, Index index, const u
 extern "C" __global__ void ways_rows(Input input, Rules rules, const u32* places, u32 first,
                                      u32 length, Answered* rows) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    if (arrival >= rules.rows || places[arrival + 1] == places[arrival]) return;
-    u32 place = places[arrival] - first;
-    if (places[arrival] < first || place >= length) return;
+    if (arrival >= rules.rows) return;
+    u32 place = place_in_piece(places, arrival, first, length);
+    if (place == NO_PLACE) return;
     const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
     u32 number = arrival - request.first_arrival;
     Answered told = {};

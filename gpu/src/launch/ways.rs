@@ -36,14 +36,12 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         cycle: &CycleRows,
-        arrived: &DeviceBuffer<u32>,
         boxes: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let CycleRows { input, rules, index, slots, .. } = *cycle;
-        assert!(arrived.len() >= rules.rows as usize, "a slot an arrival");
+        let CycleRows { input, rules, rows, index, slots, .. } = *cycle;
         assert!(boxes.len() >= 4 * slots as usize, "a box a slot");
-        let (arrived, boxes) = (arrived.address(), boxes.address());
-        let arguments = arguments![input, rules, arrived, index, boxes];
+        let boxes = boxes.address();
+        let arguments = arguments![input, rules, rows, index, boxes];
         launch(&self.ways_widen, stream, rules.rows.into(), arguments)
     }
 

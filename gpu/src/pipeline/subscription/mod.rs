@@ -10,6 +10,7 @@ mod found;
 mod judge;
 mod members;
 mod on_device;
+mod pieces;
 mod stage;
 mod stands;
 mod table;

@@ -278,7 +278,7 @@ impl Driver {
         let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
         kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
         if subscriptions.stands.has_steps() {
-            subscriptions.ways.widen((kernels, stream), cycle, &self.slots)?;
+            subscriptions.ways.widen((kernels, stream), cycle)?;
         }
         found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
     }

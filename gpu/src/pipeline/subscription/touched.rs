@@ -2,7 +2,7 @@
 //!
 //! Those that were or are in a cell of a region that remembers, or may have passed through one that
 //! judges every fix (`ways.rs`), and those that stand to one: the device watches a bit of each
-//! slot. Their records come in pieces of a fixed length.
+//! slot.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
@@ -10,15 +10,11 @@ use shoal_engine::stage::subscription::Look;
 use shoal_engine::{EngineError, EventKind};
 
 use super::judge::Seen;
+use super::pieces::{PIECE, Piece, Pieces};
 use super::stands::Stands;
 use super::ways::Ways;
-use crate::launch::{
-    DeviceBuffer, IndexArgument, Kernels, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
-};
+use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument};
 use crate::pipeline::answers::row;
-
-/// Objects of one piece.
-const PIECE: usize = 1 << 16;
 
 /// See the file's head.
 #[derive(Debug)]
@@ -27,13 +23,10 @@ pub(super) struct Touched {
     watched: DeviceBuffer<u32>,
     /// Slots that there are bits for.
     slots: usize,
-    marks: DeviceBuffer<u32>,
-    places: DeviceBuffer<u32>,
-    touches: DeviceBuffer<Answered>,
-    length_here: PinnedBuffer<u32>,
+    /// Of each object its record before the cycle and after it.
+    touches: Pieces,
     objects: DeviceBuffer<u64>,
     begins: DeviceBuffer<u32>,
-    scratch: Scratch,
 }
 
 impl Touched {
@@ -41,21 +34,15 @@ impl Touched {
         Ok(Self {
             watched: DeviceBuffer::new(memory, 1)?,
             slots: 0,
-            marks: DeviceBuffer::new(memory, 1)?,
-            places: DeviceBuffer::new(memory, 1)?,
-            touches: DeviceBuffer::new(memory, 1)?,
-            length_here: PinnedBuffer::new(memory, 1)?,
+            touches: Pieces::new(memory, 2)?,
             objects: DeviceBuffer::new(memory, 1)?,
             begins: DeviceBuffer::new(memory, 1)?,
-            scratch: Scratch::new(memory)?,
         })
     }
 
     /// Makes room for a cycle with so many listed objects, on so many slots.
     pub(super) fn fit(&mut self, written: usize, slots: usize) -> Result<(), EngineError> {
-        self.marks.fit(written + 1)?;
-        self.places.fit(written + 1)?;
-        self.touches.fit(2 * PIECE)?;
+        self.touches.fit(written)?;
         if self.watched.fit(slots.div_ceil(32))? {
             self.forget();
         }
@@ -104,32 +91,21 @@ impl Touched {
         ways: Option<&Ways>,
     ) -> Result<(), EngineError> {
         let (watched, ways) = ((&self.watched, self.slots), ways.map(Ways::argument));
-        kernels.subscription_touched(stream, scene, watched, ways, &self.marks)?;
-        self.scratch.sum_before(stream, &self.marks, &self.places, length + 1)?;
-        let here = &mut self.length_here.as_mut_slice()[..1];
-        self.places.download(stream, length as usize, here)
+        kernels.subscription_touched(stream, scene, watched, ways, &self.touches.marks)?;
+        self.touches.count(stream, length)
     }
 
     /// The objects that were counted, ascending. Waits.
     pub(super) fn take(
-        &mut self,
+        &self,
         (kernels, stream): (&Kernels, &CudaStream),
         scene: &SceneArgument,
     ) -> Result<Vec<Seen>, EngineError> {
-        stream.synchronize().map_err(fault)?;
-        let length = self.length_here.as_slice()[0];
-        let mut seen = Vec::with_capacity(length as usize);
-        let mut piece = vec![Answered::default(); 2 * PIECE.min(length as usize)];
-        for first in (0..length).step_by(PIECE) {
-            let count = (length - first).min(PIECE as u32);
-            let touches = (&self.touches, first, count);
-            kernels.subscription_touches(stream, scene, &self.places, touches)?;
-            let piece = &mut piece[..2 * count as usize];
-            self.touches.download(stream, 0, piece)?;
-            stream.synchronize().map_err(fault)?;
-            seen.extend(piece.chunks_exact(2).map(|touch| seen_of(&touch[0], &touch[1])));
-        }
-        Ok(seen)
+        let write = |piece: Piece<'_>| {
+            let touches = (piece.records, piece.first, piece.length);
+            kernels.subscription_touches(stream, scene, piece.places, touches)
+        };
+        self.touches.take(stream, write, |touch| seen_of(&touch[0], &touch[1]))
     }
 }
 

@@ -8,12 +8,8 @@ use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
 use shoal_engine::{EngineError, Space, space};
 
-use crate::launch::{
-    CycleRows, DeviceBuffer, Kernels, Memory, PinnedBuffer, Scratch, WaysArgument, fault,
-};
-
-/// Rows of one piece.
-const PIECE: usize = 1 << 16;
+use super::pieces::{Piece, Pieces};
+use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, WaysArgument};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -26,11 +22,8 @@ pub(super) struct Ways {
     slots: usize,
     /// By slot a bit: the host looks at its object.
     passing: DeviceBuffer<u32>,
-    marks: DeviceBuffer<u32>,
-    places: DeviceBuffer<u32>,
-    rows: DeviceBuffer<Answered>,
-    length_here: PinnedBuffer<u32>,
-    scratch: Scratch,
+    /// One of each marked arrival.
+    rows: Pieces,
 }
 
 impl Ways {
@@ -42,11 +35,7 @@ impl Ways {
             boxes: numbers()?,
             slots: 0,
             passing: numbers()?,
-            marks: numbers()?,
-            places: numbers()?,
-            rows: DeviceBuffer::new(memory, 1)?,
-            length_here: PinnedBuffer::new(memory, 1)?,
-            scratch: Scratch::new(memory)?,
+            rows: Pieces::new(memory, 1)?,
         })
     }
 
@@ -55,21 +44,18 @@ impl Ways {
         self.slots = slots;
         self.boxes.fit(4 * slots)?;
         self.passing.fit(slots.div_ceil(32))?;
-        self.marks.fit(arrivals + 1)?;
-        self.places.fit(arrivals + 1)?;
-        self.rows.fit(PIECE).map(drop)
+        self.rows.fit(arrivals)
     }
 
-    /// Queues finding the boxes of a cycle's rows, whose slots are `arrived`.
+    /// Queues finding the boxes of a cycle's rows.
     pub(super) fn widen(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
-        arrived: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         self.boxes.fill(stream, 0xFF, 4 * self.slots)?;
         self.passing.fill(stream, 0, self.slots.div_ceil(32))?;
-        kernels.ways_widen(stream, cycle, arrived, &self.boxes)
+        kernels.ways_widen(stream, cycle, &self.boxes)
     }
 
     /// Where objects are marked whose way leads through a region, and what they are marked in.
@@ -83,20 +69,12 @@ impl Ways {
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
     ) -> Result<Vec<Answered>, EngineError> {
-        let arrivals = cycle.rules.rows;
-        kernels.ways_mark(stream, cycle, &self.passing, &self.marks)?;
-        self.scratch.sum_before(stream, &self.marks, &self.places, arrivals + 1)?;
-        let here = &mut self.length_here.as_mut_slice()[..1];
-        self.places.download(stream, arrivals as usize, here)?;
-        stream.synchronize().map_err(fault)?;
-        let length = self.length_here.as_slice()[0];
-        let mut rows = vec![Answered::default(); length as usize];
-        for (piece, first) in rows.chunks_mut(PIECE).zip((0..length).step_by(PIECE)) {
-            let of = (&self.rows, first, piece.len() as u32);
-            kernels.ways_rows(stream, cycle, &self.places, of)?;
-            self.rows.download(stream, 0, piece)?;
-            stream.synchronize().map_err(fault)?;
-        }
-        Ok(rows)
+        kernels.ways_mark(stream, cycle, &self.passing, &self.rows.marks)?;
+        self.rows.count(stream, cycle.rules.rows)?;
+        let write = |piece: Piece<'_>| {
+            let rows = (piece.records, piece.first, piece.length);
+            kernels.ways_rows(stream, cycle, piece.places, rows)
+        };
+        self.rows.take(stream, write, |row| row[0])
     }
 }

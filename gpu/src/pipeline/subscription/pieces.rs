@@ -1,0 +1,89 @@
+//! How do the records of what is marked on the device come to the host?
+//!
+//! Marks are summed up to places, so that each knows its own; then its records are written and
+//! copied in pieces of a fixed length, whatever their number.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::Answered;
+
+use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
+
+/// Most that is marked in one piece.
+pub(super) const PIECE: usize = 1 << 16;
+
+/// See the file's head.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// 1 for what is marked, else 0; one more, 0, is behind the last.
+    pub(super) marks: DeviceBuffer<u32>,
+    places: DeviceBuffer<u32>,
+    /// Of one piece.
+    records: DeviceBuffer<Answered>,
+    /// Records of each that is marked.
+    each: usize,
+    length_here: PinnedBuffer<u32>,
+    scratch: Scratch,
+}
+
+/// Where the records of one piece are to be written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    /// By mark: how many are marked before it.
+    pub(super) places: &'a DeviceBuffer<u32>,
+    pub(super) records: &'a DeviceBuffer<Answered>,
+    /// Place of the first that is marked in the piece.
+    pub(super) first: u32,
+    pub(super) length: u32,
+}
+
+impl Pieces {
+    /// With `each` records of everything that is marked.
+    pub(super) fn new(memory: &Memory, each: usize) -> Result<Self, EngineError> {
+        Ok(Self {
+            marks: DeviceBuffer::new(memory, 1)?,
+            places: DeviceBuffer::new(memory, 1)?,
+            records: DeviceBuffer::new(memory, 1)?,
+            each,
+            length_here: PinnedBuffer::new(memory, 1)?,
+            scratch: Scratch::new(memory)?,
+        })
+    }
+
+    /// Makes room for so many marks.
+    pub(super) fn fit(&mut self, marks: usize) -> Result<(), EngineError> {
+        self.marks.fit(marks + 1)?;
+        self.places.fit(marks + 1)?;
+        self.records.fit(self.each * PIECE).map(drop)
+    }
+
+    /// Queues counting what is marked among so many.
+    pub(super) fn count(&mut self, stream: &CudaStream, marks: u32) -> Result<(), EngineError> {
+        self.scratch.sum_before(stream, &self.marks, &self.places, marks + 1)?;
+        let here = &mut self.length_here.as_mut_slice()[..1];
+        self.places.download(stream, marks as usize, here)
+    }
+
+    /// What `read` makes of the records of each that was counted, in order; `write` queues writing
+    /// those of a piece. Waits.
+    pub(super) fn take<T>(
+        &self,
+        stream: &CudaStream,
+        write: impl Fn(Piece<'_>) -> Result<(), EngineError>,
+        read: impl Fn(&[Answered]) -> T,
+    ) -> Result<Vec<T>, EngineError> {
+        stream.synchronize().map_err(fault)?;
+        let all = self.length_here.as_slice()[0];
+        let mut taken = Vec::with_capacity(all as usize);
+        let mut here = vec![Answered::default(); self.each * PIECE.min(all as usize)];
+        for first in (0..all).step_by(PIECE) {
+            let length = (all - first).min(PIECE as u32);
+            write(Piece { places: &self.places, records: &self.records, first, length })?;
+            let here = &mut here[..self.each * length as usize];
+            self.records.download(stream, 0, here)?;
+            stream.synchronize().map_err(fault)?;
+            taken.extend(here.chunks_exact(self.each).map(&read));
+        }
+        Ok(taken)
+    }
+}
