@@ -180,6 +180,12 @@ impl<T: Plain> DeviceBuffer<T> {
         .map_err(fault)
     }
 
+    /// Where these many values are from place `at` on.
+    fn address_of(&self, at: usize, values: &[T]) -> u64 {
+        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+        self.address + (at * size_of::<T>()) as u64
+    }
+
     /// Copies `values` to place `at`; they must be pinned to be copied beside other work.
     pub(crate) fn upload(
         &self,
@@ -187,11 +193,10 @@ impl<T: Plain> DeviceBuffer<T> {
         at: usize,
         values: &[T],
     ) -> Result<(), EngineError> {
-        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+        let address = self.address_of(at, values);
         if values.is_empty() {
             return Ok(());
         }
-        let address = self.address + (at * size_of::<T>()) as u64;
         let bytes = size_of_val(values) as u64;
         self.memory.copied.in_bytes.fetch_add(bytes, Ordering::Relaxed);
         // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
@@ -205,11 +210,10 @@ impl<T: Plain> DeviceBuffer<T> {
         at: usize,
         values: &mut [T],
     ) -> Result<(), EngineError> {
-        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+        let address = self.address_of(at, values);
         if values.is_empty() {
             return Ok(());
         }
-        let address = self.address + (at * size_of::<T>()) as u64;
         let bytes = size_of_val(values) as u64;
         self.memory.copied.out_bytes.fetch_add(bytes, Ordering::Relaxed);
         // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.

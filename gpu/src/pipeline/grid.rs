@@ -8,7 +8,7 @@ use shoal_engine::{QuantaRect, Space, extent};
 
 /// Objects a cell when they are spread evenly. Measured on an H200 by the sketch of the design:
 /// 1,024 x 1,024 cells beat 512 x 512 for 10 M objects.
-const CELL_OBJECTS: u64 = 8;
+pub(super) const CELL_OBJECTS: u64 = 8;
 /// Objects a cell at least, however unevenly they are spread: most cells are empty then, and every
 /// one costs a little when a grid is built.
 const CELL_OBJECTS_MIN: u64 = 2;

@@ -9,20 +9,20 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{Cell, Entry};
 
 use super::driver::Driver;
+use super::grid::CELL_OBJECTS;
 use super::staging::Staged;
 use crate::launch::{DeviceBuffer, Failed, fault};
 
 /// Entries of one grid for each object when they are spread evenly: with a cell for 8 objects, the
 /// bound of all rooms is 2 n + 2 n + n / 2 for n objects, and half as many lie behind.
 const ENTRIES_EACH: usize = 5;
-/// Objects for each cell then.
-const CELL_OBJECTS: usize = 8;
 
 /// Bytes of both grids for so many slots; buffers are made a quarter larger than they must be. A
 /// guess: grids that turn out larger are built with less room to spare.
 fn grids_bytes(slots: usize) -> u64 {
     let places = slots * size_of::<u32>();
-    let grid = slots * ENTRIES_EACH * size_of::<Entry>() + slots / CELL_OBJECTS * size_of::<Cell>();
+    let cells = slots / CELL_OBJECTS as usize;
+    let grid = slots * ENTRIES_EACH * size_of::<Entry>() + cells * size_of::<Cell>();
     (2 * (grid + places)) as u64 / 4 * 5
 }
 

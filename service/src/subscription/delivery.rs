@@ -62,8 +62,7 @@ impl Session {
                 state.outbox.push(&self.handle, outgoing, number == count);
             }
             self.fit(&mut state, of.tools, is_behind, &mut delivered);
-            let bytes = state.outbox.bytes() as u64;
-            state.share.set(bytes);
+            state.share_room();
             state.wake()
         };
         waker.into_iter().for_each(std::task::Waker::wake);
@@ -114,8 +113,7 @@ impl Session {
                 None if state.outbox.lent() == Some(first) => self.lag(&mut state, tools),
                 None => {}
             }
-            let bytes = state.outbox.bytes() as u64;
-            state.share.set(bytes);
+            state.share_room();
             state.wake()
         };
         waker.into_iter().for_each(std::task::Waker::wake);

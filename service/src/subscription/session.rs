@@ -106,6 +106,11 @@ impl State {
     pub(super) fn wake(&mut self) -> Option<Waker> {
         self.waker.take()
     }
+
+    /// Tells the room that all share how much of it the outbox takes now.
+    pub(super) fn share_room(&mut self) {
+        self.share.set(self.outbox.bytes() as u64);
+    }
 }
 
 impl Session {
@@ -244,8 +249,7 @@ impl Session {
     pub(super) fn lag(&self, state: &mut State, tools: &SessionTools) {
         state.outbox.lag(&self.handle, super::delivery::lagged(Vec::new()));
         state.is_lagged = true;
-        let bytes = state.outbox.bytes() as u64;
-        state.share.set(bytes);
+        state.share_room();
         tools.metrics.count_lagged();
     }
 
@@ -265,8 +269,7 @@ impl Session {
             if end != SessionEnd::Closed {
                 state.outbox = Outbox::default();
             }
-            let bytes = state.outbox.bytes() as u64;
-            state.share.set(bytes);
+            state.share_room();
             (state.awaiting, state.deferred) = Default::default();
             let regions = state.regions.drain().map(|(_, standing)| standing).collect();
             (regions, state.wake())
