@@ -10,11 +10,10 @@ use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
 
 use super::asking::{Asking, Sorted};
 use super::nearest::Neighbours;
+use super::packing::Packing;
 use super::questions::Shapes;
 use super::staging::{Staged, distinct};
-use crate::launch::{
-    DeviceBuffer, IndexArgument, QuestionStretches, Stretch, ViewArgument, bytes_of, fault,
-};
+use crate::launch::{DeviceBuffer, IndexArgument, QuestionStretches, ViewArgument, fault};
 
 /// What answers are made of.
 pub(crate) struct Maker<'a> {
@@ -107,30 +106,19 @@ pub(super) fn upload(
     (parts, queries): (&[Part], usize),
     shapes: &Shapes,
 ) -> Result<(DeviceBuffer<u8>, QuestionStretches), EngineError> {
-    let pieces = [
-        bytes_of(parts),
-        bytes_of(&shapes.shapes),
-        bytes_of(&shapes.slabs),
-        bytes_of(&shapes.edges),
-    ];
-    let mut starts = [0; 4];
-    let mut bytes = Vec::new();
-    for (start, piece) in starts.iter_mut().zip(pieces) {
-        bytes.resize(bytes.len().next_multiple_of(256), 0);
-        *start = bytes.len();
-        bytes.extend_from_slice(piece);
-    }
+    let mut packing = Packing::default();
+    let at = QuestionStretches {
+        queries,
+        parts: packing.push(parts),
+        shapes: packing.push(&shapes.shapes),
+        slabs: packing.push(&shapes.slabs),
+        edges: packing.push(&shapes.edges),
+    };
+    let mut bytes = vec![0; packing.bytes];
+    packing.copy(&mut bytes);
     let input = DeviceBuffer::new(asking.memory(), bytes.len())?;
     input.upload(&asking.stream, 0, &bytes)?;
     asking.stream.synchronize().map_err(fault)?;
-    let at = |place: usize, length: usize| Stretch { at: starts[place], length };
-    let at = QuestionStretches {
-        queries,
-        parts: at(0, parts.len()),
-        shapes: at(1, shapes.shapes.len()),
-        slabs: at(2, shapes.slabs.len()),
-        edges: at(3, shapes.edges.len()),
-    };
     Ok((input, at))
 }
 
@@ -142,7 +130,7 @@ fn append(
     rows: impl Iterator<Item = FixRow>,
 ) {
     let mut head = AnswerHead { total: objects.len() as u64, ..AnswerHead::default() };
-    let returned = returned(query, objects.len());
+    let returned = query.returned(objects.len());
     head.objects.0 = page.objects.len();
     head.fixes.0 = page.fixes.len();
     if query.projection != Projection::Count {
@@ -172,14 +160,10 @@ fn append_nearest(
     let rows: Vec<FixRow> = neighbours.fixes[range.clone()].iter().map(row).collect();
     let first = page.ranks.len();
     if query.projection != Projection::Count {
-        page.ranks.extend(&neighbours.ranks[range][..returned(query, rows.len())]);
+        page.ranks.extend(&neighbours.ranks[range][..query.returned(rows.len())]);
     }
     append_rows(page, query, &rows);
     if let Some(head) = page.heads.last_mut() {
         head.ranks = (first, page.ranks.len());
     }
-}
-
-fn returned(query: &Query, found: usize) -> usize {
-    query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
 }

@@ -2,9 +2,8 @@
 //!
 //! Rare: everything that runs is waited for.
 
-use shoal_codec::FixColumns;
+use shoal_codec::FixRow;
 use shoal_engine::layout::Answered;
-use shoal_engine::limits::SNAPSHOT_BATCH_ROWS;
 use shoal_engine::{EngineError, Snapshot};
 
 use super::answers;
@@ -16,23 +15,14 @@ impl Driver {
         self.settle()?;
         let mut rows = self.records.export(&self.dispatch, self.epoch)?;
         rows.sort_unstable_by_key(|row| row.object);
-        let batches = rows.chunks(SNAPSHOT_BATCH_ROWS).map(|chunk| {
-            let mut columns = FixColumns::with_capacity(chunk.len());
-            chunk.iter().for_each(|answered| columns.push_row(answers::row(answered)));
-            columns
-        });
-        Ok(Snapshot {
-            term: self.options.term,
-            epoch: self.epoch,
-            clock_ms: self.clock_ms,
-            batches: batches.collect(),
-        })
+        let rows = rows.iter().map(answers::row);
+        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows))
     }
 
     pub(super) fn import(&mut self, snapshot: &Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
         self.settle()?;
-        let answered = |row: shoal_codec::FixRow| Answered {
+        let answered = |row: FixRow| Answered {
             object: row.object,
             time_ms: row.time_ms,
             x: row.x,

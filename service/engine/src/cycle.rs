@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use shoal_codec::{Block, BlockError, FixColumns};
+use shoal_codec::{Block, BlockError, FixColumns, FixRow};
 
 use crate::backend::EngineOptions;
 use crate::error::EngineError;
@@ -169,6 +169,15 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The position of a row whose coordinates were refused so at the door.
+    #[must_use]
+    pub fn poison(self) -> (i32, i32) {
+        match self {
+            Self::NotFinite => (Self::POISON_NOT_FINITE, 0),
+            _ => (Self::POISON_OUTSIDE, 0),
+        }
+    }
+
     /// Number of reasons plus one: discriminants index arrays of this length.
     pub const COUNT: usize = 10;
     /// All reasons, in the order of their numbers.
@@ -264,6 +273,23 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The state after `epoch` of an engine with this term: all its rows, ascending by object.
+    #[must_use]
+    pub fn new(
+        term: u64,
+        epoch: u64,
+        clock_ms: i64,
+        mut rows: impl ExactSizeIterator<Item = FixRow>,
+    ) -> Self {
+        let mut batches = Vec::with_capacity(rows.len().div_ceil(SNAPSHOT_BATCH_ROWS));
+        while rows.len() > 0 {
+            let mut columns = FixColumns::with_capacity(rows.len().min(SNAPSHOT_BATCH_ROWS));
+            rows.by_ref().take(SNAPSHOT_BATCH_ROWS).for_each(|row| columns.push_row(row));
+            batches.push(columns);
+        }
+        Self { term, epoch, clock_ms, batches }
+    }
+
     /// Rows of all batches.
     #[must_use]
     pub fn rows(&self) -> u64 {

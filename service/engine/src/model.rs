@@ -12,7 +12,7 @@ use shoal_codec::{FixColumns, FixRow};
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
-use crate::limits::{CYCLES_IN_FLIGHT_MAX, SNAPSHOT_BATCH_ROWS};
+use crate::limits::CYCLES_IN_FLIGHT_MAX;
 use crate::query::{Answer, AnswerHead, AnswerPage, AnswerSet, Projection, Query, QueryKind};
 use crate::rank::Ranker;
 use crate::stage::dispatch::Judge;
@@ -366,18 +366,8 @@ impl Backend for Model {
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {
-        let rows: Vec<FixRow> = self.records.values().copied().collect();
-        let batch = |rows: &[FixRow]| {
-            let mut columns = FixColumns::with_capacity(rows.len());
-            rows.iter().for_each(|row| columns.push_row(*row));
-            columns
-        };
-        Ok(Snapshot {
-            term: self.options.term,
-            epoch: self.epoch,
-            clock_ms: self.clock_ms,
-            batches: rows.chunks(SNAPSHOT_BATCH_ROWS).map(batch).collect(),
-        })
+        let rows = self.records.values().copied();
+        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows))
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {

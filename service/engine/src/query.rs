@@ -35,6 +35,12 @@ impl Query {
     pub fn passes(&self, row: &FixRow, clock_ms: i64) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.passes(row, clock_ms))
     }
+
+    /// How many of so many rows that were found the limit lets return, whatever the projection.
+    #[must_use]
+    pub fn returned(&self, found: usize) -> usize {
+        self.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
+    }
 }
 
 /// The kinds of question.

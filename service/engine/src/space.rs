@@ -44,6 +44,12 @@ impl QuantaRect {
         (self.x_min <= x) & (x <= self.x_max) & (self.y_min <= y) & (y <= self.y_max)
     }
 
+    /// Whether all of another one lies in it.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.contains(other.x_min, other.y_min) && self.contains(other.x_max, other.y_max)
+    }
+
     /// The points that both have; `None` when there are none.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {

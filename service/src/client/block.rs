@@ -69,10 +69,7 @@ fn span_rows(fixes: &[v1::Fix]) -> usize {
 
 /// A row in stored units.
 fn fix_row(space: &Space, fix: &v1::Fix) -> FixRow {
-    let (x, y) = space.quantise(fix.x, fix.y).unwrap_or_else(|refusal| match refusal {
-        Refusal::NotFinite => (Refusal::POISON_NOT_FINITE, 0),
-        _ => (Refusal::POISON_OUTSIDE, 0),
-    });
+    let (x, y) = space.quantise(fix.x, fix.y).unwrap_or_else(Refusal::poison);
     FixRow {
         object: fix.object,
         time_ms: fix.time_ms,

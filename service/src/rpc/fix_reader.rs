@@ -102,10 +102,7 @@ impl FixReader {
             let row = self.columns.len() as u32;
             self.faults.push((row, if x_is_right { "y" } else { "x" }));
         }
-        match refusal {
-            Refusal::NotFinite => (Refusal::POISON_NOT_FINITE, 0),
-            _ => (Refusal::POISON_OUTSIDE, 0),
-        }
+        refusal.poison()
     }
 }
 

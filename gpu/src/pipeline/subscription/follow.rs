@@ -201,8 +201,7 @@ fn turns(
     }
     while let Some((_, (inside_at, look))) = was.pop_first() {
         let (stand, event) = take_over(set, now, inside_at, &look);
-        let (Look::Here { row, .. } | Look::Gone { row, .. }) = look;
-        turns.push((row, stand, event));
+        turns.push((*look.row(), stand, event));
     }
     turns.sort_unstable_by_key(|(row, ..)| row.object);
     turns

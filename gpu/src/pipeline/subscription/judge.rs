@@ -7,17 +7,13 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use shoal_codec::FixRow;
-use shoal_engine::space::HALF_TURN;
 use shoal_engine::stage::region_index::CellRegions;
 use shoal_engine::stage::subscription::{
-    Arrived, Look, Moment, Stand, Step, is_crossing, look, steps_of,
+    Arrived, Look, Moment, Stand, Step, look, steps_of, take_step,
 };
-use shoal_engine::{EventKind, Judging, QuantaRect};
+use shoal_engine::{EventKind, Judging};
 
 use super::stands::Stands;
-
-/// Cells that the way between two fixes is followed through; a longer one asks every region.
-const WAY_CELLS_MAX: u64 = 256;
 
 /// Objects that a thread judges at a time.
 const CHUNK: usize = 1 << 10;
@@ -121,26 +117,17 @@ fn judge_one(
         let after = seen.look()?;
         let event;
         (stand, event) = look(of, now, stand, &after);
-        let (Look::Here { row, .. } | Look::Gone { row, .. }) = after;
-        told.extend(event.map(|kind| (kind, row)));
+        told.extend(event.map(|kind| (kind, *after.row())));
     } else {
         for step in steps {
-            let was_member = stand.is_some_and(|stand| stand.is_member());
-            let (next, mut event) = look(of, now, stand, &step.look);
-            let is_member = was_member || next.is_some_and(|stand| stand.is_member());
-            if event.is_none() && is_crossing(of, now, step, is_member) {
-                event = Some(EventKind::Cross);
-            }
-            stand = next;
-            let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
-            told.extend(event.map(|kind| (kind, row)));
+            let event;
+            (stand, event) = take_step(of, now, stand, step);
+            told.extend(event.map(|kind| (kind, *step.look.row())));
         }
     }
-    let row = match seen.after {
-        Some(Look::Here { row, .. } | Look::Gone { row, .. }) => row,
-        // Nobody is left to stand anywhere.
-        None => FixRow::new(seen.object, 0, 0, 0),
-    };
+    // Without a look nobody is left to stand anywhere.
+    let gone = FixRow::new(seen.object, 0, 0, 0);
+    let row = seen.after.map_or(gone, |after| *after.row());
     let matters = stood || stand.is_some() || !told.is_empty();
     matters.then_some(Judged { number, row, stand, told })
 }
@@ -156,41 +143,22 @@ fn candidates(
     regions.clear();
     regions.extend_from_slice(stands.of_object(seen.object));
     let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
-    let after = seen.after.map(|(Look::Here { row, .. } | Look::Gone { row, .. })| row);
-    for row in seen.before.iter().chain(&after) {
+    let after = seen.after.as_ref().map(Look::row);
+    for row in seen.before.iter().chain(after) {
         stands.index.at(row.x, row.y, &mut add);
     }
     for step in steps {
-        let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
+        let row = step.look.row();
         stands.index.at(row.x, row.y, &mut add);
     }
     if stands.crossing.levels() > 0 {
         for step in steps {
             if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
-                crossed(stands, now, &before, &row, regions);
+                let (before, after) = ((before.x, before.y), (row.x, row.y));
+                stands.crossing.between(now.space, before, after, regions);
             }
         }
     }
     regions.sort_unstable();
     regions.dedup();
-}
-
-/// Adds the regions that the way between two records may cut.
-fn crossed(
-    stands: &Stands,
-    now: &Moment<'_>,
-    before: &FixRow,
-    row: &FixRow,
-    regions: &mut Vec<u32>,
-) {
-    let (west, east) = (before.x.min(row.x), before.x.max(row.x));
-    let (y_min, y_max) = (before.y.min(row.y), before.y.max(row.y));
-    let bounds = now.space.bounds();
-    let is_over = now.space.is_geographic() && east.abs_diff(west) > HALF_TURN.unsigned_abs();
-    let sides = [(bounds.x_min, west), (east, bounds.x_max)];
-    let direct = [(west, east)];
-    for (x_min, x_max) in if is_over { &sides[..] } else { &direct[..] } {
-        let rect = QuantaRect { x_min: *x_min, y_min, x_max: *x_max, y_max };
-        stands.crossing.within(&rect, WAY_CELLS_MAX, regions);
-    }
 }

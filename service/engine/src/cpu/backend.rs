@@ -7,8 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 
-use shoal_codec::FixColumns;
-
 use super::band::Band;
 use super::dispatch::{Dispatch, Lane, Router};
 use super::grid::Grid;
@@ -27,7 +25,6 @@ use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits;
 use crate::stage::dispatch::Judge;
-use crate::stage::subscription::Moment;
 
 /// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
 const LANES_KEPT: usize = 32;
@@ -138,14 +135,8 @@ impl CpuBackend {
                 .ttl_ms
                 .map_or(i64::MIN, |ttl_ms| self.clock_ms.saturating_sub(ttl_ms)),
             attributes: if dispatch.has_attributes() { Some(&attributes) } else { None },
-            telling: (!self.standing.is_empty()).then(|| Telling {
-                standing: &self.standing,
-                now: Moment::new(&self.options.space, self.clock_ms),
-                keeps_marks: plan.has_comparison(),
-                has_roles: plan.has_roles(),
-                listed,
-                events_max: self.options.events_max,
-            }),
+            telling: (!self.standing.is_empty())
+                .then(|| Telling::new(&self.standing, plan, &self.options, self.clock_ms, listed)),
         };
         let lanes = dispatch.lanes();
         let clears = lanes.iter().filter_map(|lane| lane.clear);
@@ -198,14 +189,7 @@ impl CpuBackend {
         let attributes = |arrival: u32| dispatch.attributes(arrival);
         let attributes: Option<&(dyn Fn(u32) -> Attributes + Sync)> =
             if dispatch.has_attributes() { Some(&attributes) } else { None };
-        let telling = Telling {
-            standing: &self.standing,
-            now: Moment::new(&self.options.space, self.clock_ms),
-            keeps_marks: plan.has_comparison(),
-            has_roles: plan.has_roles(),
-            listed,
-            events_max: self.options.events_max,
-        };
+        let telling = Telling::new(&self.standing, &plan, &self.options, self.clock_ms, listed);
         let blind = View {
             space: &self.options.space,
             hash: self.hash,
@@ -316,17 +300,7 @@ impl Backend for CpuBackend {
             }
         }
         rows.sort_unstable_by_key(|row| row.object);
-        let columns = |rows: &[shoal_codec::FixRow]| {
-            let mut columns = FixColumns::with_capacity(rows.len());
-            rows.iter().for_each(|row| columns.push_row(*row));
-            columns
-        };
-        Ok(Snapshot {
-            term: self.options.term,
-            epoch: self.epoch,
-            clock_ms: self.clock_ms,
-            batches: rows.chunks(limits::SNAPSHOT_BATCH_ROWS).map(columns).collect(),
-        })
+        Ok(Snapshot::new(self.options.term, self.epoch, self.clock_ms, rows.into_iter()))
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {

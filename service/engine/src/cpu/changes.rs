@@ -4,19 +4,14 @@
 //! those that the judgements listed and, of the objects that did not move, those that the old
 //! region finds now. Reads only; what it finds is put in place behind it.
 
-use rayon::prelude::*;
-
 use super::gather::{Gathered, Members};
-use super::motion::MotionFate;
+use super::parallel::sort;
 use super::query::View;
 use super::record::{NO_OBJECT, UNTOUCHED};
 use super::shard::SLOT_BITS;
 use super::standing::{Change, Standing};
 use crate::stage::subscription::{Class, Look, Moment, Stand, take_over};
 use crate::subscription::{EventKind, RegionId, Subscription};
-
-/// Ids from which sorting is spread over the cores.
-const PARALLEL_SORT: usize = 1 << 17;
 
 /// What a change comes to.
 #[derive(Debug)]
@@ -172,12 +167,7 @@ impl<'a> Changing<'a> {
             .map(|(_, at, motion)| {
                 let shard = &self.view.shards[*at as usize];
                 let motion = &shard.told.motions[*motion as usize];
-                let row = shard.row_of(motion);
-                let look = match motion.fate {
-                    MotionFate::Gone(reason) => Look::Gone { row, reason },
-                    fate => Look::Here { row, is_written: fate == MotionFate::Written },
-                };
-                let slot = at << SLOT_BITS | motion.slot;
+                let (slot, look) = (at << SLOT_BITS | motion.slot, shard.look_of(motion));
                 Former { object: motion.object, slot, inside_at: motion.from, look }
             })
             .collect();
@@ -233,13 +223,5 @@ impl<'a> Changing<'a> {
         }
         sort(&mut events, |event| event.0);
         (events, stands)
-    }
-}
-
-fn sort<T: Send>(list: &mut [T], key: impl Fn(&T) -> u64 + Sync) {
-    if list.len() < PARALLEL_SORT {
-        list.sort_unstable_by_key(key);
-    } else {
-        list.par_sort_unstable_by_key(key);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 
-use super::query::{View, returned};
+use super::query::View;
 use super::record::{NO_OBJECT, Record};
 use super::shard::Shard;
 use crate::query::{Filter, LateAnswer, Projection, Query};
@@ -211,7 +211,7 @@ impl View<'_> {
             Projection::Ids | Projection::Fixes => {
                 let mut ids = self.collect(&place, None, |_, object| Some(object));
                 let total = count(&ids);
-                let bound = bound(&ids, total, returned(query, total));
+                let bound = bound(&ids, total, query.returned(total));
                 let is_wanted = |object: u64| bound.is_none_or(|bound| object <= bound);
                 if query.projection == Projection::Ids {
                     if bound.is_some() {
@@ -284,7 +284,7 @@ impl View<'_> {
 
 /// The answer of these rows to a query that finds so many.
 fn late(total: usize, query: &Query, lists: Lists) -> LateAnswer {
-    let (returned, members) = (returned(query, total), Arc::new(Members::new(lists)));
+    let (returned, members) = (query.returned(total), Arc::new(Members::new(lists)));
     let fixes = members.fixes().min(returned);
     LateAnswer::new(total as u64, (returned, fixes), members.clone(), members)
 }

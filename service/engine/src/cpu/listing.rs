@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use shoal_codec::FixRow;
 
 use super::judge::{Found, Judgement};
-use super::motion::{BUCKETS, Event, Motion, Telling, Told};
+use super::motion::{BUCKETS, Event, Motion, MotionFate, Telling, Told};
 use super::record::Attributes;
 use super::shard::Shard;
 use super::steps::{Pass, Stepping};
-use crate::stage::subscription::Class;
+use crate::stage::subscription::{Class, Look};
 
 /// Events between two looks at how many there are.
 const LISTED_AT_ONCE: u64 = 4096;
@@ -56,6 +56,15 @@ impl Shard {
     /// The record of an object, the last one when it is gone.
     pub(super) fn row_of(&self, motion: &Motion) -> FixRow {
         FixRow { object: motion.object, ..self.row_in(motion.slot) }
+    }
+
+    /// How an object looks after the cycle.
+    pub(super) fn look_of(&self, motion: &Motion) -> Look {
+        let row = self.row_of(motion);
+        match motion.fate {
+            MotionFate::Gone(reason) => Look::Gone { row, reason },
+            fate => Look::Here { row, is_written: fate == MotionFate::Written },
+        }
     }
 
     /// Judges the cycle for all standing regions.

@@ -3,11 +3,14 @@
 //! Written while the shard settles its objects, read by the judgements behind it; empty while no
 //! region stands. A record that goes is still in its slot until the next cycle begins.
 
+use std::sync::atomic::AtomicU64;
+
 use shoal_codec::FixRow;
 
 use super::members::Members;
 use super::record::{Attributes, Record, RoutedRow};
-use super::standing::Standing;
+use super::standing::{Plan, Standing};
+use crate::backend::EngineOptions;
 use crate::stage::subscription::Moment;
 use crate::subscription::EventKind;
 
@@ -103,8 +106,27 @@ pub(super) struct Telling<'a> {
     /// Some region has a role of its own.
     pub(super) has_roles: bool,
     /// Who counts the events of all shards, and the most that are listed.
-    pub(super) listed: &'a std::sync::atomic::AtomicU64,
+    pub(super) listed: &'a AtomicU64,
     pub(super) events_max: u64,
+}
+
+impl<'a> Telling<'a> {
+    pub(super) fn new(
+        standing: &'a Standing,
+        plan: &Plan,
+        options: &'a EngineOptions,
+        clock_ms: i64,
+        listed: &'a AtomicU64,
+    ) -> Self {
+        Self {
+            standing,
+            now: Moment::new(&options.space, clock_ms),
+            keeps_marks: plan.has_comparison(),
+            has_roles: plan.has_roles(),
+            listed,
+            events_max: options.events_max,
+        }
+    }
 }
 
 /// What a shard has to tell of a cycle, and the stands that it keeps.

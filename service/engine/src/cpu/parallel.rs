@@ -7,6 +7,17 @@ use rayon::prelude::*;
 
 /// Rows or operations below which a stage stays on the calling thread.
 pub(super) const SMALL_WORK: usize = 4096;
+/// Items, mostly ids, from which sorting is spread over the cores.
+const PARALLEL_SORT: usize = 1 << 17;
+
+/// Brings items in the ascending order of their keys; equal ones in any.
+pub(super) fn sort<T: Send, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K + Sync) {
+    if items.len() < PARALLEL_SORT {
+        items.sort_unstable_by_key(key);
+    } else {
+        items.par_sort_unstable_by_key(key);
+    }
+}
 
 /// Calls `work` once for each item with its place; `size` is the amount of work in all items.
 pub(super) fn for_each_mut<T: Send>(

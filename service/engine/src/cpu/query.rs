@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::gather::MANY;
 use super::nearest;
-use super::parallel::SMALL_WORK;
+use super::parallel::{SMALL_WORK, sort};
 use super::prefetch;
 use super::record::Record;
 use super::scan::{Cells, inside};
@@ -27,8 +27,6 @@ const PAGE_QUERIES: usize = 128;
 const QUERIES_AHEAD: usize = 4;
 /// Records asked for ahead.
 const RECORDS_AHEAD: usize = 16;
-/// Ids from which sorting is spread over the cores.
-const PARALLEL_SORT: usize = 1 << 17;
 /// Queries from which ordering them is.
 const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
@@ -279,20 +277,16 @@ impl Page {
                 self.rows.push((view.record(slot).object, slot));
             }
         }
-        if self.rows.len() < PARALLEL_SORT {
-            self.rows.sort_unstable();
-        } else {
-            self.rows.par_sort_unstable();
-        }
+        sort(&mut self.rows, |row| *row);
         head.total = self.rows.len() as u64;
-        let returned = returned(query, self.rows.len());
+        let returned = query.returned(self.rows.len());
         self.append(view, query, &mut head, returned);
     }
 
     fn finish_nearest(&mut self, view: &View<'_>, query: &Query, (x, y, k): (i32, i32, u32)) {
         let found = nearest::nearest(view, query.filter.as_deref(), x, y, k as usize);
         let mut head = AnswerHead { total: found.len() as u64, ..AnswerHead::default() };
-        let returned = returned(query, found.len());
+        let returned = query.returned(found.len());
         self.rows.clear();
         self.rows.extend(found.iter().map(|neighbour| (neighbour.object, neighbour.slot)));
         head.ranks.0 = self.out.ranks.len();
@@ -323,9 +317,4 @@ impl Page {
         head.truncated = query.projection != Projection::Count && (returned as u64) < head.total;
         self.out.heads.push(head);
     }
-}
-
-/// How many of those found are returned.
-pub(super) fn returned(query: &Query, found: usize) -> usize {
-    query.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
 }

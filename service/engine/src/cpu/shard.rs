@@ -58,6 +58,18 @@ struct Touched {
 }
 
 impl Touched {
+    fn new(slot: u32, hash: u32, existed: bool) -> Self {
+        Self {
+            winner: RoutedRow::removal(NO_OBJECT, 0),
+            slot,
+            hash,
+            existed,
+            gone: false,
+            ending: EventKind::Removed,
+            has_winner: false,
+        }
+    }
+
     fn is_alive(&self) -> bool {
         self.has_winner || (self.existed && !self.gone)
     }
@@ -261,15 +273,7 @@ impl Shard {
         let record = &mut self.records[slot as usize];
         if record.touched == UNTOUCHED {
             record.touched = self.touched.len() as u32;
-            self.touched.push(Touched {
-                winner: RoutedRow::removal(NO_OBJECT, 0),
-                slot,
-                hash,
-                existed: true,
-                gone: false,
-                ending: EventKind::Removed,
-                has_winner: false,
-            });
+            self.touched.push(Touched::new(slot, hash, true));
         }
         self.records[slot as usize].touched as usize
     }
@@ -297,15 +301,7 @@ impl Shard {
             slot as u32
         };
         self.index.insert(hash, slot);
-        self.touched.push(Touched {
-            winner: RoutedRow::removal(NO_OBJECT, 0),
-            slot,
-            hash,
-            existed: false,
-            gone: false,
-            ending: EventKind::Removed,
-            has_winner: false,
-        });
+        self.touched.push(Touched::new(slot, hash, false));
         place
     }
 

@@ -11,15 +11,11 @@ use super::prefetch;
 use super::record::Attributes;
 use super::shard::Shard;
 use super::standing::{Entry, Position, Role, Standing, Subject};
-use crate::space::QuantaRect;
 use crate::stage::region_index::CellRegions;
 use crate::stage::subscription::{
-    Arrived, Class, Look, Moment, Stand, Step, due_ms, is_crossing, look, steps_of,
+    Arrived, Class, Look, Moment, Stand, Step, due_ms, look, steps_of, take_step,
 };
 use crate::subscription::{EventKind, Judging};
-
-/// Cells of a level in which a way is looked for regions that it may cut; beyond, all are asked.
-const WAY_CELLS_MAX: u64 = 256;
 
 /// Objects whose lists are asked for ahead; cells twice as far, regions half as far.
 const AHEAD: usize = 8;
@@ -79,7 +75,7 @@ impl Stepping<'_> {
         for (place, motion) in motions.iter().enumerate() {
             self.ask_ahead(told, &motions, place);
             let before = told.befores.get(place).copied().filter(|_| motion.had);
-            let after = self.after(motion);
+            let after = self.shard.look_of(motion);
             scratch.steps.clear();
             if self.standing.every_fix > 0 {
                 self.cut(told.places[place], motion, before, &happenings, &mut scratch);
@@ -147,15 +143,6 @@ impl Stepping<'_> {
         }
     }
 
-    /// How an object looks after the cycle.
-    fn after(&self, motion: &Motion) -> Look {
-        let row = self.shard.row_of(motion);
-        match motion.fate {
-            MotionFate::Gone(reason) => Look::Gone { row, reason },
-            fate => Look::Here { row, is_written: fate == MotionFate::Written },
-        }
-    }
-
     /// Cuts what happened to an object into steps.
     fn cut(
         &self,
@@ -202,27 +189,13 @@ impl Stepping<'_> {
         if self.standing.crossing.levels() > 0 {
             for step in steps.iter() {
                 if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
-                    self.crossed(&before, &row, regions);
+                    let (before, after) = ((before.x, before.y), (row.x, row.y));
+                    self.standing.crossing.between(self.now.space, before, after, regions);
                 }
             }
         }
         regions.sort_unstable();
         regions.dedup();
-    }
-
-    /// The regions that the way between two records may cut.
-    fn crossed(&self, before: &FixRow, row: &FixRow, regions: &mut Vec<u32>) {
-        let (west, east) = (before.x.min(row.x), before.x.max(row.x));
-        let (y_min, y_max) = (before.y.min(row.y), before.y.max(row.y));
-        let bounds = self.now.space.bounds();
-        let half_turn = crate::space::HALF_TURN as u32;
-        let over = self.now.space.is_geographic() && east.abs_diff(west) > half_turn;
-        let sides =
-            if over { [(bounds.x_min, west), (east, bounds.x_max)] } else { [(west, east); 2] };
-        for (x_min, x_max) in &sides[..if over { 2 } else { 1 }] {
-            let rect = QuantaRect { x_min: *x_min, y_min, x_max: *x_max, y_max };
-            self.standing.crossing.within(&rect, WAY_CELLS_MAX, regions);
-        }
     }
 
     /// Judges one region for one object.
@@ -281,8 +254,8 @@ impl Stepping<'_> {
             stand = self.steps(told, entry, region, object, stand, tell);
         }
         if is_kept {
-            let (Look::Here { row, .. } | Look::Gone { row, .. }) = &object.after;
-            self.keep(told, (slot, region), held.map(|(_, place, _)| place), stand, row);
+            let (place, row) = (held.map(|(_, place, _)| place), object.after.row());
+            self.keep(told, (slot, region), place, stand, row);
         }
     }
 
@@ -323,7 +296,7 @@ impl Stepping<'_> {
                     (false, true, Look::Here { row, .. }) => (Some(EventKind::Enter), row),
                     (true, false, Look::Here { row, .. }) => (Some(EventKind::Left), row),
                     (true, false, Look::Gone { row, reason }) => (Some(reason), row),
-                    (_, _, Look::Here { row, .. } | Look::Gone { row, .. }) => (None, row),
+                    (_, _, look) => (None, *look.row()),
                 };
                 was = is;
                 let is_written = !matches!(step.look, Look::Here { is_written: false, .. });
@@ -348,18 +321,12 @@ impl Stepping<'_> {
         tell: &mut impl FnMut(&mut Told, Event, Class),
     ) -> Option<Stand> {
         for step in object.steps {
-            let was_member = stand.is_some_and(|stand| stand.is_member());
-            let (after, mut event) = look(&entry.subscription, &self.now, stand, &step.look);
-            let is_member = was_member || after.is_some_and(|stand| stand.is_member());
-            if event.is_none() && is_crossing(&entry.subscription, &self.now, step, is_member) {
-                event = Some(EventKind::Cross);
-            }
-            stand = after;
+            let event;
+            (stand, event) = take_step(&entry.subscription, &self.now, stand, step);
             let subject = self.standing.subject(region);
             let is_told = |kind: &EventKind| subject.wanted.contains(*kind);
             if let Some(kind) = event.filter(is_told).filter(|_| subject.role == Role::Told) {
-                let (Look::Here { row, .. } | Look::Gone { row, .. }) = step.look;
-                let place = told.rows.len();
+                let (row, place) = (*step.look.row(), told.rows.len());
                 told.rows.push(row);
                 tell(told, Event::of_row(region, row.object, kind, place), entry.class);
             }

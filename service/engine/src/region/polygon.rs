@@ -216,9 +216,7 @@ impl Polygon {
     /// True when no edge meets `rect` and one of its corners is inside: then all of it is.
     #[must_use]
     pub fn covers(&self, rect: &QuantaRect) -> bool {
-        let corners_fit = self.extent.contains(rect.x_min, rect.y_min)
-            && self.extent.contains(rect.x_max, rect.y_max);
-        corners_fit
+        self.extent.covers(rect)
             && self
                 .slab_edges(self.slab(rect.y_min), self.slab(rect.y_max))
                 .iter()

@@ -73,10 +73,7 @@ impl Rectangle {
     /// Whether one of its boxes holds all of `rect`.
     #[must_use]
     pub fn covers(&self, rect: &QuantaRect) -> bool {
-        let holds = |own: &QuantaRect| {
-            own.contains(rect.x_min, rect.y_min) && own.contains(rect.x_max, rect.y_max)
-        };
-        self.cover.as_slice().iter().any(holds)
+        self.cover.as_slice().iter().any(|own| own.covers(rect))
     }
 }
 

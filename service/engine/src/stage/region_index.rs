@@ -6,11 +6,13 @@
 //! Knows regions by small numbers and nothing of their members.
 
 use crate::region::Region;
-use crate::space::QuantaRect;
+use crate::space::{HALF_TURN, QuantaRect, Space};
 
 /// Cells that one region takes at most: eight by eight, so that cells are about a quarter of a
 /// radius wide. Fewer make more positions ask, more make longer lists (weak evidence: 2 cores).
 pub const REGION_CELLS_MAX: u64 = 64;
+/// Cells of a level in which a way is looked for regions that it may cut; beyond, all are asked.
+const WAY_CELLS_MAX: u64 = 256;
 /// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
 const LEVELS: u32 = 33;
 /// The key of a free place; no cell has it, for y never exceeds half of the range.
@@ -164,13 +166,35 @@ impl RegionIndex {
         }
     }
 
-    /// Appends the regions of the cells that a box inside the bounds touches, in no order and
-    /// perhaps more than once; where those are more than `cells_max`, all of a level.
-    pub fn within(&self, rect: &QuantaRect, cells_max: u64, regions: &mut Vec<u32>) {
+    /// Appends the regions that the way between two places of the space may cut, in no order and
+    /// perhaps more than once. In a geographic space the way is the shorter one.
+    pub fn between(
+        &self,
+        space: &Space,
+        before: (i32, i32),
+        after: (i32, i32),
+        regions: &mut Vec<u32>,
+    ) {
+        let (west, east) = (before.0.min(after.0), before.0.max(after.0));
+        let (y_min, y_max) = (before.1.min(after.1), before.1.max(after.1));
+        let mut add = |x_min: i32, x_max: i32| {
+            self.within(&QuantaRect { x_min, y_min, x_max, y_max }, regions);
+        };
+        if space.is_geographic() && east.abs_diff(west) > HALF_TURN.unsigned_abs() {
+            add(self.bounds.x_min, west);
+            add(east, self.bounds.x_max);
+        } else {
+            add(west, east);
+        }
+    }
+
+    /// Appends the regions of the cells that a box inside the bounds touches; where those are more
+    /// than [`WAY_CELLS_MAX`], all of a level.
+    fn within(&self, rect: &QuantaRect, regions: &mut Vec<u32>) {
         for level in &self.levels {
             let (columns, rows) = spans(&self.bounds, level.level, rect);
             let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
-            if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > cells_max {
+            if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > WAY_CELLS_MAX {
                 let taken = level.places.iter().filter(|place| place.key != FREE);
                 taken.for_each(|place| add(level.regions_of(place)));
                 continue;

@@ -109,6 +109,15 @@ pub enum Look {
     },
 }
 
+impl Look {
+    /// The record of an object, the last one when it is gone.
+    #[must_use]
+    pub fn row(&self) -> &FixRow {
+        let (Self::Here { row, .. } | Self::Gone { row, .. }) = self;
+        row
+    }
+}
+
 /// What became of a stand, and what happened.
 pub type Turn = (Option<Stand>, Option<EventKind>);
 
@@ -272,9 +281,18 @@ pub fn steps_of(
     }
 }
 
-/// Whether a step from outside to outside cut the region: `is_member` before and after it.
+/// Takes a step of an object that stood like this, or was outside: the look at it, and whether the
+/// step cut the region.
 #[must_use]
-pub fn is_crossing(of: &Subscription, now: &Moment<'_>, step: &Step, is_member: bool) -> bool {
+pub fn take_step(of: &Subscription, now: &Moment<'_>, before: Option<Stand>, step: &Step) -> Turn {
+    let (after, event) = look(of, now, before, &step.look);
+    let is_member = before.iter().chain(&after).any(Stand::is_member);
+    let crossing = || is_crossing(of, now, step, is_member).then_some(EventKind::Cross);
+    (after, event.or_else(crossing))
+}
+
+/// Whether a step from outside to outside cut the region: `is_member` before or after it.
+fn is_crossing(of: &Subscription, now: &Moment<'_>, step: &Step, is_member: bool) -> bool {
     let (Some(before), Look::Here { row, .. }) = (step.before, &step.look) else {
         return false;
     };
