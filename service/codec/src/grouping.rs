@@ -12,14 +12,19 @@ const ROW_BITS: u32 = 16;
 const COUNTED_MAX: u64 = 1 << 16;
 /// See [`COUNTED_MAX`].
 const COUNTED_SHARE: u64 = 4;
-/// Stretches of a segment whose rows are counted in turns.
-const STRETCHES: usize = 2;
+/// Keys that lie within less are counted in [`STRETCHES_NARROW`] stretches, others in
+/// [`STRETCHES_WIDE`]: every stretch has a place for each key.
+const NARROW_MAX: u64 = 1 << 13;
+/// See [`NARROW_MAX`].
+const STRETCHES_NARROW: usize = 4;
+/// See [`NARROW_MAX`].
+const STRETCHES_WIDE: usize = 2;
 /// Bits that one pass of the radix sort settles.
 const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
 // A stretch with the rows that are left over is counted in 16 bits.
-const _: () = assert!(SEGMENT_ROWS / STRETCHES + STRETCHES <= u16::MAX as usize);
+const _: () = assert!(SEGMENT_ROWS / STRETCHES_WIDE + STRETCHES_WIDE <= u16::MAX as usize);
 
 /// Grouped order of some whole segments of a block.
 #[derive(Debug)]
@@ -61,8 +66,10 @@ impl Grouping {
         for ((keys, order), bits) in segments.zip(bits.chunks_mut(SEGMENT_ROWS / 64)) {
             let counted_max = COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64);
             let (min, span) = limits(keys, counted_max);
-            if span < counted_max {
-                count(keys, min, span as usize, order, bits);
+            if span < counted_max.min(NARROW_MAX) {
+                count::<STRETCHES_NARROW>(keys, min, span as usize, order, bits);
+            } else if span < counted_max {
+                count::<STRETCHES_WIDE>(keys, min, span as usize, order, bits);
             } else {
                 sort(keys, min, span, order);
                 mark(keys, order, bits);
@@ -155,9 +162,17 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
 
 /// The stable order of one segment's rows by key, and where keys begin, by counting: for keys
 /// that lie close together.
-fn count(keys: &[u64], min: u64, span: usize, order: &mut [u16], heads: &mut [u64]) {
+fn count<const STRETCHES: usize>(
+    keys: &[u64],
+    min: u64,
+    span: usize,
+    order: &mut [u16],
+    heads: &mut [u64],
+) {
     let mut places = vec![[0_u16; STRETCHES]; span + 1];
-    in_turns(keys.len(), |stretch, row| places[(keys[row] - min) as usize][stretch] += 1);
+    in_turns::<STRETCHES>(keys.len(), |stretch, row| {
+        places[(keys[row] - min) as usize][stretch] += 1;
+    });
     let mut sum = 0;
     for places in &mut places {
         let first = sum;
@@ -171,7 +186,7 @@ fn count(keys: &[u64], min: u64, span: usize, order: &mut [u16], heads: &mut [u6
             heads[first / 64] |= 1 << (first % 64);
         }
     }
-    in_turns(keys.len(), |stretch, row| {
+    in_turns::<STRETCHES>(keys.len(), |stretch, row| {
         let place = &mut places[(keys[row] - min) as usize][stretch];
         order[usize::from(*place)] = row as u16;
         *place = place.wrapping_add(1);
@@ -181,7 +196,7 @@ fn count(keys: &[u64], min: u64, span: usize, order: &mut [u16], heads: &mut [u6
 /// Visits all rows, each with the number of its stretch: those of a stretch in order, a row of each
 /// stretch in turn. Equal keys often follow each other, and a count waits for the one before.
 #[inline(always)]
-fn in_turns(rows: usize, mut visit: impl FnMut(usize, usize)) {
+fn in_turns<const STRETCHES: usize>(rows: usize, mut visit: impl FnMut(usize, usize)) {
     let length = rows / STRETCHES;
     for at in 0..length {
         for stretch in 0..STRETCHES {
@@ -257,8 +272,9 @@ mod tests {
 
     #[test]
     fn order_is_by_key_then_row_in_each_segment() {
-        let spread: [fn(u64) -> u64; 3] = [
+        let spread: [fn(u64) -> u64; 4] = [
             |key| key % 7,
+            |key| key * 5,
             |key| key % 5000 * 1_000_003,
             |key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         ];

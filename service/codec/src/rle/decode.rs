@@ -43,8 +43,8 @@ impl<'a, T: Word> Rle<'a, T> {
             return self.runs.fault(2 * tile, problem);
         }
         let mut rest = out;
-        for (value, less) in values[..runs].iter().zip(lengths) {
-            let length = usize::from(less) + 1;
+        for (value, less) in values[..runs].iter().zip(&lengths) {
+            let length = usize::from(*less) + 1;
             write_run(*value, length, rest);
             rest = &mut rest[length..];
         }
