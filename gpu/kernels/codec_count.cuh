@@ -1,205 +1,294 @@
-// In which order do keyed columns stand, where codes are few enough for a counter each? FORMAT.md,
-// section 6.13.
+// In which order do keyed columns stand, where codes are few enough for a counter of each in every
+// pair of warps? FORMAT.md, section 6.13.
 //
-// Rows are put where their codes begin as they come, and each then looks which of its code's rows in
-// its block are before it: rows of one code are few, or the digits of codec_order.cuh take their
-// place. A block sums up counts of its share of the codes over all blocks of the cluster.
+// Warps count rows in their order, so that what counters show is how many rows of a code come
+// before. Blocks tell each other how many they have of each, by memory of the device, which is
+// faster than that of other blocks; each sums up by itself where codes and its own rows begin.
+// Bytes count where codes are many: sums fall short where one overflows, and the digits of
+// codec_order.cuh take their place.
 #pragma once
 #include "codec_order.cuh"
 
-static const u32 COUNTED_BITS = 13;
-static const u32 COUNTED_CODES = 1u << COUNTED_BITS;
-// Least bits that are counted by: two codes a thread.
-static const u32 COUNTED_BITS_MIN = 10;
-static_assert(2 * ORDER_THREADS == 1u << COUNTED_BITS_MIN, "two codes a thread at least");
-// Rows of a code in a block at most: all of them look at each other.
-static const u32 PEERS_MAX = 48;
+// Bits of codes that bytes count, and of those that two bytes count, so that none overflows.
+static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
+static const u32 COUNTED_BITS_FEW = CODEC_COUNTED_BITS - 1;
+static const u32 COUNTED_BITS_LEAST = CODEC_COUNTED_BITS - 2;
+// Counters of each code, and warps that take turns at them.
+static const u32 COUNTERS = 8;
+static const u32 TURNS = ORDER_WARPS / COUNTERS;
+// Rows of a thread that are counted before any is settled.
+static const u32 COUNTED = 8;
+// Lanes among those that share codes, from which on all are compared by bits.
+static const u32 MANY_SHARE = 3 * COUNTED;
 
+// C counts the rows of each of so many codes.
+template <class C, u32 BITS>
 struct CountMemory {
-    // By code, 16 bits each: rows of the block, its first place in the block, and in the segment,
-    // from where the codes of the same share begin.
-    u32 counts[COUNTED_CODES / 2];
-    u32 starts[COUNTED_CODES / 2];
-    u32 bases[COUNTED_CODES / 2];
-    // Rows within the block by place in the block; then rows within the segment by position.
-    u16 rows[ORDER_ROWS];
+    static const u32 CODES = 1u << BITS;
+    // Counters of a word, their bits, and words of a thread.
+    static const u32 OF_WORD = sizeof(u32) / sizeof(C);
+    static const u32 WIDTH = 8 * sizeof(C);
+    static const u32 EACH = CODES / OF_WORD / ORDER_THREADS;
+    static const u32 THREAD_CODES = EACH * OF_WORD;
+
+    // By code: rows of each, then those that are before.
+    u32 counters[COUNTERS][CODES / OF_WORD];
+    // By code: rows of the block.
+    u32 totals[CODES / OF_WORD];
+    // By code: where the block's rows begin in the segment.
+    u16 starts[CODES];
     u32 heads[ORDER_ROWS / 32];
     u32 sums[ORDER_WARPS];
-    // Most rows of a code in the block, and rows of all codes of the block's share.
-    u32 most;
-    u32 total;
-    // Where the codes of each share begin in the segment.
-    u32 begins[BLOCKS_MAX];
+    // Whether a counter overflowed.
+    u32 is_crowded;
 };
-static_assert(sizeof(CountMemory) <= CODEC_ORDER_BYTES, "as it is launched");
+static_assert(sizeof(CountMemory<u8, COUNTED_BITS>) <= CODEC_ORDER_BYTES, "as it is launched");
+static_assert(sizeof(CountMemory<u16, COUNTED_BITS_FEW>) <= CODEC_ORDER_BYTES, "as it is launched");
+static_assert(sizeof(CountMemory<u16, COUNTED_BITS_LEAST>) <= CODEC_ORDER_BYTES,
+              "as it is launched");
+static_assert(sizeof(OrderMemory) <= CODEC_ORDER_BYTES, "as it is launched");
 
-__device__ __forceinline__ void sync_share(const Share& share) {
+// Words of a thread, all loads on their way at once.
+template <u32 EACH>
+__device__ __forceinline__ void load_words(const u32* from, u32 (&words)[EACH]) {
+    static_assert(EACH == 2 || EACH == 4, "a load");
+    if (EACH == 2) {
+        uint2 two = *(const uint2*)from;
+        words[0] = two.x, words[1] = two.y;
+    } else {
+        uint4 four = *(const uint4*)from;
+        words[0] = four.x, words[1] = four.y, words[EACH - 2] = four.z, words[EACH - 1] = four.w;
+    }
+}
+template <u32 EACH>
+__device__ __forceinline__ void store_words(u32* to, const u32 (&words)[EACH]) {
+    if (EACH == 2) *(uint2*)to = make_uint2(words[0], words[1]);
+    else *(uint4*)to = make_uint4(words[0], words[1], words[EACH - 2], words[EACH - 1]);
+}
+
+// Counts of a thread's codes, two in a word: of bytes those of every other code, so that no work
+// is needed to tell them apart. All rows of a segment may be of one code: it has count 0 then, and
+// there is no other whose place would be wrong.
+template <class C, u32 EACH>
+struct CodeCounts {
+    static const u32 OF_WORD = sizeof(u32) / sizeof(C);
+    u32 halves[EACH * OF_WORD / 2];
+
+    __device__ __forceinline__ void add(const u32 (&words)[EACH], bool counts) {
+#pragma unroll
+        for (u32 word = 0; word < EACH; word++) {
+            u32 found = counts ? words[word] : 0;
+            if (OF_WORD == 2) {
+                halves[word] += found;
+            } else {
+                halves[word * OF_WORD / 2] += found & 0x00ff00ff;
+                halves[word * OF_WORD / 2 + 1] += found >> 8 & 0x00ff00ff;
+            }
+        }
+    }
+    __device__ __forceinline__ u32 of(u32 code) const {
+        u32 word = code / OF_WORD, at = code % OF_WORD;
+        u32 half = OF_WORD == 2 ? halves[word] : halves[word * OF_WORD / 2 + at % 2];
+        return (OF_WORD == 2 ? at : at / 2) == 0 ? half & 0xffff : half >> 16;
+    }
+    __device__ __forceinline__ u32 sum() const {
+        u32 both = 0;
+#pragma unroll
+        for (u32 at = 0; at < EACH * OF_WORD / 2; at++)
+            both += (halves[at] & 0xffff) + (halves[at] >> 16);
+        return both;
+    }
+};
+
+// Where rows of a code were counted by one instruction, behind which the counter stands at `now`,
+// they are placed by lane; `shared` are lanes of such rows, all but one of each code at least.
+__device__ __forceinline__ void settle(u32 code, u32 now, u32 shared, u32& rank) {
+    while (shared != 0) {
+        u32 leader = __shfl_sync(WHOLE_WARP, code, __ffs((int)shared) - 1);
+        u32 peers = __ballot_sync(WHOLE_WARP, code == leader);
+        if (code == leader) rank = now - __popc(peers >> lane());
+        shared &= ~peers;
+    }
+}
+
+// Lanes of the same code, of each row.
+template <u32 BITS>
+__device__ __forceinline__ void compare_all(const u32 (&codes)[COUNTED], u32 (&peers)[COUNTED]) {
+#pragma unroll
+    for (u32 index = 0; index < COUNTED; index++) peers[index] = WHOLE_WARP;
+#pragma unroll 1
+    for (u32 bit = 1; bit < 2u << BITS; bit *= 2)
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 votes = __ballot_sync(WHOLE_WARP, (codes[index] & bit) != 0);
+            peers[index] &= (codes[index] & bit) != 0 ? votes : ~votes;
+        }
+}
+
+// Counts a warp's rows by code, above whose bits an item then has how many rows of it come before in
+// the warp. Where there is no row, the code is one more than there are.
+template <class C, u32 BITS>
+__device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
+    typedef CountMemory<C, BITS> Memory;
+    const u32 mask = (1ull << Memory::WIDTH) - 1;
+    volatile u32* words = own;
+#pragma unroll
+    for (u32 first = 0; first < ORDER_ITEMS; first += COUNTED) {
+        u32 codes[COUNTED], ranks[COUNTED], now[COUNTED], shared[COUNTED], sharing = 0;
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            codes[index] = items[first + index];
+            u32 code = codes[index] % Memory::CODES, shift = code % Memory::OF_WORD * Memory::WIDTH;
+            u32* counter = own + code / Memory::OF_WORD;
+            ranks[index] = atomicAdd(counter, codes[index] < Memory::CODES ? 1u << shift : 0);
+            __syncwarp();
+            now[index] = words[code / Memory::OF_WORD];
+            __syncwarp();
+        }
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++) {
+            u32 shift = codes[index] % Memory::OF_WORD * Memory::WIDTH;
+            ranks[index] = ranks[index] >> shift & mask;
+            now[index] = now[index] >> shift & mask;
+            bool is_shared = now[index] != (ranks[index] + 1 & mask);
+            shared[index] = __ballot_sync(WHOLE_WARP, is_shared && codes[index] < Memory::CODES);
+            sharing += __popc(shared[index]);
+        }
+        if (sharing > MANY_SHARE) {
+            compare_all<BITS>(codes, shared);
+#pragma unroll
+            for (u32 index = 0; index < COUNTED; index++)
+                ranks[index] = now[index] - __popc(shared[index] >> lane());
+        } else if (sharing > 0) {
+#pragma unroll
+            for (u32 index = 0; index < COUNTED; index++)
+                settle(codes[index], now[index], shared[index], ranks[index]);
+        }
+#pragma unroll
+        for (u32 index = 0; index < COUNTED; index++)
+            items[first + index] = codes[index] | ranks[index] << 16;
+    }
+}
+
+// Counters that count any rows.
+__device__ __forceinline__ u32 counters_of(const Share& share) {
+    return (share.rows + TURNS * ORDER_WARP_ROWS - 1) / (TURNS * ORDER_WARP_ROWS);
+}
+
+// Sums up counters: leaves rows of earlier warps and of the block, which it tells the others.
+template <class C, u32 BITS>
+__device__ __forceinline__ void sum_warps(const Share& share, u32* told,
+                                          CountMemory<C, BITS>& memory) {
+    const u32 EACH = CountMemory<C, BITS>::EACH;
+    u32 first = threadIdx.x * EACH, sums[EACH] = {}, counters = counters_of(share);
+#pragma unroll 4
+    for (u32 counter = 0; counter < counters; counter++) {
+        u32 found[EACH];
+        load_words(memory.counters[counter] + first, found);
+        store_words(memory.counters[counter] + first, sums);
+#pragma unroll
+        for (u32 word = 0; word < EACH; word++) sums[word] += found[word];
+    }
+    if (share.blocks == 1) store_words(memory.totals + first, sums);
+    else if (share.rows > 0) store_words(told + share.block * EACH * ORDER_THREADS + first, sums);
+}
+
+// Sums up the rows of all blocks: leaves where the block's begin, and its heads.
+template <class C, u32 BITS>
+__device__ __forceinline__ void sum_blocks(const Share& share, const u32* told,
+                                           CountMemory<C, BITS>& memory) {
+    typedef CountMemory<C, BITS> Memory;
+    const u32 EACH = Memory::EACH;
+    u32 first = threadIdx.x * EACH;
+    CodeCounts<C, EACH> counts = {}, before = {};
+    u32 blocks = (share.segment.rows + ORDER_ROWS - 1) / ORDER_ROWS;
+    const u32* from = share.blocks > 1 ? told : memory.totals;
+#pragma unroll
+    for (u32 start = 0; start < BLOCKS_MAX; start += 4) {
+        u32 found[4][EACH];
+#pragma unroll
+        for (u32 index = 0; index < 4; index++)
+            if (start + index < blocks)
+                load_words(from + (start + index) * EACH * ORDER_THREADS + first, found[index]);
+#pragma unroll
+        for (u32 index = 0; index < 4; index++) {
+            if (start + index >= blocks) continue;
+            counts.add(found[index], true);
+            before.add(found[index], start + index < share.block);
+        }
+    }
+    u32 sum = counts.sum(), position = sum_before(sum, memory.sums);
+    // What a counter that overflows passes on counts less than what it loses; two bytes hold all.
+    if (threadIdx.x == ORDER_THREADS - 1)
+        memory.is_crowded = sizeof(C) == 1 && position + sum != share.segment.rows ? 1 : 0;
+    u16* starts = memory.starts + threadIdx.x * Memory::THREAD_CODES;
+#pragma unroll
+    for (u32 code = 0; code < Memory::THREAD_CODES; code += 4) {
+        u32 four[4];
+#pragma unroll
+        for (u32 index = 0; index < 4; index++) {
+            u32 count = counts.of(code + index);
+            four[index] = position + before.of(code + index);
+            if (count > 0 && position / ORDER_ROWS == share.block)
+                atomicOr(&memory.heads[position % ORDER_ROWS / 32], 1u << position % 32);
+            position += count;
+        }
+        *(uint2*)(starts + code) = make_uint2((four[0] & 0xffff) | four[1] << 16,
+                                              (four[2] & 0xffff) | four[3] << 16);
+    }
+}
+
+// Zeroes what rows are counted in.
+template <class C, u32 BITS>
+__device__ __forceinline__ void clear(const Share& share, CountMemory<C, BITS>& memory) {
+    u32 all = counters_of(share) * sizeof(memory.counters[0]) / sizeof(uint4);
+    for (u32 at = threadIdx.x; at < all; at += ORDER_THREADS)
+        ((uint4*)memory.counters)[at] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < ORDER_ROWS / 32) memory.heads[threadIdx.x] = 0;
+}
+
+// Finds the order by codes of `items`, which are in the order of `Share::place`, in memory that is
+// cleared. Items are then positions in the segment; `told` has a word for each row, if there are
+// more than those of one block. False if there are too many rows of one code for what counts them.
+template <class C, u32 BITS>
+__device__ __forceinline__ bool count_codes(const Share& share, u32* told,
+                                            CountMemory<C, BITS>& memory,
+                                            u32 (&items)[ORDER_ITEMS]) {
+    typedef CountMemory<C, BITS> Memory;
+    u32 warp = threadIdx.x / 32, *own = memory.counters[warp / TURNS];
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++)
+        items[index] = share.has_row(index) ? items[index] % Memory::CODES : Memory::CODES;
+#pragma unroll 1
+    for (u32 turn = 0; turn < TURNS; turn++) {
+        __syncthreads();
+        if (warp % TURNS == turn && share.warp_rows > 0) count_rows<C, BITS>(own, items);
+    }
+    __syncthreads();
+    sum_warps(share, told, memory);
     if (share.blocks > 1) cluster_sync();
     else __syncthreads();
-}
-
-// Half `code` of words of two.
-__device__ __forceinline__ u32 half_of(const u32* halves, u32 code) {
-    return ((const u16*)halves)[code];
-}
-
-// Counts rows by code and puts first places beside; an item is a code, and above 16 bits how many
-// rows of it came before.
-__device__ __forceinline__ void count_rows(const Share& share, u32 words, CountMemory& memory,
-                                           u32 (&items)[ORDER_ITEMS]) {
+    sum_blocks(share, told, memory);
+    __syncthreads();
+    if (memory.is_crowded != 0) return false;
 #pragma unroll
     for (u32 index = 0; index < ORDER_ITEMS; index++) {
-        if (index * ORDER_THREADS + threadIdx.x >= share.rows) continue;
-        u32 code = items[index], shift = code % 2 * 16;
-        u32 before = atomicAdd(&memory.counts[code / 2], 1u << shift) >> shift & 0xffff;
-        items[index] = code | before << 16;
-    }
-    __syncthreads();
-    u32 each = words / ORDER_THREADS, first = threadIdx.x * each, sum = 0, most = 0;
-    for (u32 word = first; word < first + each; word++) {
-        u32 two = memory.counts[word], low = two & 0xffff, high = two >> 16;
-        sum += low + high;
-        most = max(most, max(low, high));
-    }
-    most = __reduce_max_sync(WHOLE_WARP, most);
-    if (lane() == 0) atomicMax(&memory.most, most);
-    u32 place = sum_before(sum, memory.sums);
-    for (u32 word = first; word < first + each; word++) {
-        u32 two = memory.counts[word], next = place + (two & 0xffff);
-        memory.starts[word] = place | next << 16;
-        place = next + (two >> 16);
-    }
-    __syncthreads();
-}
-
-// Replaces what of its code came before a row by what stands before it.
-__device__ __forceinline__ void rank_rows(const Share& share, CountMemory& memory,
-                                          u32 (&items)[ORDER_ITEMS]) {
-#pragma unroll
-    for (u32 index = 0; index < ORDER_ITEMS; index++) {
-        u32 at = index * ORDER_THREADS + threadIdx.x;
-        if (at >= share.rows) continue;
+        if (!share.has_row(index)) continue;
         u32 code = items[index] & 0xffff;
-        memory.rows[half_of(memory.starts, code) + (items[index] >> 16)] = (u16)at;
+        items[index] = memory.starts[code] + ((const C*)own)[code] + (items[index] >> 16);
     }
-    __syncthreads();
-#pragma unroll
-    for (u32 index = 0; index < ORDER_ITEMS; index++) {
-        u32 at = index * ORDER_THREADS + threadIdx.x;
-        if (at >= share.rows) continue;
-        u32 code = items[index] & 0xffff, count = half_of(memory.counts, code), rank = 0;
-        const u16* peers = memory.rows + half_of(memory.starts, code);
-        if (count > 1) {
-#pragma unroll 1
-            for (u32 peer = 0; peer < count; peer++) rank += peers[peer] < at ? 1 : 0;
-        }
-        items[index] = code | rank << 16;
-    }
-}
-
-// Where the codes of this block's share begin: tells every block of the N where its own rows go, and
-// in whose rows of heads they are first.
-template <u32 N>
-__device__ __forceinline__ void share_counts(const Share& share, u32 words, CountMemory& memory) {
-    // Words of a thread, at most.
-    const u32 ALL = COUNTED_CODES / 2 / ORDER_THREADS, EACH = ALL > N ? ALL / N : 1;
-    u32 own = words / N, each = (own + ORDER_THREADS - 1) / ORDER_THREADS, found[EACH][N], sum = 0;
-    u32 first = threadIdx.x * each;
-    bool works = first < own;
-    first += share.block * own;
-#pragma unroll
-    for (u32 word = 0; word < EACH; word++) {
-        bool has_word = works && word < each;
-#pragma unroll
-        for (u32 block = 0; block < N; block++) {
-            found[word][block] = has_word ? *in_block(&memory.counts[first + word], block) : 0;
-            sum += (found[word][block] & 0xffff) + (found[word][block] >> 16);
-        }
-    }
-    u32 place = sum_before(sum, memory.sums), firsts[EACH][2];
-    if (threadIdx.x == ORDER_THREADS - 1) memory.total = place + sum;
-#pragma unroll
-    for (u32 word = 0; word < EACH; word++) {
-        u32 low = 0, high = 0;
-#pragma unroll
-        for (u32 block = 0; block < N; block++) low += found[word][block] & 0xffff;
-        firsts[word][0] = low > 0 ? place : NO_SLOT;
-        u32 next = place + low;
-#pragma unroll
-        for (u32 block = 0; block < N; block++) {
-            if (works && word < each)
-                *in_block(&memory.bases[first + word], block) = (place & 0xffff) | next << 16;
-            place += found[word][block] & 0xffff;
-            next += found[word][block] >> 16;
-            high += found[word][block] >> 16;
-        }
-        firsts[word][1] = high > 0 ? place : NO_SLOT;
-        place = next;
-    }
-    sync_share(share);
-    if (threadIdx.x < N) {
-        u32 begin = 0;
-        for (u32 block = 0; block < threadIdx.x; block++) begin += *in_block(&memory.total, block);
-        memory.begins[threadIdx.x] = begin;
-    }
-    __syncthreads();
-    u32 begin = memory.begins[share.block];
-#pragma unroll
-    for (u32 word = 0; word < EACH; word++)
-#pragma unroll
-        for (u32 half = 0; half < 2; half++) {
-            if (firsts[word][half] == NO_SLOT) continue;
-            u32 position = begin + firsts[word][half];
-            u32* heads = in_block(&memory.heads[position % ORDER_ROWS / 32], position / ORDER_ROWS);
-            atomicOr(heads, 1u << position % 32);
-        }
-}
-
-// Orders by codes of `bits`, of which the items have those of the thread's rows. False if one has so
-// many rows that nothing was done.
-__device__ __forceinline__ bool order_by_counts(const Grouping& grouping, const Share& share,
-                                                u32 bits, CountMemory& memory,
-                                                u32 (&items)[ORDER_ITEMS]) {
-    bits = bits > COUNTED_BITS_MIN ? bits : COUNTED_BITS_MIN;
-    u32 words = 1u << bits >> 1, mask = 2 * words - 1;
-    for (u32 word = threadIdx.x; word < words; word += ORDER_THREADS) memory.counts[word] = 0;
-    if (threadIdx.x < ORDER_ROWS / 32) memory.heads[threadIdx.x] = 0;
-    if (threadIdx.x == 0) memory.most = 0;
-    __syncthreads();
-    // Codes of a column that is refused may be anything.
-#pragma unroll
-    for (u32 index = 0; index < ORDER_ITEMS; index++) items[index] &= mask;
-    count_rows(share, words, memory, items);
-    sync_share(share);
-    u32 most = lane() < share.blocks ? *in_block(&memory.most, lane()) : 0;
-    if (__reduce_max_sync(WHOLE_WARP, most) > PEERS_MAX) {
-        sync_share(share);
-        return false;
-    }
-    rank_rows(share, memory, items);
-    if (share.blocks == 8) share_counts<8>(share, words, memory);
-    else if (share.blocks == 4) share_counts<4>(share, words, memory);
-    else if (share.blocks == 2) share_counts<2>(share, words, memory);
-    else share_counts<1>(share, words, memory);
-    u32 shift = bits - (31 - __clz((int)share.blocks));
-#pragma unroll
-    for (u32 index = 0; index < ORDER_ITEMS; index++) {
-        u32 at = index * ORDER_THREADS + threadIdx.x;
-        if (at >= share.rows) continue;
-        u32 code = items[index] & 0xffff;
-        u32 position = memory.begins[code >> shift] + half_of(memory.bases, code)
-            + (items[index] >> 16);
-        *in_block(&memory.rows[position % ORDER_ROWS], position / ORDER_ROWS)
-            = (u16)(share.first + at);
-    }
-    sync_share(share);
-    // Lists are as long as whole tiles.
-    u16* list = (u16*)(grouping.output + share.segment.column.list) + share.segment.first
-        + share.first;
-    for (u32 at = threadIdx.x * 8; at < share.rows; at += ORDER_THREADS * 8)
-        *(uint4*)(list + at) = *(const uint4*)(memory.rows + at);
-    u32* heads = share.segment.heads(grouping) + share.first / 32;
-    u32 at = threadIdx.x;
-    if (at * 32 < share.rows) heads[at] = memory.heads[at] | (at % TILE_WORDS == 0 ? 1u : 0u);
     return true;
+}
+
+// Writes positions by row, and heads by position, as `count_codes` leaves them.
+template <class C, u32 BITS>
+__device__ __forceinline__ void write_counted(const Share& share, const CountMemory<C, BITS>& memory,
+                                              const u32 (&items)[ORDER_ITEMS], u16* places,
+                                              u32* heads) {
+#pragma unroll
+    for (u32 index = 0; index < ORDER_ITEMS; index++)
+        if (share.has_row(index)) places[share.first + share.place(index)] = (u16)items[index];
+    u32 at = threadIdx.x;
+    if (at * 32 < share.rows)
+        heads[share.first / 32 + at] = memory.heads[at] | (at % TILE_WORDS == 0 ? 1u : 0u);
 }

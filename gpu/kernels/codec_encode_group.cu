@@ -185,51 +185,47 @@ extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     else group_values<u8>(task, places, to);
 }
 
-// Fetches the values of places by their rows, which the block's first-level cache holds mostly.
+// Writes each value where its row is placed; those of a batch are loaded before.
 template <class V, bool IS_WHOLE>
-__device__ __forceinline__ void gather_segment(const V* values, const u16* sources, u32 rows,
-                                               V* to) {
+__device__ __forceinline__ void scatter_segment(const V* values, const u16* places, u32 rows,
+                                                V* to) {
     const u32 FETCHED = sizeof(V) == 8 ? 2 : 4;
 #pragma unroll 1
     for (u32 start = 0; start < FOURS; start += FETCHED) {
-        Neighbours<u16, 4> from[FETCHED];
-        V found[FETCHED][4];
+        Neighbours<u16, 4> at[FETCHED];
+        Neighbours<V, 4> found[FETCHED];
 #pragma unroll
         for (u32 index = 0; index < FETCHED; index++) {
-            u32 place = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x);
-            from[index] = load_rows<u16, 4, IS_WHOLE>(sources, place, rows);
+            u32 row = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x);
+            at[index] = load_rows<u16, 4, IS_WHOLE>(places, row, rows);
+            found[index] = load_rows<V, 4, IS_WHOLE>(values, row, rows);
         }
 #pragma unroll
         for (u32 index = 0; index < FETCHED; index++)
 #pragma unroll
-            for (u32 j = 0; j < 4; j++) found[index][j] = values[from[index].v[j]];
-#pragma unroll
-        for (u32 index = 0; index < FETCHED; index++) {
-            u32 place = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x);
-            // As long as whole tiles.
-            if (!IS_WHOLE && place >= rows) continue;
-            Neighbours<V, 4> four = {found[index][0], found[index][1], found[index][2],
-                                     found[index][3]};
-            ((Neighbours<V, 4>*)to)[place / 4] = four;
-        }
+            for (u32 j = 0; j < 4; j++) {
+                u32 row = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x) + j;
+                if (IS_WHOLE || row < rows) to[at[index].v[j]] = found[index].v[j];
+            }
     }
 }
 
 template <class V>
-__device__ __forceinline__ void gather_values(const EncodeTask& task, const u16* sources, u8* to) {
+__device__ __forceinline__ void scatter_values(const EncodeTask& task, const u16* places, u8* to) {
     u64 first = (u64)blockIdx.x * SEGMENT_ROWS;
     u32 rows = rows_of_segment(task.rows);
     const V* values = (const V*)task.values + first;
     V* grouped = (V*)to + first;
-    if (rows == SEGMENT_ROWS) gather_segment<V, true>(values, sources + first, rows, grouped);
-    else gather_segment<V, false>(values, sources + first, rows, grouped);
+    if (rows == SEGMENT_ROWS) scatter_segment<V, true>(values, places + first, rows, grouped);
+    else scatter_segment<V, false>(values, places + first, rows, grouped);
 }
 
-// The same by the rows of places.
+// The same where a block may have too little shared memory.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
-    encode_gather(EncodeTask task, const u16* rows, u8* to) {
-    if (task.bits == 64) gather_values<u64>(task, rows, to);
-    else if (task.bits == 32) gather_values<u32>(task, rows, to);
-    else if (task.bits == 16) gather_values<u16>(task, rows, to);
-    else gather_values<u8>(task, rows, to);
+    encode_scatter(EncodeTask task, const u16* places, const u64* failed, u8* to) {
+    if (*failed != 0) return;
+    if (task.bits == 64) scatter_values<u64>(task, places, to);
+    else if (task.bits == 32) scatter_values<u32>(task, places, to);
+    else if (task.bits == 16) scatter_values<u16>(task, places, to);
+    else scatter_values<u8>(task, places, to);
 }

@@ -223,14 +223,14 @@ extern "C" __global__ void __launch_bounds__(GROUP_THREADS, GROUP_BLOCKS)
     bool is_last = pass + 1 == digits.passes;
     u64 to = is_last ? column.order : pass % 2 == 0 ? column.work : column.other;
     u32* order = (u32*)(output + to) + segment.first;
-    u16* list = (u16*)(output + column.list) + segment.first;
+    u16* places = segment.places(grouping);
     u32 rows = segment.rows - first < PART_ROWS ? segment.rows - first : PART_ROWS;
 #pragma unroll 4
     for (u32 at = threadIdx.x; at < rows; at += GROUP_THREADS) {
         u32 item = memory.items[at];
         u32 position = memory.starts[digits.of(item >> 16, pass)] + at;
         order[position] = item;
-        if (is_last) list[position] = (u16)item;
+        if (is_last) places[item & 0xffff] = (u16)position;
     }
 }
 

@@ -44,6 +44,9 @@ struct Segment {
     __device__ u32* order(const Grouping& grouping) const {
         return (u32*)(grouping.output + column.order) + first;
     }
+    __device__ u16* places(const Grouping& grouping) const {
+        return (u16*)(grouping.output + column.places) + first;
+    }
     __device__ u32* heads(const Grouping& grouping) const {
         return (u32*)(grouping.output + column.heads) + first / 32;
     }

@@ -29,9 +29,8 @@ struct OrderMemory {
     u32 added[CODEC_DIGITS];
     u32 sums[ORDER_WARPS];
 };
-static_assert(sizeof(OrderMemory) <= CODEC_ORDER_BYTES, "as it is launched");
 
-// What one block of a cluster works on; it may have no rows.
+// What one block of a cluster works on; it may have no rows, but where it is the first.
 struct Share {
     Segment segment;
     u32 block;
@@ -53,17 +52,14 @@ struct Share {
 
 // The segment that cluster `number` works on.
 __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) {
-    u32 low = 0, high = grouping.length;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (grouping.keys[middle].first_segment <= number) low = middle;
-        else high = middle;
-    }
+    auto first_segment = [&](u32 at) { return grouping.keys[at].first_segment; };
+    u32 column = warp_last_not_above(grouping.length, number, first_segment);
     Share share;
     Segment& segment = share.segment;
-    segment = segment_in(grouping, low, number - grouping.keys[low].first_segment);
+    segment = segment_in(grouping, column, number - grouping.keys[column].first_segment);
     share.block = cluster_block();
-    share.blocks = cluster_blocks();
+    // A block is enough: the others have nothing to do.
+    share.blocks = segment.rows > ORDER_ROWS ? cluster_blocks() : 1;
     share.first = share.block * ORDER_ROWS;
     u32 left = segment.rows > share.first ? segment.rows - share.first : 0;
     share.rows = left < ORDER_ROWS ? left : ORDER_ROWS;
@@ -158,11 +154,11 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
     cluster_sync();
 }
 
-// Writes rows and heads by position.
+// Writes positions by row, and heads by position.
 __device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
                                             const OrderMemory& memory) {
     const Segment& segment = share.segment;
-    u16* list = (u16*)(grouping.output + segment.column.list) + segment.first + share.first;
+    u16* places = segment.places(grouping);
     u32* heads = segment.heads(grouping) + share.first / 32;
 #pragma unroll 4
     for (u32 index = 0; index < ORDER_ITEMS; index++) {
@@ -172,7 +168,7 @@ __device__ __forceinline__ void write_order(const Grouping& grouping, const Shar
         bool is_head = at % TILE_VALUES == 0 || item >> ROW_BITS != before >> ROW_BITS;
         u32 word = __ballot_sync(WHOLE_WARP, is_head && has_row);
         if (!has_row) continue;
-        list[at] = (u16)item;
+        places[item & 0xffff] = (u16)(share.first + at);
         if (lane() == 0) heads[at / 32] = word;
     }
 }

@@ -1,81 +1,106 @@
-// Entry point that moves decoded values in grouped order to their rows.
+// Entry point that brings decoded values in grouped order to their rows.
+//
+// A block takes a piece of a column's rows and lets the values of the whole segment pass through
+// its shared memory, a chunk behind the other: fetched one by one from the device's memory each would
+// move 32 bytes.
+#include <cuda_pipeline_primitives.h>
+
 #include "codec_tile.cuh"
 #include "search.cuh"
 
-// Steps whose loads are on their way together.
-static const u32 SPREAD_STEPS = 4;
+// Neighbouring rows that a thread stores at once, and how often.
+static const u32 NEIGHBOURS = 4;
+static const u32 SPREAD_STEPS = CODEC_SPREAD_EACH / NEIGHBOURS;
 
-// The rows of one piece.
+// What a block works on.
 struct Piece {
-    const u16* list;
-    const u8* from;
-    // Positions of the segment.
-    u32 positions;
-    // First row within the segment, and number of rows.
-    u32 first;
+    const u16* places;
     u32 rows;
+    // Values of the segment, in bytes of whole chunks but the last.
+    const uint4* from;
+    u32 bytes;
+    // Bytes of a chunk, and chunks that are on their way together.
+    u32 chunk_bytes;
+    u32 buffers;
+
+    // Lets chunk `number` come, if there is one.
+    __device__ __forceinline__ void fetch(u32 number, uint4* shared) const {
+        u32 each = chunk_bytes / sizeof(uint4), first = number * each;
+        u32 all = (bytes + sizeof(uint4) - 1) / sizeof(uint4), left = all > first ? all - first : 0;
+        uint4* to = shared + number % buffers * each;
+        for (u32 at = threadIdx.x; at < (left < each ? left : each); at += blockDim.x)
+            __pipeline_memcpy_async(to + at, from + first + at, sizeof(uint4));
+        __pipeline_commit();
+    }
 };
 
-// Puts the values of a piece's rows into `piece`; U holds one value, T computes with it.
-template <class U, class T>
-__device__ __forceinline__ void spread(const Piece& of, U* piece) {
-    const u32 step = CODEC_SPREAD_THREADS * 4;
-    for (u32 start = threadIdx.x * 4; start < of.positions; start += step * SPREAD_STEPS) {
-        uint2 list[SPREAD_STEPS];
-        T values[SPREAD_STEPS][4];
+// U holds a value.
+template <class U>
+__device__ __forceinline__ void spread(const Piece& piece, uint4* shared, U* to) {
+    struct alignas(NEIGHBOURS * sizeof(U) < 16 ? NEIGHBOURS * sizeof(U) : 16) Four {
+        U v[NEIGHBOURS];
+    } values[SPREAD_STEPS] = {};
+    uint2 places[SPREAD_STEPS];
+    for (u32 number = 0; number < piece.buffers; number++) piece.fetch(number, shared);
 #pragma unroll
-        for (u32 index = 0; index < SPREAD_STEPS; index++) {
-            u32 at = start + index * step;
-            if (at >= of.positions) continue;
-            // Lists and grouped values are as long as whole tiles.
-            list[index] = ((const uint2*)of.list)[at / 4];
-            load_four(of.from, at, 8 * sizeof(U), values[index]);
-        }
+    for (u32 step = 0; step < SPREAD_STEPS; step++) {
+        u32 row = (step * blockDim.x + threadIdx.x) * NEIGHBOURS;
+        // As long as whole tiles.
+        places[step] = row < piece.rows ? *(const uint2*)(piece.places + row) : make_uint2(0, 0);
+    }
+    u32 chunk_bytes = piece.chunk_bytes, each = chunk_bytes / sizeof(U);
+    u32 chunks = (piece.bytes + chunk_bytes - 1) / chunk_bytes;
+#pragma unroll 1
+    for (u32 number = 0; number < chunks; number++) {
+        __pipeline_wait_prior(piece.buffers - 1);
+        __syncthreads();
+        const U* chunk = (const U*)shared + number % piece.buffers * each;
 #pragma unroll
-        for (u32 index = 0; index < SPREAD_STEPS; index++) {
-            u32 at = start + index * step;
-            u32 rows[4] = {list[index].x & 0xffff, list[index].x >> 16, list[index].y & 0xffff,
-                           list[index].y >> 16};
+        for (u32 step = 0; step < SPREAD_STEPS; step++)
 #pragma unroll
-            for (u32 j = 0; j < 4; j++) {
-                u32 place = rows[j] - of.first;
-                if (at + j < of.positions && place < of.rows) piece[place] = (U)values[index][j];
+            for (u32 j = 0; j < NEIGHBOURS; j++) {
+                u32 place = (j < 2 ? places[step].x : places[step].y) >> j % 2 * 16 & 0xffff;
+                u32 at = place - number * each;
+                if (at < each) values[step].v[j] = chunk[at];
             }
+        if (number + 1 == chunks) break;
+        __syncthreads();
+        piece.fetch(number + piece.buffers, shared);
+    }
+#pragma unroll
+    for (u32 step = 0; step < SPREAD_STEPS; step++) {
+        u32 row = (step * blockDim.x + threadIdx.x) * NEIGHBOURS;
+        if (row + NEIGHBOURS <= piece.rows) {
+            *(Four*)(to + row) = values[step];
+        } else {
+#pragma unroll
+            for (u32 j = 0; j < NEIGHBOURS; j++)
+                if (row + j < piece.rows) to[row + j] = values[step].v[j];
         }
     }
 }
 
-// One keyed column, in pieces of rows that a block holds in its shared memory: writing each value
-// to its row in the device's memory takes longer than reading all values for each piece. One block
-// a piece.
+// CODEC_SPREAD_EACH rows of one keyed column a thread.
 extern "C" __global__ void __launch_bounds__(CODEC_SPREAD_THREADS)
-    codec_spread(u8* output, const CodecSpread* columns, u32 length) {
-    extern __shared__ uint4 memory[];
-    u8* piece = (u8*)memory;
+    codec_spread(u8* output, const CodecSpread* columns, u32 length, u32 chunk_bytes, u32 buffers) {
+    const u32 ROWS = CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS;
+    static_assert(SEGMENT_ROWS % ROWS == 0, "of one segment");
+    extern __shared__ uint4 shared[];
     auto first_piece = [&](u32 at) { return columns[at].first_piece; };
-    const CodecSpread column = columns[last_not_above(length, blockIdx.x, first_piece)];
-    wait_for_previous();
-    u32 rows = CODEC_SPREAD_BYTES / column.bytes;
-    if (rows > SEGMENT_ROWS) rows = SEGMENT_ROWS;
-    u64 begin = (u64)(blockIdx.x - column.first_piece) * rows;
-    u64 segment = begin / SEGMENT_ROWS * SEGMENT_ROWS;
-    u32 first = (u32)(begin - segment);
-    u64 all = column.rows - segment, left = column.rows - begin;
-    u32 positions = all < SEGMENT_ROWS ? (u32)all : SEGMENT_ROWS;
-    u32 mine = left < rows ? (u32)left : rows;
-    Piece of;
-    of.list = (const u16*)(output + column.list) + segment;
-    of.from = output + column.grouped + segment * column.bytes;
-    of.positions = positions;
-    of.first = first;
-    of.rows = mine;
-    if (column.bytes == 8) spread<u64, u64>(of, (u64*)piece);
-    else if (column.bytes == 4) spread<u32, u32>(of, (u32*)piece);
-    else if (column.bytes == 2) spread<u16, u32>(of, (u16*)piece);
-    else spread<u8, u32>(of, piece);
-    __syncthreads();
+    const CodecSpread column = columns[warp_last_not_above(length, blockIdx.x, first_piece)];
+    u64 begin = (u64)(blockIdx.x - column.first_piece) * ROWS, left = column.rows - begin;
+    u64 segment = begin / SEGMENT_ROWS * SEGMENT_ROWS, all = column.rows - segment;
+    Piece piece;
+    piece.places = (const u16*)(output + column.places) + begin;
+    piece.rows = left < ROWS ? (u32)left : ROWS;
+    piece.from = (const uint4*)(output + column.grouped + segment * column.bytes);
+    piece.bytes = (all < SEGMENT_ROWS ? (u32)all : SEGMENT_ROWS) * column.bytes;
+    piece.chunk_bytes = chunk_bytes;
+    piece.buffers = buffers;
     u8* to = output + column.output + begin * column.bytes;
-    u32 bytes = mine * column.bytes, wide = bytes / 16;
-    for (u32 at = threadIdx.x; at < wide; at += CODEC_SPREAD_THREADS) ((uint4*)to)[at] = memory[at];
-    for (u32 at = wide * 16 + threadIdx.x; at < bytes; at += CODEC_SPREAD_THREADS) to[at] = piece[at];
+    wait_for_previous();
+    if (column.bytes == 8) spread(piece, shared, (u64*)to);
+    else if (column.bytes == 4) spread(piece, shared, (u32*)to);
+    else if (column.bytes == 2) spread(piece, shared, (u16*)to);
+    else spread(piece, shared, to);
 }

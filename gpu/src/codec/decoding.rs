@@ -8,8 +8,8 @@ use std::ops::Range;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CODEC_SPREAD_BYTES, CodecColumn, CodecKeys, CodecOpen,
-    CodecRange, CodecSpread, CodecStep, NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CODEC_SPREAD_EACH, CODEC_SPREAD_THREADS, CodecColumn,
+    CodecKeys, CodecOpen, CodecRange, CodecSpread, CodecStep, NO_COLUMN,
 };
 
 use super::runs;
@@ -96,8 +96,8 @@ pub(crate) struct Decoding {
     /// Parts of all keys, and pieces of all keyed columns.
     pub parts: u32,
     pub pieces: u32,
-    /// Bytes of the largest piece.
-    pub piece_bytes: u32,
+    /// Bytes of the longest segment of a keyed column.
+    pub spread_bytes: u32,
     /// Segments of all keys, and rows of the longest.
     pub segments: u32,
     pub segment_rows: u32,
@@ -125,7 +125,7 @@ pub(crate) enum List<'a> {
 struct Grouped {
     id: u16,
     heads: u64,
-    list: u64,
+    places: u64,
 }
 
 impl Decoding {
@@ -199,7 +199,7 @@ impl Decoding {
         let (least, span) = wish.limits.unwrap_or_default();
         let column_at = match group {
             Some(group) if output != NO_COLUMN => {
-                self.spread((output, group.list), rows, width_bytes)
+                self.spread((output, group.places), rows, width_bytes)
             }
             _ => output,
         };
@@ -242,19 +242,17 @@ impl Decoding {
     }
 
     /// Has a keyed column brought to `output`; gives where it is in grouped order.
-    fn spread(&mut self, (output, list): (u64, u64), rows: u32, bytes: u64) -> u64 {
+    fn spread(&mut self, (output, places): (u64, u64), rows: u32, bytes: u64) -> u64 {
         // Read in whole tiles.
         let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
         let grouped = take(&mut self.bytes, whole * bytes);
         let (first_piece, bytes) = (self.pieces, bytes as u32);
         if rows > 0 {
-            let piece_rows = (CODEC_SPREAD_BYTES / bytes).min(SEGMENT_ROWS as u32);
-            self.pieces += rows.div_ceil(piece_rows);
-            // What is written 16 bytes at a time begins so.
-            let piece_bytes = (rows.min(piece_rows) * bytes).next_multiple_of(16);
-            self.piece_bytes = self.piece_bytes.max(piece_bytes);
+            self.pieces += rows.div_ceil(CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS);
+            let segment_rows = whole.min(SEGMENT_ROWS as u64) as u32;
+            self.spread_bytes = self.spread_bytes.max(segment_rows * bytes);
             let spread =
-                CodecSpread { grouped, list, output, first_piece, rows, bytes, reserved: 0 };
+                CodecSpread { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
             self.spreads.push(spread);
         }
         grouped
@@ -276,7 +274,7 @@ impl Decoding {
         let passes = if has_codes { bits } else { 8 * key_bytes as u32 }.div_ceil(8);
         let (order, work) = (take(&mut self.bytes, 4 * whole), take(&mut self.bytes, 4 * whole));
         let other = if has_codes { work } else { take(&mut self.bytes, 4 * whole) };
-        let [list, heads] = [2 * whole, whole / 8].map(|bytes| take(&mut self.bytes, bytes));
+        let [places, heads] = [2 * whole, whole / 8].map(|bytes| take(&mut self.bytes, bytes));
         let segments = rows.div_ceil(SEGMENT_ROWS as u32);
         let parts = rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
         let [counts, told] = [parts * passes, parts]
@@ -286,7 +284,7 @@ impl Decoding {
             self.keys.push(CodecKeys {
                 keys,
                 order,
-                list,
+                places,
                 heads,
                 work,
                 other,
@@ -308,7 +306,7 @@ impl Decoding {
             self.passes = self.passes.max(passes);
             self.has_wide_keys |= !has_codes;
         }
-        Grouped { id: chunk.id, heads, list }
+        Grouped { id: chunk.id, heads, places }
     }
 
     /// Hands all lists to `push`, which gives where each lies on the device, behind what is
@@ -330,7 +328,7 @@ impl Decoding {
             segment_rows: self.segment_rows,
             spreads: push(List::Spreads(&self.spreads)),
             pieces: self.pieces,
-            piece_bytes: self.piece_bytes,
+            spread_bytes: self.spread_bytes,
             passes: self.passes,
             has_wide_keys: self.has_wide_keys,
             columns,

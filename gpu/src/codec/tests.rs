@@ -11,11 +11,28 @@ use crate::device::Gpu;
 fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
     let mut samples = Vec::new();
     for rows in [1_u64, 31, 1024, 5000, 8192, 8193, 40_000, 65_536, 70_001] {
-        for (objects, spread) in
-            [(1, 1), (7, 1_000_003), (9, 1 << 59), (300, 1 << 41), (5000, 1), (60_000, 77)]
-        {
+        // Objects, how far apart, and how often the same one comes between.
+        let cases = [
+            (1, 1, 0),
+            (7, 1_000_003, 0),
+            (9, 1 << 59, 0),
+            (300, 1 << 41, 0),
+            (2000, 3, 2),
+            (3000, 1, 0),
+            (4000, 1, 20),
+            (5000, 1, 0),
+            (8000, 1, 40),
+            (8000, 5, 3),
+            (60_000, 77, 0),
+        ];
+        for (objects, spread, often) in cases {
             let mix = |row: u64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            let ids: Vec<u64> = (0..rows).map(|row| (mix(row) % objects) * spread).collect();
+            let object = |row: u64| match often {
+                0 => mix(row) % objects,
+                _ if row.is_multiple_of(often) => 5,
+                _ => mix(row / 3) % objects,
+            };
+            let ids: Vec<u64> = (0..rows).map(|row| object(row) * spread).collect();
             let grouping = Grouping::new(&ids);
             let values = Values::I32((0..rows).map(|row| (mix(row + 1) % 1000) as i32).collect());
             let afl = || Box::new(Tree::Afl);

@@ -1,9 +1,7 @@
 //! In which order do keyed columns stand? FORMAT.md, section 6.13, on the device.
 //!
-//! Where keys are close together one block of threads a segment counts them, and one brings a
-//! column's values to their places in its shared memory. Else, and on devices whose blocks have too
-//! little of that, the order is found by the kernels that decoding takes, and values are fetched by
-//! it.
+//! Where keys are close together one block of threads a segment counts them. Else, and on devices
+//! whose blocks have too little shared memory, the order is found by kernels that decoding takes.
 
 use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;
@@ -16,18 +14,12 @@ use crate::launch::{Ordering, Room, TILE_VALUES};
 /// Grouped order of a column of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
-    way: Way,
+    /// The place of each row within its segment.
+    places: Room<u16>,
+    /// Not 0 if they were not found.
+    failed: Room<u64>,
     /// A bit for each place that is a head.
     heads: Room<u32>,
-}
-
-/// By 16 bits within segments.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    /// The place of each row, and what is not 0 if they were not found.
-    Places(Room<u16>, Room<u64>),
-    /// The row of each place.
-    Rows(Room<u16>),
 }
 
 impl Order {
@@ -67,16 +59,8 @@ impl Order {
         let width = column.bits as usize / 8;
         let whole = (column.rows as usize).next_multiple_of(TILE_VALUES);
         let values = worker.arena.room(whole * width)?;
-        let task = column.task();
-        match self.way {
-            Way::Places(places, failed) => {
-                let places = (places, failed);
-                worker.kernels.encode_group(&worker.stream, &task, places, values)?;
-            }
-            Way::Rows(rows) => {
-                worker.kernels.encode_gather(&worker.stream, &task, rows, values)?;
-            }
-        }
+        let places = (self.places, self.failed);
+        worker.kernels.encode_group(&worker.stream, &column.task(), places, values)?;
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
@@ -90,7 +74,7 @@ impl Order {
         failed.fill(&worker.stream, 0)?;
         let found = (places, heads, failed);
         worker.kernels.encode_order(&worker.stream, &keys.task(), found)?;
-        Ok((Self { way: Way::Places(places, failed), heads }, failed))
+        Ok((Self { places, failed, heads }, failed))
     }
 
     /// By blocks of threads that share segments.
@@ -104,7 +88,7 @@ impl Order {
             key_bytes: keys.bits / 8,
             rows: keys.rows,
             order: worker.arena.room(whole)?,
-            list: worker.arena.room(whole)?,
+            places: worker.arena.room(whole)?,
             work: worker.arena.room(whole)?,
             other: worker.arena.room(whole)?,
             counts: worker.arena.room(digits * (keys.bits / 8) as usize)?,
@@ -121,6 +105,8 @@ impl Order {
         worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
         let heads = worker.arena.room(whole / 32)?;
         worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
-        Ok(Self { way: Way::Rows(ordering.list), heads })
+        let failed = worker.arena.room(1)?;
+        failed.fill(&worker.stream, 0)?;
+        Ok(Self { places: ordering.places, failed, heads })
     }
 }

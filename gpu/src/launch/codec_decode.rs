@@ -7,12 +7,12 @@
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep,
-    Fates,
+    CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CODEC_SPREAD_BYTES, CODEC_SPREAD_EACH,
+    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep, Fates,
 };
 
 use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, Run, arguments, launch, launch_run};
+use super::module::{BLOCK_THREADS, Kernels, Run, WARP, arguments, launch, launch_run};
 use super::parameters::Stretch;
 use crate::codec::Class;
 
@@ -36,8 +36,8 @@ pub(crate) struct CodecStretches {
     /// Keyed columns that go to their rows, and pieces of all.
     pub(crate) spreads: Stretch,
     pub(crate) pieces: u32,
-    /// Bytes of the largest piece.
-    pub(crate) piece_bytes: u32,
+    /// Bytes of the longest segment of a keyed column.
+    pub(crate) spread_bytes: u32,
     /// Parts of all keys, and digits of the longest.
     pub(crate) parts: u32,
     pub(crate) passes: u32,
@@ -118,14 +118,33 @@ impl Kernels {
         self.order_rows(stream, &grouping, lists)?;
         self.decode_columns(stream, buffer, &codec, keyed)?;
         let columns = lists.spreads.address::<CodecSpread>(buffer);
-        let (length, run) = (lists.spreads.length as u32, self.following(lists.pieces));
-        let arguments = arguments![output, columns, length];
-        launch_run(&self.codec_spread, stream, run, lists.piece_bytes, arguments)
+        self.spread_rows(stream, (output, columns), lists)
+    }
+
+    /// Values of keyed columns to their rows.
+    fn spread_rows(
+        &self,
+        stream: &CudaStream,
+        (output, columns): (u64, u64),
+        lists: &CodecStretches,
+    ) -> Result<(), EngineError> {
+        let kernel = &self.codec_spread;
+        let chunk_bytes = lists.spread_bytes.min(CODEC_SPREAD_BYTES);
+        let chunks = lists.spread_bytes.div_ceil(CODEC_SPREAD_BYTES);
+        let buffers = chunks.min(kernel.dynamic_shared_bytes / CODEC_SPREAD_BYTES);
+        let threads = lists.segment_rows.div_ceil(CODEC_SPREAD_EACH).next_multiple_of(WARP as u32);
+        let run = Run {
+            threads: Some(threads.min(CODEC_SPREAD_THREADS)),
+            ..self.following(lists.pieces)
+        };
+        let length = lists.spreads.length as u32;
+        let arguments = arguments![output, columns, length, chunk_bytes, buffers];
+        launch_run(kernel, stream, run, chunk_bytes * buffers, arguments)
     }
 
     /// Blocks that need nothing of each other, behind another launch of a chain.
     fn following(&self, blocks: u32) -> Run {
-        Run { blocks, cluster: 1, follows: self.has_clusters }
+        Run { blocks, threads: None, cluster: 1, follows: self.has_clusters }
     }
 
     /// Codes by clusters of blocks; wider keys, and codes on older devices, by launches that each

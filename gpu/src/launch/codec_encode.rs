@@ -73,7 +73,7 @@ encode_kernels! {
         encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
         encode_heads;
     "codec_encode_order": encode_order;
-    "codec_encode_group": encode_group, encode_gather;
+    "codec_encode_group": encode_group, encode_scatter;
     "codec_encode_hash": hash_values, hash_list, hash_number, hash_codes;
     "codec_group": codec_range, codec_count, codec_move;
     "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
@@ -85,7 +85,7 @@ fn width_of(kernel: &str, shared_bytes: u32) -> Width {
     let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
     match kernel {
         "encode_order" => shared(layout::ENCODE_ORDER_THREADS, layout::ENCODE_ORDER_BYTES),
-        "encode_gather" => Width::of_blocks(layout::ENCODE_SEGMENT_THREADS),
+        "encode_scatter" => Width::of_blocks(layout::ENCODE_SEGMENT_THREADS),
         "encode_group" => shared(layout::ENCODE_SEGMENT_THREADS, layout::ENCODE_GROUP_BYTES),
         "encode_offsets" => Width::of_blocks(layout::ENCODE_OFFSETS_THREADS),
         "encode_lanes_narrow"

@@ -26,8 +26,8 @@ pub(crate) struct Ordering {
     pub(crate) rows: u32,
     /// By position, row and bits of its key; as long as whole tiles, like the next three.
     pub(crate) order: Room<u32>,
-    /// The row alone.
-    pub(crate) list: Room<u16>,
+    /// By row, its position.
+    pub(crate) places: Room<u16>,
     pub(crate) work: Room<u32>,
     pub(crate) other: Room<u32>,
     /// Digits of each part, of every byte of a key, and once.
@@ -49,14 +49,14 @@ impl Ordering {
         let whole = rows.next_multiple_of(TILE_VALUES);
         assert!(self.keys.len() >= rows * bytes, "a key a row");
         let shortest = self.order.len().min(self.work.len()).min(self.other.len());
-        assert!(shortest.min(self.list.len()) >= whole, "whole tiles");
+        assert!(shortest.min(self.places.len()) >= whole, "whole tiles");
         assert!(self.counts.len() >= Self::digits(rows) * bytes, "digits of every byte");
         assert!(self.told.len() >= Self::digits(rows), "digits of a pass");
         assert!(self.ranges.len() >= rows.div_ceil(SEGMENT_ROWS), "a range a segment");
         CodecKeys {
             keys: self.keys.address(),
             order: self.order.address(),
-            list: self.list.address(),
+            places: self.places.address(),
             heads: 0,
             work: self.work.address(),
             other: self.other.address(),

@@ -34,7 +34,7 @@ impl EncodeKernels {
     }
 
     /// The values of a task by their `places`, unless what tells that these were not found is not
-    /// 0. Only where the device holds segments.
+    /// 0.
     pub(crate) fn encode_group(
         &self,
         stream: &CudaStream,
@@ -48,23 +48,8 @@ impl EncodeKernels {
         assert!(to.len() >= whole(task) * task.bits as usize / 8, "whole tiles");
         let (places, failed, to) = (places.address(), failed.address(), to.address());
         let threads = segments(task) * u64::from(layout::ENCODE_SEGMENT_THREADS);
-        launch(&self.encode_group, stream, threads, arguments![*task, places, failed, to])
-    }
-
-    /// The values of a task by the rows that their places have within their segments.
-    pub(crate) fn encode_gather(
-        &self,
-        stream: &CudaStream,
-        task: &EncodeTask,
-        rows: Room<u16>,
-        to: Room<u8>,
-    ) -> Result<(), EngineError> {
-        assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
-        assert!(rows.len() >= whole(task), "whole tiles");
-        assert!(to.len() >= whole(task) * task.bits as usize / 8, "whole tiles");
-        let (rows, to) = (rows.address(), to.address());
-        let threads = segments(task) * u64::from(layout::ENCODE_SEGMENT_THREADS);
-        launch(&self.encode_gather, stream, threads, arguments![*task, rows, to])
+        let kernel = if self.hold_segments() { &self.encode_group } else { &self.encode_scatter };
+        launch(kernel, stream, threads, arguments![*task, places, failed, to])
     }
 }
 

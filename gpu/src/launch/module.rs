@@ -10,7 +10,8 @@ use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result,
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BYTES, CODEC_SPREAD_THREADS,
+    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BUFFERS, CODEC_SPREAD_BYTES,
+    CODEC_SPREAD_THREADS,
 };
 
 use super::codec_decode::{DECODE_THREADS, SLOT_THREADS};
@@ -35,8 +36,8 @@ macro_rules! kernels {
         #[derive(Debug)]
         pub(crate) struct Kernels {
             $($(pub(super) $name: Kernel,)+)+
-            /// Whether blocks may run in clusters that read each other's shared memory, and
-            /// launches begin while those before them run.
+            /// Whether blocks may run in clusters that read each other's shared memory, of which
+            /// there is enough, and launches begin while those before them run.
             pub(super) has_clusters: bool,
         }
 
@@ -48,14 +49,18 @@ macro_rules! kernels {
                 unsafe {
                     context.disable_event_tracking();
                 }
+                use sys::CUdevice_attribute as Attribute;
+                let clusters = Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH;
+                let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+                let shared_bytes = context.attribute(shared)?.unsigned_abs();
+                let has_clusters =
+                    context.attribute(clusters)? != 0 && shared_bytes >= CODEC_ORDER_BYTES;
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
-                    let width = width_of($file, width);
+                    let width = width_of($file, width, shared_bytes);
                     $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
                 )+
-                let clusters = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH;
-                let has_clusters = context.attribute(clusters)? != 0;
                 Ok(Self { $($($name,)+)+ has_clusters })
             }
 
@@ -98,15 +103,20 @@ kernels! {
     "codec_order": codec_order_codes;
 }
 
-/// How wide the kernels of a file are launched. Blocks that sort or decode are made for one number
-/// of threads.
-fn width_of(file: &str, width: Width) -> Width {
+/// How wide the kernels of a file are launched where a block may have so much shared memory. Blocks
+/// that sort or decode are made for one number of threads; what needs more is not launched.
+fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "sort" | "codec_group" => Width::FULL,
         "codec_decode" | "codec_runs" => Width::of_blocks(DECODE_THREADS),
-        "codec_spread" => Width::with_shared(CODEC_SPREAD_THREADS, CODEC_SPREAD_BYTES),
+        "codec_spread" => {
+            let buffers = CODEC_SPREAD_BUFFERS.min(shared_bytes / CODEC_SPREAD_BYTES);
+            Width::with_shared(CODEC_SPREAD_THREADS, buffers * CODEC_SPREAD_BYTES)
+        }
         "codec_slots" => Width::of_blocks(SLOT_THREADS),
-        "codec_order" => Width::with_shared(CODEC_ORDER_THREADS, CODEC_ORDER_BYTES),
+        "codec_order" => {
+            Width::with_shared(CODEC_ORDER_THREADS, CODEC_ORDER_BYTES.min(shared_bytes))
+        }
         _ => width,
     }
 }
@@ -116,7 +126,7 @@ fn width_of(file: &str, width: Width) -> Width {
 pub(super) struct Kernel {
     function: CudaFunction,
     block_threads: u32,
-    dynamic_shared_bytes: u32,
+    pub(super) dynamic_shared_bytes: u32,
 }
 
 impl Kernel {
@@ -211,6 +221,8 @@ pub(super) fn launch(
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) blocks: u32,
+    /// Threads of a block, if they are less than the kernel's.
+    pub(super) threads: Option<u32>,
     /// Blocks of a cluster, which divides them; 1 without.
     pub(super) cluster: u32,
     /// Whether it may begin while the launch before it in its stream still runs: its kernel waits
@@ -227,7 +239,9 @@ pub(super) fn launch_run(
     arguments: &mut [*mut c_void],
 ) -> Result<(), EngineError> {
     assert!(shared_bytes <= kernel.dynamic_shared_bytes, "{shared_bytes} bytes of a block");
-    let Run { blocks, cluster, follows } = run;
+    let Run { blocks, threads, cluster, follows } = run;
+    let threads = threads.unwrap_or(kernel.block_threads);
+    assert!(threads <= kernel.block_threads, "{threads} threads of a block");
     assert!(cluster <= CLUSTER_BLOCKS_MAX && blocks.is_multiple_of(cluster), "whole clusters");
     if blocks == 0 {
         return Ok(());
@@ -250,7 +264,7 @@ pub(super) fn launch_run(
         gridDimX: blocks,
         gridDimY: 1,
         gridDimZ: 1,
-        blockDimX: kernel.block_threads,
+        blockDimX: threads,
         blockDimY: 1,
         blockDimZ: 1,
         sharedMemBytes: shared_bytes,

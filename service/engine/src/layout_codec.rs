@@ -49,18 +49,24 @@ constants! { CODEC_CONSTANTS:
     CODEC_PARTS: u32 = 16;
     /// Entries of a dictionary that a block unpacks.
     CODEC_ENTRIES: u32 = 512;
-    /// Bytes of a column that a block holds to bring them in order, and its threads.
+    /// Rows of a keyed column that a thread brings in order, and threads of a block at most.
+    CODEC_SPREAD_EACH: u32 = 16;
+    /// See `CODEC_SPREAD_EACH`.
+    CODEC_SPREAD_THREADS: u32 = 1024;
+    /// Bytes of such a column that are in shared memory together at most, and how often.
     CODEC_SPREAD_BYTES: u32 = 65_536;
     /// See `CODEC_SPREAD_BYTES`.
-    CODEC_SPREAD_THREADS: u32 = 512;
+    CODEC_SPREAD_BUFFERS: u32 = 3;
     /// Digits that rows are ordered by in one pass.
     CODEC_DIGITS: u32 = 256;
     /// Rows and threads of a block where a cluster of blocks orders a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
     /// See `CODEC_ORDER_ROWS`.
     CODEC_ORDER_THREADS: u32 = 512;
+    /// Bits of codes that are ordered by counters of each at most.
+    CODEC_COUNTED_BITS: u32 = 13;
     /// Shared memory of such a block.
-    CODEC_ORDER_BYTES: u32 = 67_584;
+    CODEC_ORDER_BYTES: u32 = 91_216;
     /// Sparse children of an rle node.
     CODEC_RUNS: u32 = 1;
     /// The sparse child of a dict node.
@@ -168,10 +174,11 @@ records! { CODEC_RECORDS:
     CodecKeys {
         /// From the start of the input if not decoded.
         keys: u64,
-        /// By position: the row within its segment, and of codes the code above 16 bits.
+        /// By position: the row within its segment, and of codes the code above 16 bits. Clusters
+        /// leave nothing there but what their blocks tell each other.
         order: u64,
-        /// By position: the row alone, in 16 bits.
-        list: u64,
+        /// By row: its position within its segment, in 16 bits.
+        places: u64,
         /// By position a bit: the first of its key or tile.
         heads: u64,
         /// As `order`, between passes; the second only of wide keys.
@@ -202,9 +209,9 @@ records! { CODEC_RECORDS:
         /// In grouped order.
         grouped: u64,
         /// See `CodecKeys`.
-        list: u64,
+        places: u64,
         output: u64,
-        /// Its first piece among all.
+        /// Its first piece among all, as many rows as a block takes.
         first_piece: u32,
         rows: u32,
         /// Of a value.
