@@ -75,7 +75,10 @@ pub(super) fn measure(
     Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice, together_bytes_s })
 }
 
-/// Bytes a second of `decode` on as many copies as make up the wanted bytes.
+/// Copies that are decoded at once at most, for each is described to the device.
+const COPIES_MAX: u64 = 4096;
+
+/// Bytes a second of `decode` on as many copies as make up the wanted bytes, or as there may be.
 pub(super) fn together(
     raw_bytes: u64,
     effort: Effort,
@@ -84,7 +87,7 @@ pub(super) fn together(
     if effort.together_bytes == 0 || raw_bytes == 0 {
         return Ok(None);
     }
-    let copies = effort.together_bytes.div_ceil(raw_bytes);
+    let copies = effort.together_bytes.div_ceil(raw_bytes).min(COPIES_MAX);
     let took = decode(copies as usize)?;
     Ok(took.map(|took| (copies * raw_bytes) as f64 / took.as_secs_f64()))
 }

@@ -178,7 +178,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1.0)]
     pub(super) seconds: f64,
     /// On a device, decode columns also so many MiB at once: all blocks of a data set, as often as
-    /// that takes; 0 does not.
+    /// that takes, 4,096 times at most; 0 does not.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub(super) together_mib: u32,
     /// Seed of everything generated.
