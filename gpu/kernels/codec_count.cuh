@@ -8,6 +8,7 @@
 // codec_order.cuh take their place.
 #pragma once
 #include "codec_order.cuh"
+#include "codec_rank.cuh"
 
 // Bits of codes that bytes count, and of those that two bytes count, so that none overflows.
 static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
@@ -100,31 +101,6 @@ struct CodeCounts {
     }
 };
 
-// Where rows of a code were counted by one instruction, behind which the counter stands at `now`,
-// they are placed by lane; `shared` are lanes of such rows, all but one of each code at least.
-__device__ __forceinline__ void settle(u32 code, u32 now, u32 shared, u32& rank) {
-    while (shared != 0) {
-        u32 leader = __shfl_sync(WHOLE_WARP, code, __ffs((int)shared) - 1);
-        u32 peers = __ballot_sync(WHOLE_WARP, code == leader);
-        if (code == leader) rank = now - __popc(peers >> lane());
-        shared &= ~peers;
-    }
-}
-
-// Lanes of the same code, of each row.
-template <u32 BITS>
-__device__ __forceinline__ void compare_all(const u32 (&codes)[COUNTED], u32 (&peers)[COUNTED]) {
-#pragma unroll
-    for (u32 index = 0; index < COUNTED; index++) peers[index] = WHOLE_WARP;
-#pragma unroll 1
-    for (u32 bit = 1; bit < 2u << BITS; bit *= 2)
-#pragma unroll
-        for (u32 index = 0; index < COUNTED; index++) {
-            u32 votes = __ballot_sync(WHOLE_WARP, (codes[index] & bit) != 0);
-            peers[index] &= (codes[index] & bit) != 0 ? votes : ~votes;
-        }
-}
-
 // Counts a warp's rows by code, above whose bits an item then has how many rows of it come before in
 // the warp. Where there is no row, the code is one more than there are.
 template <class C, u32 BITS>
@@ -155,7 +131,7 @@ __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) 
             sharing += __popc(shared[index]);
         }
         if (sharing > MANY_SHARE) {
-            compare_all<BITS>(codes, shared);
+            compare_all(codes, 2 * Memory::CODES, shared);
 #pragma unroll
             for (u32 index = 0; index < COUNTED; index++)
                 ranks[index] = now[index] - __popc(shared[index] >> lane());

@@ -5,6 +5,7 @@
 // that rank the rows of a part each have their own. Rows of a key that one instruction counts
 // together tell so by how far its counter went; only those are put in their order.
 #include "codec_encode_segment.cuh"
+#include "codec_rank.cuh"
 
 static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
 // Warps that rank, and their rows.
@@ -112,31 +113,6 @@ __device__ __forceinline__ void start_keys(OrderMemory& memory, u32 first) {
     }
 }
 
-// Where rows of a key were counted by one instruction, behind which the counter stands at `now`, they
-// are placed by lane; `shared` are lanes of such rows, all but one of each key at least.
-__device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& place) {
-    while (shared != 0) {
-        u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);
-        u32 peers = __ballot_sync(WHOLE_WARP, counter == leader);
-        if (counter == leader) place = now - __popc(peers >> lane());
-        shared &= ~peers;
-    }
-}
-
-// Lanes of the same counter, of each row of a batch.
-__device__ __forceinline__ void compare_all(const u32 (&counter)[COUNTED],
-                                            u32 (&peers)[COUNTED]) {
-#pragma unroll
-    for (u32 index = 0; index < COUNTED; index++) peers[index] = WHOLE_WARP;
-#pragma unroll 1
-    for (u32 bit = 1; bit < KEYS_MAX * 2; bit *= 2)
-#pragma unroll
-        for (u32 index = 0; index < COUNTED; index++) {
-            u32 votes = __ballot_sync(WHOLE_WARP, (counter[index] & bit) != 0);
-            peers[index] &= (counter[index] & bit) != 0 ? votes : ~votes;
-        }
-}
-
 // Counters of the rows that a ranker takes at once, and none where there are no more.
 template <bool IS_WHOLE>
 __device__ __forceinline__ void load_counters(const u16* places, u32 start, u32 rows,
@@ -183,7 +159,7 @@ __device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16
             sharing += __popc(shared[index]);
         }
         if (sharing > MANY) {
-            compare_all(counter, shared);
+            compare_all(counter, 2 * KEYS_MAX, shared);
 #pragma unroll
             for (u32 index = 0; index < COUNTED; index++)
                 place[index] = now[index] - __popc(shared[index] >> lane());
