@@ -11,10 +11,10 @@ static const u32 FOURS = SEGMENT_ROWS / 4 / SEGMENT_THREADS;
 // Loads that are on their way together: fours of rows.
 static const u32 BATCH = 2;
 
-// Lays 16 bits of each value, from bit `shift` on, where its row is placed.
-template <class V, bool IS_WHOLE>
-__device__ __forceinline__ void lay_halves(const V* values, const u16* places, u32 rows,
-                                           u32 shift, u16* laid) {
+// Lays as many bits of each value as L has, from bit `shift` on, where its row is placed.
+template <class V, bool IS_WHOLE, class L>
+__device__ __forceinline__ void lay_rows(const V* values, const u16* places, u32 rows, u32 shift,
+                                         L* laid) {
 #pragma unroll 1
     for (u32 start = 0; start < FOURS; start += BATCH) {
         Neighbours<V, 4> four[BATCH];
@@ -31,7 +31,7 @@ __device__ __forceinline__ void lay_halves(const V* values, const u16* places, u
             for (u32 j = 0; j < 4; j++) {
                 u32 row = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x) + j;
                 if (IS_WHOLE || row < rows)
-                    laid[to[index].v[j]] = (u16)(four[index].v[j] >> shift);
+                    laid[to[index].v[j]] = (L)(four[index].v[j] >> shift);
             }
     }
 }
@@ -136,7 +136,7 @@ __device__ __forceinline__ void group_halves(const V* values, const u16* places,
     const u32 HALVES = sizeof(V) <= 2 ? 1 : sizeof(V) / 2;
 #pragma unroll 1
     for (u32 half = 0; half < HALVES; half++) {
-        lay_halves<V, IS_WHOLE>(values, places, rows, 16 * half, laid);
+        lay_rows<V, IS_WHOLE>(values, places, rows, 16 * half, laid);
         __syncthreads();
         for (u32 at = threadIdx.x; 4 * at < rows; at += SEGMENT_THREADS) {
             uint2 found = ((const uint2*)laid)[at];
@@ -185,39 +185,14 @@ extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     else group_values<u8>(task, places, to);
 }
 
-// Writes each value where its row is placed; those of a batch are loaded before.
-template <class V, bool IS_WHOLE>
-__device__ __forceinline__ void scatter_segment(const V* values, const u16* places, u32 rows,
-                                                V* to) {
-    const u32 FETCHED = sizeof(V) == 8 ? 2 : 4;
-#pragma unroll 1
-    for (u32 start = 0; start < FOURS; start += FETCHED) {
-        Neighbours<u16, 4> at[FETCHED];
-        Neighbours<V, 4> found[FETCHED];
-#pragma unroll
-        for (u32 index = 0; index < FETCHED; index++) {
-            u32 row = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x);
-            at[index] = load_rows<u16, 4, IS_WHOLE>(places, row, rows);
-            found[index] = load_rows<V, 4, IS_WHOLE>(values, row, rows);
-        }
-#pragma unroll
-        for (u32 index = 0; index < FETCHED; index++)
-#pragma unroll
-            for (u32 j = 0; j < 4; j++) {
-                u32 row = 4 * ((start + index) * SEGMENT_THREADS + threadIdx.x) + j;
-                if (IS_WHOLE || row < rows) to[at[index].v[j]] = found[index].v[j];
-            }
-    }
-}
-
 template <class V>
 __device__ __forceinline__ void scatter_values(const EncodeTask& task, const u16* places, u8* to) {
     u64 first = (u64)blockIdx.x * SEGMENT_ROWS;
     u32 rows = rows_of_segment(task.rows);
     const V* values = (const V*)task.values + first;
     V* grouped = (V*)to + first;
-    if (rows == SEGMENT_ROWS) scatter_segment<V, true>(values, places + first, rows, grouped);
-    else scatter_segment<V, false>(values, places + first, rows, grouped);
+    if (rows == SEGMENT_ROWS) lay_rows<V, true>(values, places + first, rows, 0, grouped);
+    else lay_rows<V, false>(values, places + first, rows, 0, grouped);
 }
 
 // The same where a block may have too little shared memory.

@@ -4,23 +4,19 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdevice_attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
 use super::codec_encode_memory::Room;
-use super::module::{BLOCK_THREADS, Kernel, WARP, arguments, launch};
+use super::module::{BLOCK_THREADS, Kernel, SHARED_BYTES_MAX, WARP, arguments, launch};
 use crate::tuning::Width;
 
 /// Values of a tile.
 pub(crate) const TILE_VALUES: usize = shoal_codec::tile::TILE_VALUES;
 /// Threads of a tile's block.
 const TILE_THREADS: u64 = BLOCK_THREADS as u64;
-/// What a block may have of a multiprocessor's shared memory.
-const SHARED_BYTES_MAX: CUdevice_attribute =
-    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
 /// Blocks of a launch that looks at every so manieth value.
 const STRIDED_BLOCKS: u64 = 1056;
 

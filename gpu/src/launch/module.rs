@@ -24,6 +24,10 @@ pub(super) const WARP: u64 = 32;
 /// Blocks of a cluster that every device with clusters runs.
 const CLUSTER_BLOCKS_MAX: u32 = 8;
 
+/// What a block may have of a multiprocessor's shared memory.
+pub(super) const SHARED_BYTES_MAX: sys::CUdevice_attribute =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+
 /// Whether the driver's library can be loaded.
 pub(crate) fn has_driver() -> bool {
     // SAFETY: looks for a library by name and calls nothing in it.
@@ -51,8 +55,7 @@ macro_rules! kernels {
                 }
                 use sys::CUdevice_attribute as Attribute;
                 let clusters = Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH;
-                let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-                let shared_bytes = context.attribute(shared)?.unsigned_abs();
+                let shared_bytes = context.attribute(SHARED_BYTES_MAX)?.unsigned_abs();
                 let has_clusters =
                     context.attribute(clusters)? != 0 && shared_bytes >= CODEC_ORDER_BYTES;
                 $(
@@ -174,9 +177,7 @@ impl Kernels {
             shared_bytes: number(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
             )?,
-            block_shared_bytes_max: number(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            )?,
+            block_shared_bytes_max: number(SHARED_BYTES_MAX)?,
             block_reserved_bytes: number(
                 Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
             )?,
