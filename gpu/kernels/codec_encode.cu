@@ -115,6 +115,8 @@ struct Places {
     u64 from[ENCODE_COPIES];
     u64 to[ENCODE_COPIES];
     u64 bytes[ENCODE_COPIES];
+    // Words that a tile's warp copies.
+    u32 shares[ENCODE_COPIES];
     u32 sections;
     u32 copies;
 };
@@ -122,20 +124,23 @@ static const u32 SECTION_ALIGN = 64;
 static_assert(ENCODE_SECTIONS <= 32, "a lane a section");
 
 // Copies so many words by a warp, all loads of a round on their way at once.
-__device__ inline void copy_words(const u32* from, u32 length, u32* to) {
-    for (u32 start = 0; start < length; start += 32 * PLACED) {
-        u32 found[PLACED];
+__device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {
+    u32 found[PLACED], whole = length / (32 * PLACED), rest = length % (32 * PLACED);
+    from += lane();
+    to += lane();
+#pragma unroll 1
+    for (u32 round = 0; round < whole; round++, from += 32 * PLACED, to += 32 * PLACED) {
 #pragma unroll
-        for (u32 index = 0; index < PLACED; index++) {
-            u32 word = start + 32 * index + lane();
-            found[index] = from[word < length ? word : length - 1];
-        }
+        for (u32 index = 0; index < PLACED; index++) found[index] = from[32 * index];
 #pragma unroll
-        for (u32 index = 0; index < PLACED; index++) {
-            u32 word = start + 32 * index + lane();
-            if (word < length) to[word] = found[index];
-        }
+        for (u32 index = 0; index < PLACED; index++) to[32 * index] = found[index];
     }
+#pragma unroll
+    for (u32 index = 0; index < PLACED; index++)
+        if (32 * index + lane() < rest) found[index] = from[32 * index];
+#pragma unroll
+    for (u32 index = 0; index < PLACED; index++)
+        if (32 * index + lane() < rest) to[32 * index] = found[index];
 }
 
 // Copies the staged words of every tile to their sections, writes the directories, and copies a
@@ -165,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     }
     for (u32 copy = 0; copy < places.copies; copy++) {
         u64 bytes = places.bytes[copy], words = bytes / 4;
-        u64 share = (words + task.tiles - 1) / task.tiles, first = tile * share;
+        u64 share = places.shares[copy], first = tile * share;
         u64 end = first + share < words ? first + share : words;
         if (first < end)
             copy_words((const u32*)places.from[copy] + first, (u32)(end - first),

@@ -72,12 +72,15 @@ __device__ __forceinline__ uint2 halves_of(uint4 v, u32 selector) {
     return make_uint2(__byte_perm(v.x, v.y, selector), __byte_perm(v.z, v.w, selector));
 }
 
-// Values of 32 bits of a whole segment. Low halves wait at the start of `to` while high ones are
-// laid.
+// Fours of each thread whose low halves wait in registers, and those that wait where its values
+// came through, two in the place of one.
+static const u32 HELD = FOURS - 2 * AHEAD;
+
+// Values of 32 bits of a whole segment. Low halves are laid first and wait while high ones are.
 __device__ __forceinline__ void group_words(const u32* values, const u16* places,
                                             GroupMemory& memory, u32* to) {
     const uint2* fours = (const uint2*)memory.laid;
-    uint2 halves[FOURS], *waiting = (uint2*)to;
+    uint2 halves[FOURS], held[HELD];
 #pragma unroll
     for (u32 index = 0; index < AHEAD; index++) {
         copy_values(values, index, memory);
@@ -102,9 +105,13 @@ __device__ __forceinline__ void group_words(const u32* values, const u16* places
     }
     __syncthreads();
 #pragma unroll
-    for (u32 index = 0; index < FOURS; index++) {
-        u32 at = index * SEGMENT_THREADS + threadIdx.x;
-        waiting[at] = fours[at];
+    for (u32 index = 0; index < HELD; index++)
+        held[index] = fours[index * SEGMENT_THREADS + threadIdx.x];
+#pragma unroll
+    for (u32 index = 0; index < AHEAD; index++) {
+        uint2 low = fours[(HELD + 2 * index) * SEGMENT_THREADS + threadIdx.x];
+        uint2 next = fours[(HELD + 2 * index + 1) * SEGMENT_THREADS + threadIdx.x];
+        memory.values[index][threadIdx.x] = make_uint4(low.x, low.y, next.x, next.y);
     }
     __syncthreads();
 #pragma unroll
@@ -115,14 +122,13 @@ __device__ __forceinline__ void group_words(const u32* values, const u16* places
         copy_places(places, index + AHEAD, memory);
         __pipeline_commit();
     }
-#pragma unroll
-    for (u32 index = 0; index < FOURS; index++)
-        halves[index] = waiting[index * SEGMENT_THREADS + threadIdx.x];
     __syncthreads();
 #pragma unroll
     for (u32 index = 0; index < FOURS; index++) {
         u32 at = index * SEGMENT_THREADS + threadIdx.x;
-        uint2 low = halves[index], high = fours[at];
+        uint2 low, high = fours[at];
+        if (index < HELD) low = held[index];
+        else low = ((uint2*)&memory.values[(index - HELD) / 2][threadIdx.x])[(index - HELD) % 2];
         ((uint4*)to)[at] = make_uint4(
             __byte_perm(low.x, high.x, 0x5410), __byte_perm(low.x, high.x, 0x7632),
             __byte_perm(low.y, high.y, 0x5410), __byte_perm(low.y, high.y, 0x7632));

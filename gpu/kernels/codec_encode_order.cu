@@ -8,9 +8,8 @@
 #include "codec_rank.cuh"
 
 static const u32 ORDER_WARPS = ENCODE_ORDER_THREADS / 32;
-// Warps that rank, and their rows.
-static const u32 RANKERS = 4;
-static const u32 RANKER_ROWS = SEGMENT_ROWS / RANKERS;
+// Warps that rank, as many as two blocks of a multiprocessor have counters for.
+static const u32 RANKERS = 6;
 // Different keys at most, of which two counters are in a word.
 static const u32 KEYS_MAX = ENCODE_ORDER_KEYS;
 static const u32 COUNTER_WORDS = KEYS_MAX / 2;
@@ -19,66 +18,87 @@ static const u32 MANY = 3 * 16;
 // Pairs of rows whose loads are on their way together, and rows that are counted so.
 static const u32 PAIRS = 16;
 static const u32 COUNTED = 16;
+// Rows that are counted or ranked together, and those of a ranker, but for the last one.
+static const u32 BATCH_ROWS = 32 * COUNTED;
+static const u32 RANKER_ROWS =
+    (SEGMENT_ROWS / BATCH_ROWS + RANKERS - 1) / RANKERS * BATCH_ROWS;
 
 struct OrderMemory {
     u32 counters[RANKERS][COUNTER_WORDS];
     u32 heads[SEGMENT_ROWS / 32];
     u32 sums[ORDER_WARPS];
-    u64 least[ORDER_WARPS];
-    u64 most[ORDER_WARPS];
+    u32 least[ORDER_WARPS];
+    u32 most[ORDER_WARPS];
 };
 static_assert(sizeof(OrderMemory) == ENCODE_ORDER_BYTES, "the host gives so much");
-static_assert(RANKER_ROWS % (2 * PAIRS * ENCODE_ORDER_THREADS) == 0, "loads of one part");
-static_assert(RANKER_ROWS % (32 * COUNTED) == 0, "a ranker has whole batches");
+static_assert(BATCH_ROWS == 2 * ENCODE_ORDER_THREADS, "one load of a block is of one ranker");
+
+// No row is counted, and every tile begins with a head.
+__device__ __forceinline__ void clear(OrderMemory& memory) {
+    uint4* counters = (uint4*)memory.counters;
+    for (u32 at = threadIdx.x; at < RANKERS * COUNTER_WORDS / 4; at += ENCODE_ORDER_THREADS)
+        counters[at] = make_uint4(0, 0, 0, 0);
+    for (u32 word = threadIdx.x; word < SEGMENT_ROWS / 32; word += ENCODE_ORDER_THREADS)
+        memory.heads[word] = word % TILE_WORDS == 0 ? 1 : 0;
+    __syncthreads();
+}
 
 // Low bits of a key tell it from all others of its segment.
 __device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
+
+// 1 in the half of its word that a counter has.
+__device__ __forceinline__ u32 one_of(u32 counter) { return 1 + counter % 2 * 0xffff; }
 
 // Counts all keys, leaves the counter of each row in `places` and gives the least key, made even.
 // False if they are too far apart.
 template <class K, bool IS_WHOLE>
 __device__ __forceinline__ bool count_keys(const K* keys, u32 rows, u16* places,
                                            OrderMemory& memory, u32& first) {
-    K least = (K)~(K)0, most = 0;
-    const K some = keys[0];
+    Neighbours<K, 2> two[PAIRS];
+#pragma unroll
+    for (u32 index = 0; index < PAIRS; index++)
+        two[index] = load_rows<K, 2, IS_WHOLE>(keys, index * BATCH_ROWS + 2 * threadIdx.x, rows);
+    clear(memory);
+    // Keys that are not above this one by 32 bits are too far from the first.
+    const u64 some = keys[0], base = some > KEYS_MAX ? some - KEYS_MAX : 0;
+    u32 least = ~0u, most = 0, far = 0;
 #pragma unroll 1
-    for (u32 start = 0; start < rows; start += 2 * PAIRS * ENCODE_ORDER_THREADS) {
-        Neighbours<K, 2> two[PAIRS];
-        u32* counters = memory.counters[start / RANKER_ROWS];
+    for (u32 start = 0; start < rows; start += PAIRS * BATCH_ROWS) {
 #pragma unroll
         for (u32 index = 0; index < PAIRS; index++) {
-            u32 row = start + 2 * (index * ENCODE_ORDER_THREADS + threadIdx.x);
-            two[index] = load_rows<K, 2, IS_WHOLE>(keys, row, rows);
-        }
-#pragma unroll
-        for (u32 index = 0; index < PAIRS; index++) {
-            u32 row = start + 2 * (index * ENCODE_ORDER_THREADS + threadIdx.x);
-            K one = two[index].v[0], other = two[index].v[1];
-            K lesser = one < other ? one : other, greater = one < other ? other : one;
-            least = lesser < least ? lesser : least;
-            most = greater > most ? greater : most;
-            u32 low = counter_of(one), high = counter_of(other);
+            u32 batch = start + index * BATCH_ROWS, row = batch + 2 * threadIdx.x;
+            u64 one = two[index].v[0] - base, other = two[index].v[1] - base;
+            u32 low = counter_of(two[index].v[0]), high = counter_of(two[index].v[1]);
+            // Those of the next round come while others are counted.
+            u32 following = batch + PAIRS * BATCH_ROWS;
+            if (following < rows)
+                two[index] = load_rows<K, 2, IS_WHOLE>(keys, following + 2 * threadIdx.x, rows);
+            far |= (u32)(one >> 32) | (u32)(other >> 32);
+            least = min(least, min((u32)one, (u32)other));
+            most = max(most, max((u32)one, (u32)other));
+            u32* counters = memory.counters[batch / RANKER_ROWS];
             if (IS_WHOLE || row < rows) {
                 // As long as whole tiles.
                 ((u32*)places)[row / 2] = low | high << 16;
-                atomicAdd(counters + low / 2, low % 2 == 0 ? 1u : 0x10000u);
+                atomicAdd(counters + low / 2, one_of(low));
             }
             if (IS_WHOLE || row + 1 < rows)
-                atomicAdd(counters + high / 2, high % 2 == 0 ? 1u : 0x10000u);
+                atomicAdd(counters + high / 2, one_of(high));
         }
         // Most that are too far apart are so early on.
-        bool is_far = (least < some && some - least >= KEYS_MAX)
-            || (most > some && most - some >= KEYS_MAX);
-        if (__syncthreads_or(is_far)) return false;
+        if (__syncthreads_or(far != 0 || most >= 2 * KEYS_MAX)) return false;
     }
-    u64 lowest = warp_min(least), highest = warp_max(most);
-    if (lane() == 0) memory.least[threadIdx.x / 32] = lowest;
-    if (lane() == 0) memory.most[threadIdx.x / 32] = highest;
+    least = __reduce_min_sync(WHOLE_WARP, least);
+    most = __reduce_max_sync(WHOLE_WARP, most);
+    if (lane() == 0) memory.least[threadIdx.x / 32] = least;
+    if (lane() == 0) memory.most[threadIdx.x / 32] = most;
     __syncthreads();
     u32 warp = lane() % ORDER_WARPS;
-    lowest = warp_min(memory.least[warp]) & ~1ull;
-    first = counter_of(lowest);
-    return warp_max(memory.most[warp]) - lowest < KEYS_MAX;
+    // Above an even number.
+    least = __reduce_min_sync(WHOLE_WARP, memory.least[warp]) + (u32)base % 2 & ~1u;
+    most = __reduce_max_sync(WHOLE_WARP, memory.most[warp]) + (u32)base % 2;
+    first = counter_of((base & ~1ull) + least);
+    return most - least < KEYS_MAX;
 }
 
 // Replaces counts by where the rows of each key and ranker begin, from counter `first` on and
@@ -132,12 +152,12 @@ __device__ __forceinline__ void rank_rows(u32* counters, u32 from, u32 rows, u16
     u32 end = from + RANKER_ROWS < rows ? from + RANKER_ROWS : rows, next[COUNTED];
     if (from < end) load_counters<IS_WHOLE>(places, from, rows, next);
 #pragma unroll 1
-    for (u32 start = from; start < end; start += 32 * COUNTED) {
+    for (u32 start = from; start < end; start += BATCH_ROWS) {
         u32 counter[COUNTED], place[COUNTED], now[COUNTED], shared[COUNTED], sharing = 0;
 #pragma unroll
         for (u32 index = 0; index < COUNTED; index++) counter[index] = next[index];
         // They come while these are counted.
-        u32 following = start + 32 * COUNTED;
+        u32 following = start + BATCH_ROWS;
         load_counters<IS_WHOLE>(places, following < end ? following : from, rows, next);
 #pragma unroll
         for (u32 index = 0; index < COUNTED; index++) {
@@ -182,11 +202,6 @@ __device__ __forceinline__ void order_segment(const K* keys, u32 rows, u16* plac
     extern __shared__ uint4 shared[];
     OrderMemory& memory = *(OrderMemory*)shared;
     u32 first, warp = threadIdx.x / 32;
-    for (u32 at = threadIdx.x; at < RANKERS * COUNTER_WORDS; at += ENCODE_ORDER_THREADS)
-        memory.counters[0][at] = 0;
-    for (u32 word = threadIdx.x; word < SEGMENT_ROWS / 32; word += ENCODE_ORDER_THREADS)
-        memory.heads[word] = word % TILE_WORDS == 0 ? 1 : 0;
-    __syncthreads();
     if (!count_keys<K, IS_WHOLE>(keys, rows, places, memory, first)) {
         if (threadIdx.x == 0) *failed = 1;
         return;

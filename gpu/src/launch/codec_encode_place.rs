@@ -20,6 +20,7 @@ pub(crate) struct Places {
     from: [u64; layout::ENCODE_COPIES as usize],
     to: [u64; layout::ENCODE_COPIES as usize],
     bytes: [u64; layout::ENCODE_COPIES as usize],
+    shares: [u32; layout::ENCODE_COPIES as usize],
     sections: u32,
     copies: u32,
 }
@@ -31,8 +32,8 @@ impl Places {
         let sections = sections as u32;
         let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
         let (directories, words) = (addresses, addresses);
-        let (from, to, bytes) = (copies, copies, copies);
-        Self { directories, words, from, to, bytes, sections, copies: 0 }
+        let (from, to, bytes, shares) = (copies, copies, copies, <[u32; 32]>::default());
+        Self { directories, words, from, to, bytes, shares, sections, copies: 0 }
     }
 
     /// The directory of a section, eight bytes a tile; padding follows it.
@@ -53,6 +54,15 @@ impl Places {
         self.bytes[at] = from.len() as u64;
         self.copies += 1;
     }
+
+    /// The same, once a warp a tile copies a share of each section.
+    fn shared(mut self, tiles: u32) -> Self {
+        for (share, bytes) in self.shares.iter_mut().zip(self.bytes) {
+            // At most two words a value.
+            *share = (bytes / 4).div_ceil(tiles.into()) as u32;
+        }
+        self
+    }
 }
 
 impl EncodeKernels {
@@ -69,6 +79,7 @@ impl EncodeKernels {
         let told = [&places.directories[..sections], &places.words[..sections]];
         assert!(told.iter().all(|addresses| !addresses.contains(&0)), "a place each");
         let (offsets, threads) = (offsets.address(), u64::from(task.tiles) * WARP);
-        launch(&self.encode_place, stream, threads, arguments![*task, offsets, *places])
+        let places = places.shared(task.tiles);
+        launch(&self.encode_place, stream, threads, arguments![*task, offsets, places])
     }
 }

@@ -88,7 +88,7 @@ constants! { CODEC_CONSTANTS:
     /// far apart its keys may be.
     ENCODE_ORDER_THREADS: u32 = 256;
     /// See `ENCODE_ORDER_THREADS`.
-    ENCODE_ORDER_BYTES: u32 = 73_888;
+    ENCODE_ORDER_BYTES: u32 = 106_592;
     /// See `ENCODE_ORDER_THREADS`.
     ENCODE_ORDER_KEYS: u32 = 8192;
     /// Threads of a block that brings the values of a segment into order, and its bytes of shared
