@@ -108,8 +108,10 @@ static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 static const u32 PLACED = 8;
 
 // Where sections go: of words, each with its directory, and of bytes that lie somewhere already. A
-// section is followed by zeros up to a multiple of `SECTION_ALIGN`.
+// section is followed by zeros up to a multiple of `SECTION_ALIGN`. With totals, whose words have
+// just been counted, sections move on by all words before them.
 struct Places {
+    u64 totals;
     u64 directories[ENCODE_SECTIONS];
     u64 words[ENCODE_SECTIONS];
     u64 from[ENCODE_COPIES];
@@ -117,11 +119,13 @@ struct Places {
     u64 bytes[ENCODE_COPIES];
     // Words that a tile's warp copies.
     u32 shares[ENCODE_COPIES];
+    // Sections of words before it.
+    u32 behind[ENCODE_COPIES];
     u32 sections;
     u32 copies;
 };
 static const u32 SECTION_ALIGN = 64;
-static_assert(ENCODE_SECTIONS <= 32, "a lane a section");
+static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
 
 // Copies so many words by a warp, all loads of a round on their way at once.
 __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to) {
@@ -150,9 +154,15 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32, size = 0, offset = 0;
     if (tile >= task.tiles) return;
     bool is_last = tile + 1 == task.tiles;
+    u64 padded = 0;
+    if (lane() < places.sections && places.totals != 0)
+        padded = (4 * ((const u64*)places.totals)[lane()] + SECTION_ALIGN - 1) / SECTION_ALIGN
+            * SECTION_ALIGN;
+    // Bytes of words before those of a lane's section.
+    u64 before = warp_sum_to(padded) - padded;
     if (lane() < places.sections) {
         u64 at = (u64)lane() * task.tiles + tile;
-        uint2* directory = (uint2*)places.directories[lane()];
+        uint2* directory = (uint2*)(places.directories[lane()] + before);
         size = ((const u32*)task.sizes)[at];
         offset = offsets[at];
         directory[tile] = make_uint2(offset, ((const u32*)task.entries)[at]);
@@ -164,19 +174,20 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     for (u32 section = 0; section < places.sections; section++) {
         u32 length = __shfl_sync(WHOLE_WARP, size, section);
         u32 first = __shfl_sync(WHOLE_WARP, offset, section), end = first + length;
-        u32* words = (u32*)places.words[section];
+        u32* words = (u32*)(places.words[section] + __shfl_sync(WHOLE_WARP, before, section));
         copy_words(staged + __shfl_sync(WHOLE_WARP, begin, section), length, words + first);
         if (is_last && lane() < (0 - end) % (SECTION_ALIGN / 4)) words[end + lane()] = 0;
     }
     for (u32 copy = 0; copy < places.copies; copy++) {
         u64 bytes = places.bytes[copy], words = bytes / 4;
+        u64 to = places.to[copy] + __shfl_sync(WHOLE_WARP, before, places.behind[copy]);
         u64 share = places.shares[copy], first = tile * share;
         u64 end = first + share < words ? first + share : words;
         if (first < end)
             copy_words((const u32*)places.from[copy] + first, (u32)(end - first),
-                       (u32*)places.to[copy] + first);
-        u64 padded = (bytes + SECTION_ALIGN - 1) / SECTION_ALIGN * SECTION_ALIGN;
-        for (u64 at = 4 * words + lane(); is_last && at < padded; at += 32)
-            ((u8*)places.to[copy])[at] = at < bytes ? ((const u8*)places.from[copy])[at] : 0;
+                       (u32*)to + first);
+        u64 end_padded = (bytes + SECTION_ALIGN - 1) / SECTION_ALIGN * SECTION_ALIGN;
+        for (u64 at = 4 * words + lane(); is_last && at < end_padded; at += 32)
+            ((u8*)to)[at] = at < bytes ? ((const u8*)places.from[copy])[at] : 0;
     }
 }

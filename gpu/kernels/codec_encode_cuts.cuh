@@ -35,8 +35,8 @@ __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 le
 template <class T>
 __device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
                                                  u32 count, u32 shift, u32 width) {
-    const u32* positions = (const u32*)lanes.memory;
-    const T* additions = lanes.memory + EXCEPTIONS_MAX;
+    const u32* positions = (const u32*)(lanes.memory + TILE_VALUES);
+    const T* additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX;
     u32 first = words_of(count, POSITION_BITS), words = first + words_of(count, width);
     u32* room = lanes.room();
     __syncwarp();
@@ -80,18 +80,25 @@ __device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& 
     if (exceptions == 0 || exceptions > EXCEPTIONS_MAX) return lanes.close(step, 0, 0);
     u32 shift = __reduce_min_sync(WHOLE_WARP, cut.exceeding > 0 ? cut.width : 127);
     u32 number = warp_sum_to(cut.exceeding) - cut.exceeding;
-    u32* positions = (u32*)lanes.memory;
-    T *additions = lanes.memory + EXCEPTIONS_MAX, added = 0, mask = mask_of<T>(cut.width);
+    u32* positions = (u32*)(lanes.memory + TILE_VALUES);
+    T *additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX, added = 0;
+    T mask = mask_of<T>(cut.width);
+    // Lengths are not looked at any more.
     __syncwarp();
+    keep_stretch(lanes);
+    u32 left = 0;
 #pragma unroll
     for (u32 index = 0; index < STRETCH; index++) {
-        T value = lanes.at(index);
-        if (value <= mask) continue;
-        T addition = (value - (value & mask)) >> shift;
+        if (lanes.at(index) > mask) left |= 1u << index;
+        lanes.at(index) &= mask;
+    }
+#pragma unroll 1
+    for (; left != 0; left &= left - 1) {
+        u32 index = __ffs((int)left) - 1;
+        T addition = (lanes.memory[kept_at<T>(index)] & ~mask) >> shift;
         positions[number] = lane() * STRETCH + index;
         additions[number++] = addition;
         added |= addition;
-        lanes.at(index) = value & mask;
     }
     write_exceptions(lanes, step, exceptions, shift, bits_of(warp_or(added)));
 }

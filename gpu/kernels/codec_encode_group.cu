@@ -180,11 +180,11 @@ __device__ __forceinline__ void group_values(const EncodeTask& task, const u16* 
     else group_segment<V, false>(task, places, rows, to);
 }
 
-// The values of the task; `places` of its rows within their segments. Nothing where these could
-// not be found.
+// The values of the task; `places` of its rows within their segments. Nothing of segments of which
+// these could not be found.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_group(EncodeTask task, const u16* places, const u64* failed, u8* to) {
-    if (*failed != 0) return;
+    if (failed[blockIdx.x] != 0) return;
     if (task.bits == 64) group_values<u64>(task, places, to);
     else if (task.bits == 32) group_values<u32>(task, places, to);
     else if (task.bits == 16) group_values<u16>(task, places, to);
@@ -204,7 +204,7 @@ __device__ __forceinline__ void scatter_values(const EncodeTask& task, const u16
 // The same where a block may have too little shared memory.
 extern "C" __global__ void __launch_bounds__(SEGMENT_THREADS, 1)
     encode_scatter(EncodeTask task, const u16* places, const u64* failed, u8* to) {
-    if (*failed != 0) return;
+    if (failed[blockIdx.x] != 0) return;
     if (task.bits == 64) scatter_values<u64>(task, places, to);
     else if (task.bits == 32) scatter_values<u32>(task, places, to);
     else if (task.bits == 16) scatter_values<u16>(task, places, to);

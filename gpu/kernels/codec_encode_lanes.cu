@@ -1,5 +1,6 @@
 // Entry points that encode tiles of columns whose trees have common nodes alone: one warp a tile.
 #include "codec_encode_cuts.cuh"
+#include "codec_encode_few.cuh"
 
 // Tiles of a block.
 static const u32 LANES_WARPS = ENCODE_LANES_TILES;
@@ -22,7 +23,7 @@ __device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& s
 template <class T, bool IS_KEYED>
 __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
     struct Memory {
-        alignas(16) T tile[TILE_VALUES];
+        alignas(16) T tile[TILE_VALUES + 2 * EXCEPTIONS_MAX];
         alignas(16) T waiting[IS_KEYED ? TILE_VALUES : 4];
     };
     __shared__ Memory memories[LANES_WARPS];
@@ -31,11 +32,17 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
     Memory& memory = memories[threadIdx.x / 32];
     Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};
     load(lanes);
+    const EncodeStep* steps = (const EncodeStep*)task.steps;
     for (u32 at = 0; at < task.steps_count; at++) {
-        const EncodeStep step = ((const EncodeStep*)task.steps)[at];
+        const EncodeStep step = steps[at];
         bool is_keyed = step.kind == CODEC_KEYED_DELTA || step.kind == CODEC_KEYED_DELTA2;
-        if (IS_KEYED && is_keyed) heads = encode_keyed(lanes, step);
-        else if (encode_step(lanes, step) && IS_KEYED) take_heads(lanes, heads);
+        if (IS_KEYED && is_keyed) {
+            heads = encode_keyed(lanes, step);
+        } else if (encode_step(lanes, step) && IS_KEYED) {
+            const EncodeStep *rest = steps + at + 1, *end = steps + task.steps_count;
+            if (are_few(heads, rest, end)) return encode_few(lanes, heads, rest, end);
+            take_heads(lanes, heads);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ struct Lanes {
     u32 mine;
     // Words that are staged already.
     u32 staged;
-    // A tile that passes through, and one that waits for its turn.
+    // A tile that passes through with its exceptions behind it, and one that waits for its turn.
     T* memory;
     T* waiting;
     // v[i][j] is place 32 lane + 4 i + j.
@@ -91,6 +91,19 @@ __device__ __forceinline__ void encode_raw(Lanes<T>& lanes, const EncodeStep& st
 
 // Where a word is kept in shared memory: words of lanes side by side are in different banks.
 __device__ __forceinline__ u32 bank_of(u32 word) { return word ^ (word / 32 & 31); }
+
+// Where `keep_stretch` leaves the value of this lane at `index`.
+template <class T>
+__device__ __forceinline__ u32 kept_at(u32 index) {
+    return lane() * STRETCH + (index ^ 16 / (u32)sizeof(T) * (lane() & 7));
+}
+
+// Copies a lane's values to shared memory, for those that it looks up there by number.
+template <class T>
+__device__ __forceinline__ void keep_stretch(Lanes<T>& lanes) {
+#pragma unroll
+    for (u32 i = 0; i < RUNS; i++) put_stretch(lanes.memory, i, lanes.tile.v[i]);
+}
 
 // Packs values behind each other into words of shared memory.
 struct Packer {
@@ -229,16 +242,6 @@ __device__ __forceinline__ void encode_divisor(Lanes<T>& lanes, const EncodeStep
     if (!fits) refuse(lanes.task);
 }
 
-// Puts one value where `get_stretch` finds it.
-__device__ __forceinline__ void put_one(u32* memory, u32 place, u32 value) {
-    u32 unit = place / 4;
-    memory[(unit ^ (unit / 8 & 7)) * 4 + place % 4] = value;
-}
-__device__ __forceinline__ void put_one(u64* memory, u32 place, u64 value) {
-    u32 unit = place / 2;
-    memory[(unit ^ (unit / 16 & 7)) * 2 + place % 2] = value;
-}
-
 // FORMAT.md, sections 6.14 and 6.15. Values of heads wait for their turn; gives how many.
 template <class T>
 __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& step) {
@@ -247,9 +250,10 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
     u32 heads = lanes.mine > 0 ? words[lane()] : 0, own = __popc(heads);
     u32 to = warp_sum_to(own), rank = to - own, all = __shfl_sync(WHOLE_WARP, to, 31);
     __syncwarp();
-#pragma unroll
-    for (u32 index = 0; index < STRETCH; index++)
-        if ((heads >> index & 1) != 0) put_one(lanes.waiting, rank++, lanes.at(index));
+    keep_stretch(lanes);
+#pragma unroll 1
+    for (u32 left = heads; left != 0; left &= left - 1)
+        lanes.waiting[bank_of(rank++)] = lanes.memory[kept_at<T>(__ffs((int)left) - 1)];
     T last = __shfl_up_sync(WHOLE_WARP, lanes.at(STRETCH - 1), 1);
     T before = __shfl_up_sync(WHOLE_WARP, lanes.at(STRETCH - 2), 1);
     // Of each place whether the one before it is a head.
@@ -275,8 +279,9 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
 template <class T>
 __device__ __forceinline__ void take_heads(Lanes<T>& lanes, u32 heads) {
     __syncwarp();
-#pragma unroll
-    for (u32 i = 0; i < RUNS; i++) get_stretch(lanes.waiting, i, lanes.tile.v[i]);
     lanes.limit(heads);
+#pragma unroll
+    for (u32 index = 0; index < STRETCH; index++)
+        lanes.at(index) = lanes.waiting[bank_of(lane() * STRETCH + index)];
     lanes.clear();
 }

@@ -202,10 +202,9 @@ __device__ __forceinline__ void order_segment(const K* keys, u32 rows, u16* plac
     extern __shared__ uint4 shared[];
     OrderMemory& memory = *(OrderMemory*)shared;
     u32 first, warp = threadIdx.x / 32;
-    if (!count_keys<K, IS_WHOLE>(keys, rows, places, memory, first)) {
-        if (threadIdx.x == 0) *failed = 1;
-        return;
-    }
+    bool is_found = count_keys<K, IS_WHOLE>(keys, rows, places, memory, first);
+    if (threadIdx.x == 0) failed[blockIdx.x] = is_found ? 0 : 1;
+    if (!is_found) return;
     start_keys(memory, first);
     for (u32 word = threadIdx.x; 32 * word < rows; word += ENCODE_ORDER_THREADS)
         heads[word] = memory.heads[word];
@@ -225,7 +224,7 @@ __device__ __forceinline__ void order_keys(const EncodeTask& task, u16* places, 
     else order_segment<K, false>(keys, rows, places, heads, failed);
 }
 
-// Keys are the values of the task; `failed` becomes 1 where they are too far apart.
+// Keys are the values of the task; `failed` tells of which segments they are too far apart.
 extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
     encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
     if (task.bits == 64) order_keys<u64>(task, places, heads, failed);

@@ -146,14 +146,13 @@ impl Encoder {
         };
         let key_column = keys.map_or(0, |(_, column)| column);
         let (sections, shape) = column::encode(worker, &source, tree, key_column)?;
-        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
-        let places = shape.section_places();
-        sections.place(worker, &places, payload)?;
+        let payload = sections.payload(worker, &shape)?;
         let mut bytes = vec![0; shape.payload_bytes()];
         payload.download(&worker.stream, &mut bytes)?;
         worker.wait()?;
         let section =
             |(start, length): (&usize, &u64)| bytes[*start..*start + *length as usize].to_vec();
+        let places = shape.section_places();
         let sections = places.iter().zip(&shape.section_bytes).map(section).collect();
         Ok(EncodedTree { plan: shape.plan, sections })
     }
@@ -212,8 +211,7 @@ impl Encoder {
                 (None, None) => return EncodeError::because("a keyed tree takes keys"),
             };
             let (sections, shape) = column::encode(worker, &source, tree, Column::Object.id())?;
-            let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
-            sections.place(worker, &shape.section_places(), payload)?;
+            sections.payload(worker, &shape)?;
             encoded_bytes.push(shape.bytes());
         }
         end.record(&worker.stream).map_err(fault)?;
@@ -273,25 +271,19 @@ impl Encoder {
         Ok(())
     }
 
-    /// Brings the sections of all chunks into one payload and that to the host.
+    /// Brings the sections of all chunks to the host, one chunk behind the other.
     fn deliver(&mut self, chunks: &[Chunk], out: &mut [u8]) -> Result<(), EngineError> {
-        let payload = self.workers[0].arena.room::<u8>(out.len())?;
         let mut start = 0;
         for (worker, chunk) in self.workers.iter_mut().zip(chunks) {
-            let length = chunk.shape.payload_bytes();
-            let part = payload.part(start, length);
-            match &chunk.sections {
-                Some(sections) => {
-                    sections.place(worker, &chunk.shape.section_places(), part)?;
-                }
-                None => {
-                    let raw = chunk.source.values;
-                    part.part(raw.len(), length - raw.len()).fill(&worker.stream, 0)?;
-                    part.copy_from(&worker.stream, raw)?;
-                }
-            }
-            part.download(&worker.stream, &mut out[start..start + length])?;
-            start += length;
+            let to = &mut out[start..start + chunk.shape.payload_bytes()];
+            start += to.len();
+            let payload = match &chunk.sections {
+                Some(sections) => sections.payload(worker, &chunk.shape)?,
+                None => chunk.source.values,
+            };
+            let (to, zeros) = to.split_at_mut(payload.len());
+            zeros.fill(0);
+            payload.download(&worker.stream, to)?;
         }
         for worker in &self.workers {
             worker.wait()?;

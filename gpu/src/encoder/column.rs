@@ -1,7 +1,8 @@
 //! How does one column become nodes and sections on the device?
 //!
 //! Programs run one after another; between them stand nodes that look at all values. Sections stay
-//! where they were made until they are placed, in a block or alone.
+//! where they were made until all are known; those of a single program are placed before the host
+//! knows how long they are.
 
 use shoal_codec::prepared::ChunkShape;
 use shoal_codec::{DivisorChoice, PlanNode, Tree};
@@ -38,12 +39,14 @@ struct Run {
 }
 
 /// An encoded column on the device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sections {
     nodes: Vec<PlanNode>,
     bytes: Vec<u64>,
     from: Vec<Origin>,
     runs: Vec<Run>,
+    /// Where they were placed, one behind the other, if they were.
+    placed: Option<Room<u8>>,
 }
 
 /// Encodes a column, which is not empty, with exactly this tree. The source is in grouped order if
@@ -54,13 +57,28 @@ pub(crate) fn encode(
     tree: &Tree,
     key_column: u16,
 ) -> Result<(Sections, ChunkShape), EncodeError> {
+    sections(Writer::new(worker, key_column, true), source, tree)
+}
+
+/// What [`encode`] would make, whose sections nobody asks for.
+pub(crate) fn measure(
+    worker: &mut Worker,
+    source: &Source,
+    tree: &Tree,
+    key_column: u16,
+) -> Result<ChunkShape, EncodeError> {
+    Ok(sections(Writer::new(worker, key_column, false), source, tree)?.1)
+}
+
+fn sections(
+    mut writer: Writer<'_>,
+    source: &Source,
+    tree: &Tree,
+) -> Result<(Sections, ChunkShape), EncodeError> {
     check(tree, false)?;
     if tree.depth() > DEPTH_MAX || tree.nodes() > NODES_MAX {
         return EncodeError::because("the tree has too many levels or nodes");
     }
-    let (nodes, bytes) = (Vec::new(), Vec::new());
-    let sections = Sections { nodes, bytes, from: Vec::new(), runs: Vec::new() };
-    let mut writer = Writer { worker, key_column, sections };
     writer.subtree(tree, source)?;
     let sections = writer.sections;
     let shape = ChunkShape::new(sections.nodes.clone(), sections.bytes.clone())?;
@@ -93,10 +111,16 @@ fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
 struct Writer<'a> {
     worker: &'a mut Worker,
     key_column: u16,
+    /// Whether sections are wanted, and not their lengths alone.
+    places: bool,
     sections: Sections,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(worker: &'a mut Worker, key_column: u16, places: bool) -> Self {
+        Self { worker, key_column, places, sections: Sections::default() }
+    }
+
     fn subtree(&mut self, tree: &Tree, source: &Source) -> Result<(), EncodeError> {
         match tree {
             Tree::Divisor(None, child) => {
@@ -181,11 +205,16 @@ impl Writer<'_> {
         worker.kernels.encode_tiles(&worker.stream, &task, (&listed, steps))?;
         let totals = numbers.part(totals_at, variables);
         worker.kernels.encode_offsets(&worker.stream, (sizes, offsets), task.tiles, totals)?;
-        let summary = worker.numbers(numbers)?;
+        worker.ask(numbers)?;
+        let (run, mut parts) = (Run { task, offsets, variables }, Vec::new());
+        if self.places && self.sections.nodes.is_empty() && draft.list(&mut parts) {
+            self.sections.placed = Some(run.place(worker, &parts, totals)?);
+        }
+        let summary = worker.answers()?;
         if summary[0] != 0 {
             return EncodeError::because("the tree does not hold all values");
         }
-        self.sections.runs.push(Run { task, offsets, variables });
+        self.sections.runs.push(run);
         let outcome = Outcome { summary, totals_at, run: self.sections.runs.len() - 1 };
         self.settle(draft, &outcome, source)
     }
@@ -286,23 +315,62 @@ impl Ready {
     }
 }
 
-impl Sections {
-    /// Queues what brings every section to its place in `payload`, with zeros behind each.
-    pub(crate) fn place(
+impl Run {
+    /// Queues what places its sections, which are all of a column; how many words they have is
+    /// known to the device alone.
+    fn place(
         &self,
-        worker: &Worker,
-        places: &[usize],
-        payload: Room<u8>,
-    ) -> Result<(), EngineError> {
+        worker: &mut Worker,
+        parts: &[Part],
+        totals: Room<u64>,
+    ) -> Result<Room<u8>, EngineError> {
+        let tiles = self.task.tiles as usize;
+        let bytes = |part: &Part| match part {
+            Part::Bytes(room) => room.len(),
+            Part::Directory(_) => 8 * tiles,
+            Part::Words(_) => 0,
+        };
+        let fixed: usize = parts.iter().map(|part| padded(bytes(part))).sum();
+        let most = 4 * self.task.staged_words as usize * tiles;
+        let payload = worker.arena.room(fixed + most + self.variables * SECTION_ALIGN_BYTES)?;
+        let mut places = Places::moving(totals);
+        let (mut start, mut behind) = (0, 0);
+        for part in parts {
+            let to = payload.part(start, bytes(part));
+            start += padded(to.len());
+            match *part {
+                Part::Bytes(room) => places.copy(room, to, behind),
+                Part::Directory(variable) => places.directory(variable, to),
+                Part::Words(variable) => {
+                    assert_eq!(variable, behind, "words come in their order");
+                    places.words(variable, to);
+                    behind += 1;
+                }
+            }
+        }
+        worker.kernels.encode_place(&worker.stream, &self.task, self.offsets, &places)?;
+        Ok(payload)
+    }
+}
+
+impl Sections {
+    /// Every section, with zeros behind each, as `shape` says; queued when it returns.
+    pub(crate) fn payload(
+        &self,
+        worker: &mut Worker,
+        shape: &ChunkShape,
+    ) -> Result<Room<u8>, EngineError> {
+        if let Some(placed) = self.placed {
+            return Ok(placed.part(0, shape.payload_bytes()));
+        }
+        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
         let mut of_runs: Vec<Places> =
             self.runs.iter().map(|run| Places::new(run.variables)).collect();
-        for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(places) {
-            let bytes = *bytes as usize;
-            // The padding is the payload's.
-            let padded = bytes.next_multiple_of(SECTION_ALIGN_BYTES);
-            let to = payload.part(*place, padded).part(0, bytes);
+        for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(shape.section_places())
+        {
+            let to = payload.part(place, *bytes as usize);
             match *from {
-                Origin::Room(room) => of_runs[0].copy(room, to),
+                Origin::Room(room) => of_runs[0].copy(room, to, 0),
                 Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
                 Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }
@@ -310,8 +378,13 @@ impl Sections {
         for (run, places) in self.runs.iter().zip(&of_runs) {
             worker.kernels.encode_place(&worker.stream, &run.task, run.offsets, places)?;
         }
-        Ok(())
+        Ok(payload)
     }
+}
+
+/// The bytes of a section and of the zeros behind it.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(SECTION_ALIGN_BYTES)
 }
 
 impl Worker {

@@ -16,7 +16,7 @@ use crate::launch::{Ordering, Room, TILE_VALUES};
 pub(crate) struct Order {
     /// The place of each row within its segment.
     places: Room<u16>,
-    /// Not 0 if they were not found.
+    /// Of each segment not 0 if they were not found.
     failed: Room<u64>,
     /// A bit for each place that is a head.
     heads: Room<u32>,
@@ -26,9 +26,8 @@ impl Order {
     /// Of keys, which are a column and not empty; queued when it returns.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         if worker.kernels.hold_segments() {
-            let (order, failed) = Self::by_segments(worker, keys)?;
-            worker.ask(failed)?;
-            if worker.answer()? == 0 {
+            let order = Self::by_segments(worker, keys)?;
+            if worker.numbers(order.failed)?.iter().all(|failed| *failed == 0) {
                 return Ok(order);
             }
         }
@@ -42,10 +41,10 @@ impl Order {
         column: &Source,
     ) -> Result<(Self, Source), EngineError> {
         if worker.kernels.hold_segments() {
-            let (order, failed) = Self::by_segments(worker, keys)?;
-            worker.ask(failed)?;
+            let order = Self::by_segments(worker, keys)?;
+            worker.ask(order.failed)?;
             let grouped = order.of(worker, column)?;
-            if worker.answer()? == 0 {
+            if worker.answers()?.iter().all(|failed| *failed == 0) {
                 return Ok((order, grouped));
             }
         }
@@ -64,17 +63,15 @@ impl Order {
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// By a block of threads a segment, and what is not 0 in the end if keys of one are too far
-    /// apart.
-    fn by_segments(worker: &mut Worker, keys: &Source) -> Result<(Self, Room<u64>), EngineError> {
+    /// By a block of threads a segment, where keys are not too far apart.
+    fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "rows lie in their order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
         let (places, heads) = (worker.arena.room(whole)?, worker.arena.room(whole / 32)?);
-        let failed = worker.arena.room(1)?;
-        failed.fill(&worker.stream, 0)?;
+        let failed = worker.arena.room((keys.rows as usize).div_ceil(SEGMENT_ROWS))?;
         let found = (places, heads, failed);
         worker.kernels.encode_order(&worker.stream, &keys.task(), found)?;
-        Ok((Self { places, failed, heads }, failed))
+        Ok(Self { places, failed, heads })
     }
 
     /// By blocks of threads that share segments.
@@ -105,7 +102,7 @@ impl Order {
         worker.kernels.order_keys(&worker.stream, &ordering, record, passes)?;
         let heads = worker.arena.room(whole / 32)?;
         worker.kernels.encode_heads(&worker.stream, (&keys.task(), &ordering), heads)?;
-        let failed = worker.arena.room(1)?;
+        let failed = worker.arena.room(ordering.ranges.len())?;
         failed.fill(&worker.stream, 0)?;
         Ok(Self { places: ordering.places, failed, heads })
     }

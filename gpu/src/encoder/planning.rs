@@ -69,9 +69,9 @@ impl Trials for DeviceTrials<'_> {
             _ => sample,
         };
         let key_column = shoal_codec::Column::Object.id();
-        let made = self.briefly(|worker| column::encode(worker, &sample, tree, key_column));
+        let made = self.briefly(|worker| column::measure(worker, &sample, tree, key_column));
         match made {
-            Ok((_, shape)) => Ok(Some(shape.bytes())),
+            Ok(shape) => Ok(Some(shape.bytes())),
             Err(EncodeError::NotApplicable(_)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -46,6 +46,15 @@ pub(super) struct Draft<'t> {
     pub(super) children: Vec<Child<'t>>,
 }
 
+impl Draft<'_> {
+    /// Appends its sections and those of all nodes below; false if some are of other programs.
+    pub(super) fn list(&self, parts: &mut Vec<Part>) -> bool {
+        parts.extend(&self.parts);
+        let is_here = |child: &Child<'_>| matches!(child, Child::Here(draft) if draft.list(parts));
+        self.children.iter().all(is_here)
+    }
+}
+
 /// A subtree.
 #[derive(Debug)]
 pub(super) enum Child<'t> {

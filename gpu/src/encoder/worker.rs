@@ -21,12 +21,16 @@ pub(crate) struct Worker {
     pub(crate) memory: Memory,
     pub(crate) kernels: Arc<EncodeKernels>,
     pub(crate) stream: Arc<CudaStream>,
+    /// Copies a little to the device and back beside what the stream runs.
+    aside: Arc<CudaStream>,
+    /// What one of the two waits for, done by the other.
+    reached: CudaEvent,
     pub(crate) arena: Arena,
     pub(crate) scratch: Scratch,
-    /// For numbers that are waited for.
+    /// For numbers that are asked for, how many, and when they are there.
     pinned: PinnedBuffer<u64>,
-    /// When one that was asked for is there.
-    asked: CudaEvent,
+    asked: usize,
+    answered: CudaEvent,
 }
 
 impl Worker {
@@ -39,10 +43,13 @@ impl Worker {
             memory: memory.clone(),
             kernels: kernels.clone(),
             stream: gpu.context.new_stream().map_err(fault)?,
+            aside: gpu.context.new_stream().map_err(fault)?,
+            reached: gpu.context.new_event(None).map_err(fault)?,
             arena: Arena::new(memory),
             scratch: Scratch::new(memory)?,
             pinned: PinnedBuffer::new(memory, 64)?,
-            asked: gpu.context.new_event(None).map_err(fault)?,
+            asked: 0,
+            answered: gpu.context.new_event(None).map_err(fault)?,
         })
     }
 
@@ -53,29 +60,33 @@ impl Worker {
 
     /// A few numbers from the device, once the stream has come so far.
     pub(crate) fn numbers(&mut self, from: Room<u64>) -> Result<Vec<u64>, EngineError> {
-        self.pinned.fit(&self.memory, from.len())?;
-        from.download(&self.stream, &mut self.pinned.as_mut_slice()[..from.len()])?;
-        self.wait()?;
-        Ok(self.pinned.as_slice()[..from.len()].to_vec())
+        self.ask(from)?;
+        self.answers()
     }
 
-    /// Asks for a number, for which [`Worker::answer`] waits but for nothing that is queued
-    /// behind it. Nothing else may be asked for until then.
+    /// Asks for numbers, for which [`Worker::answers`] waits but for nothing that is queued behind
+    /// them, nor does that wait. Nothing else may be asked for until then.
     pub(crate) fn ask(&mut self, from: Room<u64>) -> Result<(), EngineError> {
-        from.download(&self.stream, &mut self.pinned.as_mut_slice()[..1])?;
-        self.asked.record(&self.stream).map_err(fault)
+        self.asked = from.len();
+        self.pinned.fit(&self.memory, self.asked)?;
+        self.reached.record(&self.stream).map_err(fault)?;
+        self.aside.wait(&self.reached).map_err(fault)?;
+        from.download(&self.aside, &mut self.pinned.as_mut_slice()[..self.asked])?;
+        self.answered.record(&self.aside).map_err(fault)
     }
 
-    /// The number that was asked for.
-    pub(crate) fn answer(&self) -> Result<u64, EngineError> {
-        self.asked.synchronize().map_err(fault)?;
-        Ok(self.pinned.as_slice()[0])
+    /// The numbers that were asked for.
+    pub(crate) fn answers(&self) -> Result<Vec<u64>, EngineError> {
+        self.answered.synchronize().map_err(fault)?;
+        Ok(self.pinned.as_slice()[..self.asked].to_vec())
     }
 
-    /// A room with these values.
+    /// A room with these values, for what is queued from now on; they come while the stream runs.
     pub(crate) fn there<T: Plain>(&mut self, values: &[T]) -> Result<Room<T>, EngineError> {
         let room = self.arena.room(values.len())?;
-        room.upload(&self.stream, values)?;
+        room.upload(&self.aside, values)?;
+        self.reached.record(&self.aside).map_err(fault)?;
+        self.stream.wait(&self.reached).map_err(fault)?;
         Ok(room)
     }
 

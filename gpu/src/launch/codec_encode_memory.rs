@@ -95,18 +95,6 @@ impl<T: Plain> Room<T> {
         unsafe { result::memcpy_dtoh_async(values, self.address, stream.cu_stream()) }
             .map_err(fault)
     }
-
-    /// Copies all of another room to its start.
-    pub(crate) fn copy_from(self, stream: &CudaStream, other: Self) -> Result<(), EngineError> {
-        assert!(other.length <= self.length, "{} values to {}", other.length, self.length);
-        if other.length == 0 {
-            return Ok(());
-        }
-        let bytes = other.length * size_of::<T>();
-        // SAFETY: within both allocations; ordered by the stream.
-        unsafe { result::memcpy_dtod_async(self.address, other.address, bytes, stream.cu_stream()) }
-            .map_err(fault)
-    }
 }
 
 /// A state of an arena to go back to.

@@ -1,7 +1,8 @@
 //! The launch that brings the sections of an encoded column to their places.
 //!
 //! One launch for what a program staged and for all that lies elsewhere, told by its arguments: in
-//! place of a copy each, for which the device waits longer than it copies.
+//! place of a copy each, for which the device waits longer than it copies. Lengths of words need
+//! not be known to the host: the device moves what stands behind them.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -15,12 +16,14 @@ use super::module::{WARP, arguments, launch};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Places {
+    totals: u64,
     directories: [u64; layout::ENCODE_SECTIONS as usize],
     words: [u64; layout::ENCODE_SECTIONS as usize],
     from: [u64; layout::ENCODE_COPIES as usize],
     to: [u64; layout::ENCODE_COPIES as usize],
     bytes: [u64; layout::ENCODE_COPIES as usize],
     shares: [u32; layout::ENCODE_COPIES as usize],
+    behind: [u32; layout::ENCODE_COPIES as usize],
     sections: u32,
     copies: u32,
 }
@@ -29,11 +32,18 @@ impl Places {
     /// So many sections of words, whose places are to be told.
     pub(crate) fn new(sections: usize) -> Self {
         assert!(sections <= layout::ENCODE_SECTIONS as usize, "{sections} sections of words");
-        let sections = sections as u32;
         let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
         let (directories, words) = (addresses, addresses);
-        let (from, to, bytes, shares) = (copies, copies, copies, <[u32; 32]>::default());
-        Self { directories, words, from, to, bytes, shares, sections, copies: 0 }
+        let (from, to, bytes) = (copies, copies, copies);
+        let (shares, behind) = (<[u32; 32]>::default(), <[u32; 32]>::default());
+        let (totals, sections, copies) = (0, sections as u32, 0);
+        Self { totals, directories, words, from, to, bytes, shares, behind, sections, copies }
+    }
+
+    /// As many, told as if sections of words, which come in their order, had no length: that will
+    /// stand at `totals`.
+    pub(crate) fn moving(totals: Room<u64>) -> Self {
+        Self { totals: totals.address(), ..Self::new(totals.len()) }
     }
 
     /// The directory of a section, eight bytes a tile; padding follows it.
@@ -46,12 +56,13 @@ impl Places {
         self.words[section] = to.address();
     }
 
-    /// A section that lies at `from`; padding follows it.
-    pub(crate) fn copy(&mut self, from: Room<u8>, to: Room<u8>) {
+    /// A section that lies at `from`, behind so many sections of words; padding follows it.
+    pub(crate) fn copy(&mut self, from: Room<u8>, to: Room<u8>, behind: usize) {
         assert_eq!(from.len(), to.len(), "a section as it is");
         let at = self.copies as usize;
         (self.from[at], self.to[at]) = (from.address(), to.address());
         self.bytes[at] = from.len() as u64;
+        self.behind[at] = behind as u32;
         self.copies += 1;
     }
 

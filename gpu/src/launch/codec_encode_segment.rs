@@ -17,8 +17,8 @@ const ALIGN_BYTES: u64 = 32;
 
 impl EncodeKernels {
     /// The place of each row within its segment, and a bit for each that is a head; the values of
-    /// `task` are keys. What is 0 becomes 1 if keys of a segment are too far apart. Only where the
-    /// device holds segments.
+    /// `task` are keys. What tells of each segment becomes 1 if keys of it are too far apart, else
+    /// 0. Only where the device holds segments.
     pub(crate) fn encode_order(
         &self,
         stream: &CudaStream,
@@ -27,14 +27,14 @@ impl EncodeKernels {
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
         assert!(places.len() >= whole(task), "whole tiles");
-        assert!(heads.len() * 32 >= whole(task) && failed.len() == 1, "a bit a place, and a word");
+        assert!(heads.len() * 32 >= whole(task), "a bit a place");
+        assert_eq!(failed.len() as u64, segments(task), "a word a segment");
         let (places, heads, failed) = (places.address(), heads.address(), failed.address());
         let threads = segments(task) * u64::from(layout::ENCODE_ORDER_THREADS);
         launch(&self.encode_order, stream, threads, arguments![*task, places, heads, failed])
     }
 
-    /// The values of a task by their `places`, unless what tells that these were not found is not
-    /// 0.
+    /// The values of a task by their `places`, but for segments whose places were not found.
     pub(crate) fn encode_group(
         &self,
         stream: &CudaStream,
@@ -43,7 +43,7 @@ impl EncodeKernels {
         to: Room<u8>,
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
-        assert_eq!(failed.len(), 1, "a word");
+        assert_eq!(failed.len() as u64, segments(task), "a word a segment");
         assert!(places.len() >= whole(task), "whole tiles");
         assert!(to.len() >= whole(task) * task.bits as usize / 8, "whole tiles");
         let (places, failed, to) = (places.address(), failed.address(), to.address());
