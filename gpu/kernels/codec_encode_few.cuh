@@ -16,10 +16,9 @@ struct Few {
     u32 count;
 
     __device__ __forceinline__ u32 values(u32 group) const {
-        u32 first = 32 * group;
-        return count <= first ? 0 : (count - first < 32 ? count - first : 32);
+        return (u32)min(max((int)count - 32 * (int)group, 0), 32);
     }
-    __device__ __forceinline__ bool has(u32 group) const { return lane() < values(group); }
+    __device__ __forceinline__ bool has(u32 group) const { return 32 * group + lane() < count; }
 };
 
 // Whether steps of a tile are taken so for so many heads.
@@ -79,6 +78,7 @@ __device__ __forceinline__ void afl_few(Lanes<T>& lanes, const Few<T>& few, cons
     if (is_uniform) low = wide, bits = 0, first = 0;
     u32 words = first + (is_uniform ? uniform : varied), *packed = (u32*)lanes.memory, above = 0;
     __syncwarp();
+#pragma unroll 1
     for (u32 word = lane(); word < words; word += 32) packed[word] = 0;
     __syncwarp();
     u32* to = packed + first;
@@ -92,6 +92,7 @@ __device__ __forceinline__ void afl_few(Lanes<T>& lanes, const Few<T>& few, cons
     if (first > 0 && lane() == 0) packed[0] = above;
     __syncwarp();
     u32* room = lanes.room();
+#pragma unroll 1
     for (u32 word = lane(); word < words; word += 32) room[word] = packed[word];
     lanes.close(step, words, few.count | low << 16 | bits << 24);
 }

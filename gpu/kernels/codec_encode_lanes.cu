@@ -27,8 +27,11 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
         alignas(16) T waiting[IS_KEYED ? TILE_VALUES : 4];
     };
     __shared__ Memory memories[LANES_WARPS];
-    u32 number = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
-    if (number >= task.tiles) return;
+    u32 index = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
+    if (index >= task.tiles) return;
+    // The last tiles first: the second-level cache has what was written last, which is how grouped
+    // values come and staged words go.
+    u32 number = task.tiles - 1 - index;
     Memory& memory = memories[threadIdx.x / 32];
     Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};
     load(lanes);

@@ -109,19 +109,19 @@ __device__ __forceinline__ void keep_stretch(Lanes<T>& lanes) {
 struct Packer {
     u32* words;
     u32 word;
+    // Bits so far; those of words that are complete count.
     u32 filled;
     u32 packed;
 
     // The next value, of at most 32 bits.
     __device__ __forceinline__ void put(u32 value, u32 width) {
-        u32 shift = filled;
-        packed |= value << shift;
+        u32 bit = filled;
+        packed |= __funnelshift_l(0, value, bit);
         filled += width;
-        if (filled >= 32) {
+        if (((filled ^ bit) & 32) != 0) {
             words[bank_of(word++)] = packed;
             // What is above the word; nothing of a value that ends with it.
-            packed = __funnelshift_l(value, 0, shift);
-            filled -= 32;
+            packed = __funnelshift_l(value, 0, bit);
         }
     }
     __device__ __forceinline__ void put_wide(u32 value, u32 width) { put(value, width); }
@@ -181,10 +181,10 @@ __device__ __forceinline__ void encode_afl(Lanes<T>& lanes, const EncodeStep& st
 // Replaces a difference by how it is stored.
 template <class T>
 __device__ __forceinline__ void store_all(Lanes<T>& lanes, const EncodeStep& step) {
-    if (step.bits == 8 * sizeof(T)) {
+    if (step.bits == 8 * sizeof(T) && step.mode != 0) {
 #pragma unroll
         for (u32 index = 0; index < STRETCH; index++)
-            lanes.at(index) = stored(lanes.at(index), step.mode, 8 * sizeof(T));
+            lanes.at(index) = stored(lanes.at(index), 1, 8 * sizeof(T));
     } else {
 #pragma unroll
         for (u32 index = 0; index < STRETCH; index++)
@@ -242,6 +242,19 @@ __device__ __forceinline__ void encode_divisor(Lanes<T>& lanes, const EncodeStep
     if (!fits) refuse(lanes.task);
 }
 
+// Replaces every value by its difference to the one before it, heads by 0: they are so far from
+// where they begin anew.
+template <class T>
+__device__ __forceinline__ void subtract_before(Lanes<T>& lanes, u32 heads) {
+    T last = __shfl_up_sync(WHOLE_WARP, lanes.at(STRETCH - 1), 1);
+#pragma unroll
+    for (u32 up = 0; up < STRETCH; up++) {
+        u32 index = STRETCH - 1 - up;
+        T difference = lanes.at(index) - (index > 0 ? lanes.at(index - 1) : last);
+        lanes.at(index) = (heads >> index & 1) != 0 ? 0 : difference;
+    }
+}
+
 // FORMAT.md, sections 6.14 and 6.15. Values of heads wait for their turn; gives how many.
 template <class T>
 __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& step) {
@@ -254,19 +267,8 @@ __device__ __forceinline__ u32 encode_keyed(Lanes<T>& lanes, const EncodeStep& s
 #pragma unroll 1
     for (u32 left = heads; left != 0; left &= left - 1)
         lanes.waiting[bank_of(rank++)] = lanes.memory[kept_at<T>(__ffs((int)left) - 1)];
-    T last = __shfl_up_sync(WHOLE_WARP, lanes.at(STRETCH - 1), 1);
-    T before = __shfl_up_sync(WHOLE_WARP, lanes.at(STRETCH - 2), 1);
-    // Of each place whether the one before it is a head.
-    u32 following = heads << 1 | __shfl_up_sync(WHOLE_WARP, heads, 1) >> 31;
-#pragma unroll
-    for (u32 up = 0; up < STRETCH; up++) {
-        u32 index = STRETCH - 1 - up;
-        T one = index > 0 ? lanes.at(index - 1) : last;
-        T two = index > 1 ? lanes.at(index - 2) : (index > 0 ? last : before);
-        T difference = lanes.at(index) - one;
-        if (is_second && (following >> index & 1) == 0) difference -= one - two;
-        lanes.at(index) = (heads >> index & 1) != 0 ? 0 : difference;
-    }
+    subtract_before(lanes, heads);
+    if (is_second) subtract_before(lanes, heads);
     store_all(lanes, step);
     if (lane() == 0) {
         ((u16*)step.section)[lanes.number] = (u16)all;
