@@ -43,11 +43,6 @@ struct CountMemory {
     // Whether a counter overflowed.
     u32 is_crowded;
 };
-static_assert(sizeof(CountMemory<u8, COUNTED_BITS>) <= CODEC_ORDER_BYTES, "as it is launched");
-static_assert(sizeof(CountMemory<u16, COUNTED_BITS_FEW>) <= CODEC_ORDER_BYTES, "as it is launched");
-static_assert(sizeof(CountMemory<u16, COUNTED_BITS_LEAST>) <= CODEC_ORDER_BYTES,
-              "as it is launched");
-static_assert(sizeof(OrderMemory) <= CODEC_ORDER_BYTES, "as it is launched");
 
 // Words of a thread, all loads on their way at once.
 template <u32 EACH>
@@ -166,7 +161,7 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* told,
         for (u32 word = 0; word < EACH; word++) sums[word] += found[word];
     }
     if (share.blocks == 1) store_words(memory.totals + first, sums);
-    else if (share.rows > 0) store_words(told + share.block * EACH * ORDER_THREADS + first, sums);
+    else store_words(told + share.block * EACH * ORDER_THREADS + first, sums);
 }
 
 // Sums up the rows of all blocks: leaves where the block's begin, and its heads.
@@ -177,18 +172,17 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* told,
     const u32 EACH = Memory::EACH;
     u32 first = threadIdx.x * EACH;
     CodeCounts<C, EACH> counts = {}, before = {};
-    u32 blocks = (share.segment.rows + ORDER_ROWS - 1) / ORDER_ROWS;
     const u32* from = share.blocks > 1 ? told : memory.totals;
 #pragma unroll
     for (u32 start = 0; start < BLOCKS_MAX; start += 4) {
         u32 found[4][EACH];
 #pragma unroll
         for (u32 index = 0; index < 4; index++)
-            if (start + index < blocks)
+            if (start + index < share.blocks)
                 load_words(from + (start + index) * EACH * ORDER_THREADS + first, found[index]);
 #pragma unroll
         for (u32 index = 0; index < 4; index++) {
-            if (start + index >= blocks) continue;
+            if (start + index >= share.blocks) continue;
             counts.add(found[index], true);
             before.add(found[index], start + index < share.block);
         }

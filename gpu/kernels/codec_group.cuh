@@ -1,4 +1,5 @@
-// In which order do keyed columns stand? FORMAT.md, section 6.13.
+// In which order do keyed columns stand? FORMAT.md, section 6.13. Where there are no clusters, and
+// while columns are encoded; codec_order.cu has the other way.
 //
 // A stable radix sort of each segment's rows, a digit a pass: blocks count the digits of their parts
 // for all passes, then move their rows to where lesser digits, earlier parts and earlier warps leave

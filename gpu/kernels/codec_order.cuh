@@ -30,7 +30,7 @@ struct OrderMemory {
     u32 sums[ORDER_WARPS];
 };
 
-// What one block of a cluster works on; it may have no rows, but where it is the first.
+// What one block of a cluster works on.
 struct Share {
     Segment segment;
     u32 block;
@@ -48,6 +48,15 @@ struct Share {
     __device__ __forceinline__ bool has_row(u32 index) const {
         return index * 32 + lane() < warp_rows;
     }
+    // The thread's rows, in the order of `place`; where there are none, the segment's last.
+    __device__ __forceinline__ void rows_of(u32 (&rows)[ORDER_ITEMS]) const {
+        u32 last = segment.rows - 1;
+#pragma unroll
+        for (u32 index = 0; index < ORDER_ITEMS; index++) {
+            u32 row = first + place(index);
+            rows[index] = row < last ? row : last;
+        }
+    }
 };
 
 // The segment that cluster `number` works on.
@@ -58,8 +67,8 @@ __device__ __forceinline__ Share share_of(const Grouping& grouping, u32 number) 
     Segment& segment = share.segment;
     segment = segment_in(grouping, column, number - grouping.keys[column].first_segment);
     share.block = cluster_block();
-    // A block is enough: the others have nothing to do.
-    share.blocks = segment.rows > ORDER_ROWS ? cluster_blocks() : 1;
+    // More have nothing to do, and nobody waits for those that have ended.
+    share.blocks = (segment.rows + ORDER_ROWS - 1) / ORDER_ROWS;
     share.first = share.block * ORDER_ROWS;
     u32 left = segment.rows > share.first ? segment.rows - share.first : 0;
     share.rows = left < ORDER_ROWS ? left : ORDER_ROWS;
@@ -154,21 +163,75 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
     cluster_sync();
 }
 
-// Writes positions by row, and heads by position.
-__device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
-                                            const OrderMemory& memory) {
-    const Segment& segment = share.segment;
-    u16* places = segment.places(grouping);
-    u32* heads = segment.heads(grouping) + share.first / 32;
-#pragma unroll 4
-    for (u32 index = 0; index < ORDER_ITEMS; index++) {
-        u32 at = share.place(index);
-        u32 item = memory.items[at], before = memory.items[at > 0 ? at - 1 : 0];
-        bool has_row = share.has_row(index);
-        bool is_head = at % TILE_VALUES == 0 || item >> ROW_BITS != before >> ROW_BITS;
-        u32 word = __ballot_sync(WHOLE_WARP, is_head && has_row);
-        if (!has_row) continue;
-        places[item & 0xffff] = (u16)(share.first + at);
-        if (lane() == 0) heads[at / 32] = word;
+// Parts of keys of positions that are told apart together.
+static const u32 TOLD = 4;
+
+// What tells the keys of so many items apart: what they take along, or where that is not all, the
+// keys themselves, all loads on their way at once.
+template <bool IS_WIDE>
+__device__ __forceinline__ void tell_apart(const Segment& segment, const u32 (&items)[TOLD],
+                                           u64 (&keys)[TOLD]) {
+    if (IS_WIDE) {
+        u32 rows[TOLD];
+#pragma unroll
+        for (u32 index = 0; index < TOLD; index++) rows[index] = items[index] & 0xffff;
+        load_keys(segment, rows, keys);
+    } else {
+#pragma unroll
+        for (u32 index = 0; index < TOLD; index++) keys[index] = items[index] >> ROW_BITS;
     }
+}
+
+// Writes heads by position, and positions by row: those of its own rows a block picks from a list that
+// all have written, for one by one each would move 32 bytes of the device's memory.
+template <bool IS_WIDE>
+__device__ __forceinline__ void write_order(const Grouping& grouping, const Share& share,
+                                            OrderMemory& memory) {
+    const Segment& segment = share.segment;
+    u16* rows = (u16*)segment.order(grouping);
+    u32* heads = segment.heads(grouping) + share.first / 32;
+#pragma unroll 1
+    for (u32 start = 0; start < ORDER_ITEMS; start += TOLD) {
+        u32 items[TOLD], items_before[TOLD];
+        u64 keys[TOLD], keys_before[TOLD] = {};
+#pragma unroll
+        for (u32 index = 0; index < TOLD; index++) {
+            u32 at = share.has_row(start + index) ? share.place(start + index) : 0;
+            items[index] = memory.items[at];
+            items_before[index] = memory.items[at > 0 ? at - 1 : 0];
+        }
+        tell_apart<IS_WIDE>(segment, items, keys);
+        // The others' are with the lane below.
+        if (lane() == 0) tell_apart<IS_WIDE>(segment, items_before, keys_before);
+#pragma unroll
+        for (u32 index = 0; index < TOLD; index++) {
+            u32 at = share.place(start + index);
+            u64 before = __shfl_up_sync(WHOLE_WARP, keys[index], 1);
+            if (lane() == 0) before = keys_before[index];
+            bool has_row = share.has_row(start + index);
+            bool is_head = at % TILE_VALUES == 0 || keys[index] != before;
+            u32 word = __ballot_sync(WHOLE_WARP, is_head && has_row);
+            if (!has_row) continue;
+            rows[share.first + at] = (u16)items[index];
+            if (lane() == 0) heads[at / 32] = word;
+        }
+    }
+    if (share.blocks > 1) cluster_sync();
+    else __syncthreads();
+    u16* mine = (u16*)memory.items;
+    // As long as whole tiles.
+    u32 fours = (segment.rows + 3) / 4;
+#pragma unroll 4
+    for (u32 at = threadIdx.x; at < fours; at += ORDER_THREADS) {
+        uint2 four = ((const uint2*)rows)[at];
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) {
+            u32 row = ((j < 2 ? four.x : four.y) >> j % 2 * 16 & 0xffff) - share.first;
+            if (row < share.rows && at * 4 + j < segment.rows) mine[row] = (u16)(at * 4 + j);
+        }
+    }
+    __syncthreads();
+    uint2* places = (uint2*)(segment.places(grouping) + share.first);
+    for (u32 at = threadIdx.x; at < (share.rows + 3) / 4; at += ORDER_THREADS)
+        places[at] = ((const uint2*)mine)[at];
 }

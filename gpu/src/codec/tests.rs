@@ -39,8 +39,26 @@ fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
             let tree = Tree::KeyedDelta2(Mode::Zigzag, afl(), afl());
             let with = Keys { grouping: &grouping, column: 1 };
             let encoded = encode_column(&values, &tree, Some(with)).unwrap();
-            for tree in [Tree::Raw, Tree::Dict(65_536, afl(), None)] {
-                let key = encode_column(&Values::U64(ids.clone()), &tree, None).unwrap();
+            let mut keys = vec![
+                (Values::U64(ids.clone()), Tree::Raw),
+                (Values::U64(ids.clone()), Tree::Dict(65_536, afl(), None)),
+            ];
+            // In as few bytes as hold them.
+            let most = ids.iter().max().copied().unwrap_or(0);
+            if u32::try_from(most).is_ok() {
+                let narrow = ids.iter().map(|id| *id as u32).collect();
+                keys.push((Values::U32(narrow), Tree::Afl));
+            }
+            if u16::try_from(most).is_ok() {
+                let narrow = ids.iter().map(|id| *id as u16).collect();
+                keys.push((Values::U16(narrow), Tree::Afl));
+            }
+            if u8::try_from(most).is_ok() {
+                let narrow = ids.iter().map(|id| *id as u8).collect();
+                keys.push((Values::U8(narrow), Tree::Afl));
+            }
+            for (key, tree) in keys {
+                let key = encode_column(&key, &tree, None).unwrap();
                 samples.push((key, encoded.clone(), values.clone()));
             }
         }

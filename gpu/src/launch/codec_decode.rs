@@ -147,8 +147,7 @@ impl Kernels {
         Run { blocks, threads: None, cluster: 1, follows: self.has_clusters }
     }
 
-    /// Codes by clusters of blocks; wider keys, and codes on older devices, by launches that each
-    /// leave their rows in memory.
+    /// By clusters of blocks; on older devices by launches that each leave their rows in memory.
     fn order_rows(
         &self,
         stream: &CudaStream,
@@ -156,11 +155,14 @@ impl Kernels {
         lists: &CodecStretches,
     ) -> Result<(), EngineError> {
         let grouping = *grouping;
-        if self.has_clusters && !lists.has_wide_keys {
+        if self.has_clusters {
             let blocks = lists.segment_rows.div_ceil(CODEC_ORDER_ROWS).next_power_of_two();
             let run = Run { cluster: blocks, ..self.following(lists.segments * blocks) };
-            let (kernel, arguments) = (&self.codec_order_codes, arguments![grouping]);
-            return launch_run(kernel, stream, run, CODEC_ORDER_BYTES, arguments);
+            let kernel = match lists.has_wide_keys {
+                true => &self.codec_order_keys,
+                false => &self.codec_order_codes,
+            };
+            return launch_run(kernel, stream, run, CODEC_ORDER_BYTES, arguments![grouping]);
         }
         let parts = u64::from(lists.parts) * u64::from(BLOCK_THREADS);
         if lists.has_wide_keys {

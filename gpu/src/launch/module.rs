@@ -103,7 +103,7 @@ kernels! {
     "codec_runs": codec_runs_32;
     "codec_spread": codec_spread;
     "codec_group": codec_range, codec_count, codec_move, codec_heads;
-    "codec_order": codec_order_codes;
+    "codec_order": codec_order_codes, codec_order_keys;
 }
 
 /// How wide the kernels of a file are launched where a block may have so much shared memory. Blocks

@@ -90,6 +90,16 @@ fn rates_of_common_trees() {
         let encoded = encode_column(&walks, &tree, Some(with)).unwrap();
         measure(&format!("{tree}, with its keys"), &encoded, Some(&key));
     }
+    // The same with keys that are no dictionary's codes.
+    let Values::U64(keys) = &keys else { unreachable!("as made above") };
+    for (name, divisor) in [("far apart", 1), ("close together", 1_000_003)] {
+        let keys = Values::U64(keys.iter().map(|key| key / divisor).collect());
+        let key = encode_column(&keys, &Tree::Scale(afl()), None).unwrap();
+        let tree = Tree::KeyedDelta(z, patched(), Tree::Scale(afl()).into());
+        let with = Keys { grouping: &grouping, column: 1 };
+        let encoded = encode_column(&walks, &tree, Some(with)).unwrap();
+        measure(&format!("{tree}, keys {name}"), &encoded, Some(&key));
+    }
 }
 
 /// Blocks of fixes of a walk, `rows` each.
@@ -116,7 +126,8 @@ fn rates_of_blocks() {
     let patched = || Box::new(Tree::Patch(Tree::Afl.into()));
     let delta = || Tree::Delta(Mode::Zigzag, patched());
     let flat = BlockPlan::fixes().with(Column::X, delta()).with(Column::Y, delta());
-    for (name, plan) in [("fixes", BlockPlan::fixes()), ("no keys", flat)] {
+    let no_codes = BlockPlan::fixes().with(Column::Object, Tree::Scale(Tree::Afl.into()));
+    for (name, plan) in [("fixes", BlockPlan::fixes()), ("no codes", no_codes), ("no keys", flat)] {
         for (count, rows) in [(1, 1 << 20), (16, 1 << 16), (64, 1 << 16), (1000, 3277)] {
             let blocks = blocks(count, rows, &plan);
             let mut decoder = crate::decoder();

@@ -66,7 +66,7 @@ constants! { CODEC_CONSTANTS:
     /// Bits of codes that are ordered by counters of each at most.
     CODEC_COUNTED_BITS: u32 = 13;
     /// Shared memory of such a block.
-    CODEC_ORDER_BYTES: u32 = 91_216;
+    CODEC_ORDER_BYTES: u32 = 91_488;
     /// Sparse children of an rle node.
     CODEC_RUNS: u32 = 1;
     /// The sparse child of a dict node.
