@@ -1,9 +1,35 @@
-// Entry point that decodes keyed columns of the common trees: one warp a tile.
+// Entry points that decode columns of common trees: one warp a tile.
+#include "codec_repeats.cuh"
 #include "codec_runs.cuh"
 
 // Warps of a block, and blocks that must fit a multiprocessor.
 static const u32 RUNS_WARPS = 4;
 static const u32 RUNS_BLOCKS = 6;
+static const u32 REPEATS_BLOCKS = 8;
+
+// A tile of a launch.
+struct Work {
+    const CodecColumn& column;
+    u32 number;
+    u32 count;
+
+    __device__ __forceinline__ Work(const CodecColumn* columns, u32 length, u32 tile)
+        : column(columns[column_of(columns, length, tile)]) {
+        number = tile - column.first_tile;
+        u32 left = column.rows - number * TILE_VALUES;
+        count = left < TILE_VALUES ? left : TILE_VALUES;
+    }
+
+    __device__ __forceinline__ void fail(const Codec& codec) const {
+        // It may not have come to its wait.
+        wait_for_previous();
+        if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
+    }
+
+    __device__ __forceinline__ u8* output(const Codec& codec) const {
+        return codec.output + column.output + (u64)number * TILE_VALUES * (column.bits / 8);
+    }
+};
 
 extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, RUNS_BLOCKS)
     codec_runs_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
@@ -12,23 +38,40 @@ extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, RUNS_BLOCKS)
     RunsMemory& memory = memories[threadIdx.x / 32];
     u32 tile = blockIdx.x * RUNS_WARPS + threadIdx.x / 32;
     if (tile >= tiles) return;
-    const CodecColumn& column = columns[column_of(columns, length, tile)];
-    u32 number = tile - column.first_tile, left = column.rows - number * TILE_VALUES;
-    u32 count = left < TILE_VALUES ? left : TILE_VALUES;
-    if (!decode_runs(codec, column, number, count, memory)) {
-        // It may not have come to its wait.
-        wait_for_previous();
-        if (lane() == 0) codec.failed[(u64)column.request * codec.stride] = 1;
-        return;
-    }
-    if (column.output == NO_COLUMN) return;
+    Work work(columns, length, tile);
+    if (!decode_runs(codec, work.column, work.number, work.count, memory)) return work.fail(codec);
+    if (work.column.output == NO_COLUMN) return;
     __syncwarp();
     // Grouped values are as long as whole tiles.
-    u8* to = codec.output + column.output + (u64)number * TILE_VALUES * (column.bits / 8);
+    u8* to = work.output(codec);
 #pragma unroll 2
     for (u32 k = 0; k < RUNS; k++) {
         u32 v[4];
         get_four(memory.tile, k, v);
-        store_four(to, place_of(k), column.bits, v);
+        store_four(to, place_of(k), work.column.bits, v);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * RUNS_WARPS, REPEATS_BLOCKS)
+    codec_repeats_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+    __shared__ RepeatsMemory memories[RUNS_WARPS];
+    let_next_begin();
+    RepeatsMemory& memory = memories[threadIdx.x / 32];
+    u32 tile = blockIdx.x * RUNS_WARPS + threadIdx.x / 32, others;
+    if (tile >= tiles) return;
+    Work work(columns, length, tile);
+    const CodecColumn& column = work.column;
+    if (!decode_repeats(codec, column, work.number, work.count, memory, others))
+        return work.fail(codec);
+    u8* to = column.output != NO_COLUMN ? work.output(codec) : nullptr;
+    u32 bits = column.bits, has_checks = column.checks;
+    bool is_outside = false;
+#pragma unroll 2
+    for (u32 k = 0; k < RUNS; k++) {
+        u32 v[4];
+        take_four(memory, others, k, v);
+        if (to != nullptr) store_some(to, k, work.count, bits, v);
+        if (has_checks != 0) is_outside |= are_outside(column, k, work.count, v);
+    }
+    if (__any_sync(WHOLE_WARP, is_outside)) work.fail(codec);
 }

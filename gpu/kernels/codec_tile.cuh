@@ -157,20 +157,24 @@ __device__ __forceinline__ void store_four(u8* to, u32 place, u32 bits, const u6
     }
 }
 
-// Stores the first `count` values in order; `to` is aligned for 16 bytes.
+// Stores those of a lane's four values whose places are below `count`; `to` is aligned for 16 bytes.
+template <class T>
+__device__ __forceinline__ void store_some(u8* to, u32 k, u32 count, u32 bits, const T (&v)[4]) {
+    u32 place = place_of(k);
+    if (place + 4 <= count) {
+        store_four(to, place, bits, v);
+    } else {
+#pragma unroll
+        for (u32 j = 0; j < 4; j++)
+            if (place + j < count) store_one(to, place + j, bits, v[j]);
+    }
+}
+
+// Stores the first `count` values in order.
 template <class T>
 __device__ __forceinline__ void store_tile(u8* to, u32 count, u32 bits, const Tile<T>& tile) {
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++) {
-        u32 place = place_of(k);
-        if (place + 4 <= count) {
-            store_four(to, place, bits, tile.v[k]);
-        } else {
-#pragma unroll
-            for (u32 j = 0; j < 4; j++)
-                if (place + j < count) store_one(to, place + j, bits, tile.v[k][j]);
-        }
-    }
+    for (u32 k = 0; k < RUNS; k++) store_some(to, k, count, bits, tile.v[k]);
 }
 
 // A set of places of a tile: one word a lane, in shared memory, and how many are in lower words.

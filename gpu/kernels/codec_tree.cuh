@@ -197,15 +197,23 @@ __device__ __forceinline__ u32 column_of(const CodecColumn* columns, u32 length,
     return warp_last_not_above(length, tile, [&](u32 at) { return columns[at].first_tile; });
 }
 
-// Whether one of the first `count` values lies outside the column's limits.
+// Whether one of a lane's four values that count lies outside the column's limits.
+template <class T>
+__device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u32 count,
+                                            const T (&v)[4]) {
+    bool outside = false;
+#pragma unroll
+    for (u32 j = 0; j < 4; j++)
+        outside |= place_of(k) + j < count && (u32)v[j] - column.least > column.span;
+    return outside;
+}
+
+// Whether one of the first `count` values does.
 template <class T>
 __device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count, const Tile<T>& tile) {
     bool outside = false;
 #pragma unroll
-    for (u32 k = 0; k < RUNS; k++)
-#pragma unroll
-        for (u32 j = 0; j < 4; j++)
-            outside |= place_of(k) + j < count && (u32)tile.v[k][j] - column.least > column.span;
+    for (u32 k = 0; k < RUNS; k++) outside |= are_outside(column, k, count, tile.v[k]);
     return __any_sync(WHOLE_WARP, outside);
 }
 
@@ -232,13 +240,7 @@ __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecCol
 #pragma unroll
         for (u32 j = 0; j < 4; j++)
             four[j] = table[place + j < count ? tile.v[k][j] : 0];
-        if (place + 4 <= count) {
-            store_four(to, place, 64, four);
-        } else {
-#pragma unroll
-            for (u32 j = 0; j < 4; j++)
-                if (place + j < count) store_one(to, place + j, 64, four[j]);
-        }
+        store_some(to, k, count, 64, four);
     }
     return true;
 }

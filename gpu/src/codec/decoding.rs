@@ -58,11 +58,13 @@ pub(crate) enum Class {
     Wide(u32),
     /// A common keyed tree, see [`super::runs`].
     Runs,
+    /// A tree of repeated codes.
+    Repeats,
 }
 
 impl Class {
     /// Every class, in the order of their numbers.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Narrow(0),
         Self::Narrow(1),
         Self::Narrow(CODEC_SLOTS),
@@ -70,9 +72,11 @@ impl Class {
         Self::Wide(1),
         Self::Wide(CODEC_SLOTS),
         Self::Runs,
+        Self::Repeats,
     ];
-    /// The number of the last.
-    const RUNS: usize = Self::ALL.len() - 1;
+    /// The numbers of the last.
+    const RUNS: usize = Self::ALL.len() - 2;
+    const REPEATS: usize = Self::RUNS + 1;
 
     fn number(is_wide: bool, slots: u32) -> usize {
         usize::from(is_wide) * 3 + slots.min(2) as usize
@@ -188,8 +192,9 @@ impl Decoding {
         }
         let needs_slots = compiler.slots.max(compiler.has_gfc.into());
         let class = Class::number(compiler.is_wide, needs_slots);
-        let class = if width_bytes <= 4 { self.class_of_runs(first_step, class) } else { class };
         let keeps_codes = is_key && is_dictionary;
+        let is_usual = width_bytes <= 4 && !keeps_codes;
+        let class = if is_usual { self.class_of_runs(first_step, class) } else { class };
         let output =
             if stays { NO_COLUMN } else { take(&mut self.bytes, u64::from(rows) * width_bytes) };
         let codes = match keeps_codes {
@@ -229,16 +234,19 @@ impl Decoding {
         (if stays { staying() } else { Place::Output(output) }, codes)
     }
 
-    /// The class of a column whose steps begin at `first_step`; those of a common keyed tree are
-    /// brought into its order.
+    /// The class of a column whose steps begin at `first_step`; those of a common tree are brought
+    /// into its order.
     fn class_of_runs(&mut self, first_step: u32, class: usize) -> usize {
         let first_step = first_step as usize;
-        let Some(steps) = runs::steps(&self.steps[first_step..]) else {
+        let compiled = &self.steps[first_step..];
+        let keyed = runs::keyed(compiled).map(|steps| (steps, Class::RUNS));
+        let found = keyed.or_else(|| Some((runs::repeats(compiled)?, Class::REPEATS)));
+        let Some((steps, class)) = found else {
             return class;
         };
         self.steps.truncate(first_step);
         self.steps.extend(steps);
-        Class::RUNS
+        class
     }
 
     /// Has a keyed column brought to `output`; gives where it is in grouped order.

@@ -195,6 +195,7 @@ impl Kernels {
                 Class::Wide(1) => &self.codec_slot_64,
                 Class::Wide(_) => &self.codec_slots_64,
                 Class::Runs => &self.codec_runs_32,
+                Class::Repeats => &self.codec_repeats_32,
             };
             let (length, tiles) = (columns.length as u32, *tiles);
             let columns = columns.address::<CodecColumn>(buffer);

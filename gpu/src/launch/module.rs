@@ -100,7 +100,7 @@ kernels! {
     "codec_decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
     "codec_slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
-    "codec_runs": codec_runs_32;
+    "codec_runs": codec_runs_32, codec_repeats_32;
     "codec_spread": codec_spread;
     "codec_group": codec_range, codec_count, codec_move, codec_heads;
     "codec_order": codec_order_codes, codec_order_keys;

@@ -29,6 +29,20 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
         .collect()
 }
 
+/// Headings as recorded ones are: short runs of few directions, between stretches of others.
+fn headings(chance: &mut Random, rows: usize) -> Vec<u16> {
+    let mut headings = Vec::with_capacity(rows);
+    while headings.len() < rows {
+        let direction = 2400 * chance.below(15) as u16;
+        headings.extend(std::iter::repeat_n(direction, 1 + chance.below(3)));
+        for _ in 0..=chance.below(7) {
+            headings.push(chance.below(36_000) as u16);
+        }
+    }
+    headings.truncate(rows);
+    headings
+}
+
 fn measure(name: &str, encoded: &EncodedTree, key: Option<&EncodedTree>) {
     let mut decoder = crate::decoder();
     let decoded = decoder.columns(&[EncodedColumn { encoded, key }]).unwrap();
@@ -57,6 +71,11 @@ fn rates_of_common_trees() {
         Values::U64((0..ROWS / 2).map(|_| 1_000_003 * (chance.next() % 5000)).collect()),
     );
     let runs = Values::U32((0..ROWS as u32).map(|row| row / 40 * 1000).collect());
+    let headings = headings(&mut chance, 2 * ROWS);
+    let wider = Values::U32(headings[..ROWS].iter().map(|&it| u32::from(it)).collect());
+    let headings = Values::U16(headings);
+    let frequent =
+        || Tree::Dict(15, Tree::Rle(afl(), afl()).into(), Some(Tree::Scale(afl()).into()));
     let cases = [
         (&values, Tree::Raw),
         (&values, Tree::Afl),
@@ -69,6 +88,9 @@ fn rates_of_common_trees() {
         (&wide, Tree::Delta(z, patched())),
         (&few, Tree::Dict(65_536, patched(), None)),
         (&runs, Tree::Delta(z, Tree::Rle(afl(), afl()).into())),
+        (&headings, frequent()),
+        (&wider, frequent()),
+        (&wider, Tree::Dict(65_536, Tree::Rle(afl(), afl()).into(), None)),
     ];
     for (values, tree) in cases {
         let encoded = encode_column(values, &tree, None).unwrap();

@@ -172,6 +172,8 @@ pub(crate) fn trees() -> Vec<Tree> {
         Rle(Gfc.into(), afl()),
         Dict(65_536, afl(), None),
         Dict(65_536, Rle(afl(), afl()).into(), None),
+        Dict(15, Rle(afl(), afl()).into(), Some(scaled())),
+        Dict(2, Rle(afl(), afl()).into(), Some(afl())),
         Dict(1, raw(), Some(afl())),
         Dict(255, patched(), Some(scaled())),
         Dict(256, Delta(Mode::Zigzag, afl()).into(), Some(Gfc.into())),
