@@ -16,7 +16,7 @@ enum {
 };
 static_assert(REPEATS_DICT + 1 == CODEC_RUN_STEPS, "as the host has them");
 
-// Words before the first group of a leaf, at most, in whole 16 bytes.
+// Words before the first group of a leaf, 7 at most, and one that is read beyond a group.
 static const u32 WIDTH_WORDS = 8;
 // Packed words of runs that wait in shared memory; few tiles have more.
 static const u32 PACKED_WORDS = 384;
@@ -36,29 +36,30 @@ struct RepeatsMemory {
     alignas(16) u32 sets[TILE_WORDS][4];
 };
 
-// Has packed words brought to shared memory where they fit; gives where the next may go. So those of
-// a leaf without words can be read too.
-__device__ __forceinline__ u32* stage(TileWords& at, u32* to, const u32* end) {
-    if (at.length > (u32)(end - to)) return to;
+// Has packed words brought to shared memory.
+__device__ __forceinline__ void stage(TileWords& at, u32* to) {
     for (u32 index = lane(); index < at.length; index += 32)
         __pipeline_memcpy_async(to + index, at.words + index, sizeof(u32));
     at.words = to;
-    return to + at.length;
 }
 
-// Unpacks the four values of a lane; beyond `count`, at least 1, the last one comes once more. Groups
-// of no bits read the first word.
+// Unpacks the four values of a lane; beyond `count`, at least 1, the last one comes once more. Of
+// staged words one more may be read.
+template <bool STAGED>
 __device__ __forceinline__ void unpack_four(const u32* words, u32 group, u32 k, u32 count,
                                             u32 (&v)[4]) {
     u32 last = count - 1, place = place_of(k) < last ? place_of(k) : last & ~3u;
     u32 mine = __shfl_sync(WHOLE_WARP, group, place / 32), bits = mine & 0xff;
-    const u32* from = bits > 0 ? words + (mine >> 8) : words;
     u32 mask = bits > 0 ? low_mask<u32>(bits) : 0;
-    u32 reach = bits > 0 ? bits - 1 : 0;
 #pragma unroll
     for (u32 j = 0; j < 4; j++) {
-        u32 bit = (place + j < last ? place + j : last) % 32 * bits;
-        v[j] = unpack_near(from, bit, bit + reach, 0u) & mask;
+        u32 bit = (mine >> 8) * 32 + (place + j < last ? place + j : last) % 32 * bits;
+        if (STAGED) {
+            v[j] = __funnelshift_r(words[bit / 32], words[bit / 32 + 1], bit) & mask;
+        } else {
+            v[j] = 0;
+            if (bits > 0) v[j] = unpack(words, bit, bits, 0u);
+        }
     }
 }
 
@@ -68,7 +69,7 @@ __device__ __forceinline__ void unpack_others(u32 group, u32 base, u32 mask, u32
 #pragma unroll 1
     for (u32 k = (count + RUN_VALUES - 1) / RUN_VALUES; k-- > 0;) {
         u32 v[4];
-        unpack_four(list, group, k, count, v);
+        unpack_four<true>(list, group, k, count, v);
 #pragma unroll
         for (u32 j = 0; j < 4; j++) v[j] = (v[j] + base) & mask;
         __syncwarp();
@@ -90,15 +91,19 @@ struct Repeats {
     u32 most;
 
     // Lists entries behind `others` exceptions and marks where runs begin. Gives how many rows the
-    // runs have; false where there is no such code, or a run is longer than a tile.
+    // runs have; false where there is no such code, or a run is longer than a tile. Words are read
+    // from shared memory if they are `STAGED`, with those of lengths first.
+    template <bool STAGED>
     __device__ __forceinline__ bool find(u32 others, RepeatsMemory& memory, u32& rows) const {
+        const u32* codes = STAGED ? memory.packed + lengths.length : values.words;
+        const u32* repeats = STAGED ? memory.packed : lengths.words;
         u32* list = memory.list + WIDTH_WORDS;
         u32 total = 0, greatest = 0, longest = 0;
 #pragma unroll 1
         for (u32 k = 0; k * RUN_VALUES < count; k++) {
             u32 length[4], code[4], value[4], before[4], sum = 0;
-            unpack_four(values.words, values_group, k, count, code);
-            unpack_four(lengths.words, lengths_group, k, count, length);
+            unpack_four<STAGED>(codes, values_group, k, count, code);
+            unpack_four<STAGED>(repeats, lengths_group, k, count, length);
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
                 greatest = code[j] > greatest ? code[j] : greatest;
@@ -188,9 +193,13 @@ __device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecCo
     if (!runs.lengths.is_right || !runs.values.is_right || !packed.is_right || runs.count == 0
         || runs.count > count || others > count || packed.length > WIDTH_WORDS + others)
         return false;
-    stage(packed, memory.list, memory.list + WIDTH_WORDS + others);
-    const u32* end = memory.packed + PACKED_WORDS;
-    stage(runs.values, stage(runs.lengths, memory.packed, end), end);
+    stage(packed, memory.list);
+    bool is_staged = runs.lengths.length <= PACKED_WORDS
+        && runs.values.length <= PACKED_WORDS - runs.lengths.length;
+    if (is_staged) {
+        stage(runs.lengths, memory.packed);
+        stage(runs.values, memory.packed + runs.lengths.length);
+    }
     __pipeline_commit();
     __pipeline_wait_prior(0);
     __syncwarp();
@@ -206,9 +215,11 @@ __device__ __forceinline__ bool decode_repeats(const Codec& codec, const CodecCo
     wait_for_previous();
     __syncwarp();
     u32 rows;
-    if (!runs.find(others, memory, rows) || rows != count) return false;
+    bool is_right = is_staged ? runs.find<true>(others, memory, rows)
+                              : runs.find<false>(others, memory, rows);
+    if (!is_right || rows != count) return false;
     __syncwarp();
-    bool is_right = fill_sets(count, others, memory.sets);
+    is_right = fill_sets(count, others, memory.sets);
     __syncwarp();
     return is_right;
 }
