@@ -1,8 +1,8 @@
 //! How long does a fuzz target run? A small count unless somebody asks for more.
 //!
 //! SHOAL_FUZZ_SECONDS runs each target for so long, SHOAL_FUZZ_EXECUTIONS so often; SHOAL_FUZZ_SEED
-//! is another beginning. Nothing is asserted on time. CI gives every target 5 s. The full counts
-//! are run by hand:
+//! is another beginning. An execution is one input that is read. Nothing is asserted on time. CI
+//! gives every target 5 s. The full counts are run by hand:
 //! `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service fuzz_`.
 
 use std::fmt::Display;
@@ -30,13 +30,18 @@ impl Bound {
         Self { end: seconds.map(|seconds| Instant::now() + seconds), left, done: 0 }
     }
 
-    /// True if there is one more execution, which it counts.
-    pub(crate) fn goes_on(&mut self) -> bool {
-        let goes_on = match self.end {
+    /// True if there is one more execution.
+    pub(crate) fn is_open(&self) -> bool {
+        match self.end {
             // At least one, however late it is.
             Some(end) => self.done == 0 || Instant::now() < end,
             None => self.done < self.left,
-        };
+        }
+    }
+
+    /// True if there is one more execution, which it counts.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let goes_on = self.is_open();
         self.done += u64::from(goes_on);
         goes_on
     }

@@ -82,8 +82,8 @@ fn decoder(encoding: Encoding) {
     let mut chance = Random::new(seed(SEED));
     let mut trees = trees();
     trees.retain(|tree| has(tree, encoding));
-    let (mut accepted, mut refused, mut bound) = (0_u64, 0, Bound::new(200));
-    while bound.goes_on() {
+    let (mut accepted, mut refused, mut bound) = (0_u64, 0, Bound::new(8000));
+    while bound.is_open() {
         let rows = 1 + chance.below(1200);
         let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 9).collect();
         let grouping = Grouping::new(&keys);
@@ -96,6 +96,9 @@ fn decoder(encoding: Encoding) {
             continue;
         };
         for _ in 0..40 {
+            if !bound.goes_on() {
+                break;
+            }
             let mut mutant = encoded.clone();
             let section = chance.below(mutant.sections.len());
             mutate(&mut chance, &mut mutant.sections[section]);
@@ -109,15 +112,15 @@ fn decoder(encoding: Encoding) {
         }
     }
     let told = format!("{accepted} accepted, {refused} refused");
-    assert!(accepted.min(refused) > bound.done() / 20, "{told}: the target is lopsided");
+    assert!(accepted.min(refused) > bound.done() / 800, "{told}: the target is lopsided");
 }
 
 #[test]
 fn fuzz_planned_block() {
     let mut chance = Random::new(seed(SEED));
     let budget = Budget { rows_max: 4000, ..Budget::default() };
-    let (mut accepted, mut bound) = (0, Bound::new(400));
-    while bound.goes_on() {
+    let (mut accepted, mut bound) = (0, Bound::new(20_000));
+    while bound.is_open() {
         let rows = chance.below(1500);
         let objects = 1 + chance.next() % 30;
         let columns = walks(&mut chance, rows, objects);
@@ -125,6 +128,9 @@ fn fuzz_planned_block() {
         let mut whole = Vec::new();
         CpuCodec.encode_planned(&columns, &plan, &SPACE, 1, &mut whole).unwrap();
         for _ in 0..50 {
+            if !bound.goes_on() {
+                break;
+            }
             let bytes = sealed_mutant(&mut chance, &whole);
             let Ok(block) = Block::parse(Bytes::from(bytes), &budget) else {
                 continue;
@@ -137,7 +143,7 @@ fn fuzz_planned_block() {
             accepted += 1;
         }
     }
-    assert!(accepted > bound.done(), "only {accepted} accepted: sealing does not work");
+    assert!(accepted > bound.done() / 50, "only {accepted} accepted: sealing does not work");
 }
 
 /// A block or table that was changed in its directory or anywhere behind, its checksums right.
@@ -158,8 +164,8 @@ fn fuzz_table_parser() {
     let mut chance = Random::new(seed(SEED));
     let trees = trees();
     let budget = Budget { rows_max: 4000, ..Budget::default() };
-    let (mut accepted, mut bound) = (0, Bound::new(400));
-    while bound.goes_on() {
+    let (mut accepted, mut bound) = (0, Bound::new(20_000));
+    while bound.is_open() {
         let rows = chance.below(1500);
         let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 40).collect();
         let mut columns = vec![(256, Values::U64(keys), Tree::Afl)];
@@ -175,6 +181,9 @@ fn fuzz_table_parser() {
         let mut whole = Vec::new();
         encode_table(&wanted, Some(256), 1, &mut whole).unwrap();
         for _ in 0..50 {
+            if !bound.goes_on() {
+                break;
+            }
             let bytes = sealed_mutant(&mut chance, &whole);
             let Ok(table) = Table::parse(Bytes::from(bytes), &budget) else {
                 continue;
@@ -187,7 +196,10 @@ fn fuzz_table_parser() {
             }
         }
     }
-    assert!(accepted > bound.done(), "only {accepted} columns accepted: sealing does not work");
+    assert!(
+        accepted > bound.done() / 50,
+        "only {accepted} columns accepted: sealing does not work"
+    );
 }
 
 #[test]
