@@ -14,52 +14,68 @@
 static const u32 COUNTED_BITS = CODEC_COUNTED_BITS;
 static const u32 COUNTED_BITS_FEW = CODEC_COUNTED_BITS - 1;
 static const u32 COUNTED_BITS_LEAST = CODEC_COUNTED_BITS - 2;
-// Counters of each code, and warps that take turns at them.
-static const u32 COUNTERS = 8;
-static const u32 TURNS = ORDER_WARPS / COUNTERS;
+// Counters of each code, and where two bytes count as many codes as bytes may: no count is too much
+// for them, but more warps wait for each other.
+static const u32 COUNTERS_MANY = 8;
+static const u32 COUNTERS_WIDE = 4;
 // Rows of a thread that are counted before any is settled.
 static const u32 COUNTED = 8;
 // Lanes among those that share codes, from which on all are compared by bits.
 static const u32 MANY_SHARE = 3 * COUNTED;
 
 // C counts the rows of each of so many codes.
-template <class C, u32 BITS>
+template <class COUNTER, u32 BITS, u32 COUNT>
 struct CountMemory {
+    typedef COUNTER C;
     static const u32 CODES = 1u << BITS;
+    static const u32 COUNTERS = COUNT;
+    // Warps that take turns at a counter, and their rows.
+    static const u32 TURNS = ORDER_WARPS / COUNTERS;
+    static const u32 COUNTER_ROWS = TURNS * ORDER_WARP_ROWS;
     // Counters of a word, their bits, and words of a thread.
     static const u32 OF_WORD = sizeof(u32) / sizeof(C);
     static const u32 WIDTH = 8 * sizeof(C);
     static const u32 EACH = CODES / OF_WORD / ORDER_THREADS;
     static const u32 THREAD_CODES = EACH * OF_WORD;
+    static const bool IS_IN_PLACE = sizeof(C) == sizeof(u16);
 
     // By code: rows of each, then those that are before.
     u32 counters[COUNTERS][CODES / OF_WORD];
-    // By code: rows of the block.
-    u32 totals[CODES / OF_WORD];
+    // By code: rows of the block, if they are not kept where its `starts` will be, by the same
+    // thread in the same words.
+    u32 totals_apart[IS_IN_PLACE ? 1 : CODES / OF_WORD];
     // By code: where the block's rows begin in the segment.
-    u16 starts[CODES];
+    alignas(16) u16 starts[CODES];
     u32 heads[ORDER_ROWS / 32];
     u32 sums[ORDER_WARPS];
     // Whether a counter overflowed.
     u32 is_crowded;
+
+    __device__ __forceinline__ u32* totals() { return IS_IN_PLACE ? (u32*)starts : totals_apart; }
 };
 
 // Words of a thread, all loads on their way at once.
 template <u32 EACH>
 __device__ __forceinline__ void load_words(const u32* from, u32 (&words)[EACH]) {
-    static_assert(EACH == 2 || EACH == 4, "a load");
+    static_assert(EACH == 2 || EACH % 4 == 0, "whole loads");
     if (EACH == 2) {
         uint2 two = *(const uint2*)from;
         words[0] = two.x, words[1] = two.y;
     } else {
-        uint4 four = *(const uint4*)from;
-        words[0] = four.x, words[1] = four.y, words[EACH - 2] = four.z, words[EACH - 1] = four.w;
+#pragma unroll
+        for (u32 at = 3; at < EACH; at += 4) {
+            uint4 four = ((const uint4*)from)[at / 4];
+            words[at - 3] = four.x, words[at - 2] = four.y, words[at - 1] = four.z;
+            words[at] = four.w;
+        }
     }
 }
 template <u32 EACH>
 __device__ __forceinline__ void store_words(u32* to, const u32 (&words)[EACH]) {
     if (EACH == 2) *(uint2*)to = make_uint2(words[0], words[1]);
-    else *(uint4*)to = make_uint4(words[0], words[1], words[EACH - 2], words[EACH - 1]);
+#pragma unroll
+    for (u32 at = 3; at < EACH; at += 4)
+        ((uint4*)to)[at / 4] = make_uint4(words[at - 3], words[at - 2], words[at - 1], words[at]);
 }
 
 // Counts of a thread's codes, two in a word: of bytes those of every other code, so that no work
@@ -98,9 +114,8 @@ struct CodeCounts {
 
 // Counts a warp's rows by code, above whose bits an item then has how many rows of it come before in
 // the warp. Where there is no row, the code is one more than there are.
-template <class C, u32 BITS>
+template <class Memory>
 __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) {
-    typedef CountMemory<C, BITS> Memory;
     const u32 mask = (1ull << Memory::WIDTH) - 1;
     volatile u32* words = own;
 #pragma unroll
@@ -142,16 +157,16 @@ __device__ __forceinline__ void count_rows(u32* own, u32 (&items)[ORDER_ITEMS]) 
 }
 
 // Counters that count any rows.
+template <class Memory>
 __device__ __forceinline__ u32 counters_of(const Share& share) {
-    return (share.rows + TURNS * ORDER_WARP_ROWS - 1) / (TURNS * ORDER_WARP_ROWS);
+    return (share.rows + Memory::COUNTER_ROWS - 1) / Memory::COUNTER_ROWS;
 }
 
 // Sums up counters: leaves rows of earlier warps and of the block, which it tells the others.
-template <class C, u32 BITS>
-__device__ __forceinline__ void sum_warps(const Share& share, u32* told,
-                                          CountMemory<C, BITS>& memory) {
-    const u32 EACH = CountMemory<C, BITS>::EACH;
-    u32 first = threadIdx.x * EACH, sums[EACH] = {}, counters = counters_of(share);
+template <class Memory>
+__device__ __forceinline__ void sum_warps(const Share& share, u32* told, Memory& memory) {
+    const u32 EACH = Memory::EACH;
+    u32 first = threadIdx.x * EACH, sums[EACH] = {}, counters = counters_of<Memory>(share);
 #pragma unroll 4
     for (u32 counter = 0; counter < counters; counter++) {
         u32 found[EACH];
@@ -160,28 +175,28 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* told,
 #pragma unroll
         for (u32 word = 0; word < EACH; word++) sums[word] += found[word];
     }
-    if (share.blocks == 1) store_words(memory.totals + first, sums);
+    if (share.blocks == 1) store_words(memory.totals() + first, sums);
     else store_words(told + share.block * EACH * ORDER_THREADS + first, sums);
 }
 
 // Sums up the rows of all blocks: leaves where the block's begin, and its heads.
-template <class C, u32 BITS>
-__device__ __forceinline__ void sum_blocks(const Share& share, const u32* told,
-                                           CountMemory<C, BITS>& memory) {
-    typedef CountMemory<C, BITS> Memory;
-    const u32 EACH = Memory::EACH;
+template <class Memory>
+__device__ __forceinline__ void sum_blocks(const Share& share, const u32* told, Memory& memory) {
+    typedef typename Memory::C C;
+    // Words of a thread, and blocks whose loads are on their way together.
+    const u32 EACH = Memory::EACH, TOGETHER = EACH > 4 ? 2 : 4;
     u32 first = threadIdx.x * EACH;
     CodeCounts<C, EACH> counts = {}, before = {};
-    const u32* from = share.blocks > 1 ? told : memory.totals;
+    const u32* from = share.blocks > 1 ? told : memory.totals();
 #pragma unroll
-    for (u32 start = 0; start < BLOCKS_MAX; start += 4) {
-        u32 found[4][EACH];
+    for (u32 start = 0; start < BLOCKS_MAX; start += TOGETHER) {
+        u32 found[TOGETHER][EACH];
 #pragma unroll
-        for (u32 index = 0; index < 4; index++)
+        for (u32 index = 0; index < TOGETHER; index++)
             if (start + index < share.blocks)
                 load_words(from + (start + index) * EACH * ORDER_THREADS + first, found[index]);
 #pragma unroll
-        for (u32 index = 0; index < 4; index++) {
+        for (u32 index = 0; index < TOGETHER; index++) {
             if (start + index >= share.blocks) continue;
             counts.add(found[index], true);
             before.add(found[index], start + index < share.block);
@@ -209,9 +224,9 @@ __device__ __forceinline__ void sum_blocks(const Share& share, const u32* told,
 }
 
 // Zeroes what rows are counted in.
-template <class C, u32 BITS>
-__device__ __forceinline__ void clear(const Share& share, CountMemory<C, BITS>& memory) {
-    u32 all = counters_of(share) * sizeof(memory.counters[0]) / sizeof(uint4);
+template <class Memory>
+__device__ __forceinline__ void clear(const Share& share, Memory& memory) {
+    u32 all = counters_of<Memory>(share) * sizeof(memory.counters[0]) / sizeof(uint4);
     for (u32 at = threadIdx.x; at < all; at += ORDER_THREADS)
         ((uint4*)memory.counters)[at] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x < ORDER_ROWS / 32) memory.heads[threadIdx.x] = 0;
@@ -220,11 +235,11 @@ __device__ __forceinline__ void clear(const Share& share, CountMemory<C, BITS>& 
 // Finds the order by codes of `items`, which are in the order of `Share::place`, in memory that is
 // cleared. Items are then positions in the segment; `told` has a word for each row, if there are
 // more than those of one block. False if there are too many rows of one code for what counts them.
-template <class C, u32 BITS>
-__device__ __forceinline__ bool count_codes(const Share& share, u32* told,
-                                            CountMemory<C, BITS>& memory,
+template <class Memory>
+__device__ __forceinline__ bool count_codes(const Share& share, u32* told, Memory& memory,
                                             u32 (&items)[ORDER_ITEMS]) {
-    typedef CountMemory<C, BITS> Memory;
+    typedef typename Memory::C C;
+    const u32 TURNS = Memory::TURNS;
     u32 warp = threadIdx.x / 32, *own = memory.counters[warp / TURNS];
 #pragma unroll
     for (u32 index = 0; index < ORDER_ITEMS; index++)
@@ -232,7 +247,7 @@ __device__ __forceinline__ bool count_codes(const Share& share, u32* told,
 #pragma unroll 1
     for (u32 turn = 0; turn < TURNS; turn++) {
         __syncthreads();
-        if (warp % TURNS == turn && share.warp_rows > 0) count_rows<C, BITS>(own, items);
+        if (warp % TURNS == turn && share.warp_rows > 0) count_rows<Memory>(own, items);
     }
     __syncthreads();
     sum_warps(share, told, memory);
@@ -251,8 +266,8 @@ __device__ __forceinline__ bool count_codes(const Share& share, u32* told,
 }
 
 // Writes positions by row, and heads by position, as `count_codes` leaves them.
-template <class C, u32 BITS>
-__device__ __forceinline__ void write_counted(const Share& share, const CountMemory<C, BITS>& memory,
+template <class Memory>
+__device__ __forceinline__ void write_counted(const Share& share, const Memory& memory,
                                               const u32 (&items)[ORDER_ITEMS], u16* places,
                                               u32* heads) {
 #pragma unroll

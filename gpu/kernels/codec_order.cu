@@ -11,6 +11,15 @@ struct Codes {
     u32 bits;
 };
 
+// Least and most keys of a block, which the others read while it goes on: behind what it goes on with.
+struct RangeMemory {
+    u64 least[ORDER_WARPS];
+    u64 most[ORDER_WARPS];
+    u64 ends[2];
+};
+static const u32 RANGE_AT = CODEC_ORDER_BYTES - sizeof(RangeMemory);
+static_assert(sizeof(OrderMemory) <= RANGE_AT, "as it is launched");
+
 // Codes from bit `shift` on of so many rows; of those that are no wider than two bytes, IS_WIDE is
 // false.
 template <bool IS_WIDE>
@@ -36,11 +45,12 @@ __device__ __forceinline__ void load_codes(const Share& share, const Codes& code
     }
 }
 
-// Orders by codes of BITS at most; false if there are too many rows of one.
-template <bool IS_WIDE, class C, u32 BITS>
+// Orders by codes that Memory counts; false if there are too many rows of one.
+template <bool IS_WIDE, class Memory>
 __device__ __forceinline__ bool order_counted(const Grouping& grouping, const Share& share,
                                               const Codes& codes, void* shared) {
-    CountMemory<C, BITS>& memory = *(CountMemory<C, BITS>*)shared;
+    static_assert(sizeof(Memory) <= RANGE_AT, "as it is launched");
+    Memory& memory = *(Memory*)shared;
     const Segment& segment = share.segment;
     u32 rows[ORDER_ITEMS], items[ORDER_ITEMS];
     clear(share, memory);
@@ -92,13 +102,20 @@ __device__ __noinline__ void order_wide_by_digits(const Grouping& grouping, cons
 template <bool IS_WIDE>
 __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share& share,
                                            const Codes& codes, void* shared) {
+    typedef CountMemory<u16, COUNTED_BITS_LEAST, COUNTERS_MANY> Least;
+    typedef CountMemory<u16, COUNTED_BITS_FEW, COUNTERS_MANY> Few;
+    typedef CountMemory<u8, COUNTED_BITS, COUNTERS_MANY> Bytes;
+    typedef CountMemory<u16, COUNTED_BITS, COUNTERS_WIDE> Wide;
     bool is_ordered = false;
     if (codes.bits <= COUNTED_BITS_LEAST)
-        is_ordered = order_counted<IS_WIDE, u16, COUNTED_BITS_LEAST>(grouping, share, codes, shared);
+        is_ordered = order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS_FEW)
-        is_ordered = order_counted<IS_WIDE, u16, COUNTED_BITS_FEW>(grouping, share, codes, shared);
+        is_ordered = order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
+    // Where keys have gaps, many rows are of one.
+    else if (codes.bits <= COUNTED_BITS && IS_WIDE)
+        is_ordered = order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
     else if (codes.bits <= COUNTED_BITS)
-        is_ordered = order_counted<IS_WIDE, u8, COUNTED_BITS>(grouping, share, codes, shared);
+        is_ordered = order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
     if (is_ordered) return;
     // All have seen that it is not.
     __syncthreads();
@@ -106,18 +123,6 @@ __device__ __forceinline__ void order_rows(const Grouping& grouping, const Share
     if (IS_WIDE) order_wide_by_digits(grouping, share, codes, memory);
     else order_by_digits<false>(grouping, share, codes, memory);
 }
-
-// Least and most keys of a block, which the others read while it goes on: behind what it goes on with.
-struct RangeMemory {
-    u64 least[ORDER_WARPS];
-    u64 most[ORDER_WARPS];
-    u64 ends[2];
-};
-static const u32 RANGE_AT = CODEC_ORDER_BYTES - sizeof(RangeMemory);
-static_assert(sizeof(CountMemory<u8, COUNTED_BITS>) <= RANGE_AT, "as it is launched");
-static_assert(sizeof(CountMemory<u16, COUNTED_BITS_FEW>) <= RANGE_AT, "as it is launched");
-static_assert(sizeof(CountMemory<u16, COUNTED_BITS_LEAST>) <= RANGE_AT, "as it is launched");
-static_assert(sizeof(OrderMemory) <= RANGE_AT, "as it is launched");
 
 // How keys of a segment that are no codes become codes.
 __device__ __forceinline__ Codes codes_of(const Share& share, RangeMemory& memory) {
