@@ -20,6 +20,15 @@ struct RangeMemory {
 static const u32 RANGE_AT = CODEC_ORDER_BYTES - sizeof(RangeMemory);
 static_assert(sizeof(OrderMemory) <= RANGE_AT, "as it is launched");
 
+// Keys of a thread's rows from `start` on, all loads on their way at once.
+__device__ __forceinline__ void load_from(const Segment& segment, const u32 (&rows)[ORDER_ITEMS],
+                                          u32 start, u64 (&keys)[KEYS]) {
+    u32 some[KEYS];
+#pragma unroll
+    for (u32 index = 0; index < KEYS; index++) some[index] = rows[start + index];
+    load_keys(segment, some, keys);
+}
+
 // Codes from bit `shift` on of so many rows; of those that are no wider than two bytes, IS_WIDE is
 // false.
 template <bool IS_WIDE>
@@ -29,11 +38,8 @@ __device__ __forceinline__ void load_codes(const Share& share, const Codes& code
     if (IS_WIDE) {
 #pragma unroll
         for (u32 start = 0; start < ORDER_ITEMS; start += KEYS) {
-            u32 some[KEYS];
             u64 keys[KEYS];
-#pragma unroll
-            for (u32 index = 0; index < KEYS; index++) some[index] = rows[start + index];
-            load_keys(share.segment, some, keys);
+            load_from(share.segment, rows, start, keys);
 #pragma unroll
             for (u32 index = 0; index < KEYS; index++)
                 items[start + index] = (u32)(keys[index] - codes.least >> shift);
@@ -131,11 +137,8 @@ __device__ __forceinline__ Codes codes_of(const Share& share, RangeMemory& memor
     share.rows_of(rows);
 #pragma unroll
     for (u32 start = 0; start < ORDER_ITEMS; start += KEYS) {
-        u32 some[KEYS];
         u64 keys[KEYS];
-#pragma unroll
-        for (u32 index = 0; index < KEYS; index++) some[index] = rows[start + index];
-        load_keys(share.segment, some, keys);
+        load_from(share.segment, rows, start, keys);
 #pragma unroll
         for (u32 index = 0; index < KEYS; index++) {
             least = keys[index] < least ? keys[index] : least;
