@@ -1,11 +1,11 @@
 // In which order do keyed columns stand, where codes are few enough for a counter of each in every
-// pair of warps? FORMAT.md, section 6.13.
+// two or four warps? FORMAT.md, section 6.13.
 //
 // Warps count rows in their order, so that what counters show is how many rows of a code come
 // before. Blocks tell each other how many they have of each, by memory of the device, which is
 // faster than that of other blocks; each sums up by itself where codes and its own rows begin.
-// Bytes count where codes are many: sums fall short where one overflows, and the digits of
-// codec_order.cuh take their place.
+// Bytes count where a dictionary's codes are many: sums fall short where one overflows, and the
+// digits of codec_order.cuh take their place.
 #pragma once
 #include "codec_order.cuh"
 #include "codec_rank.cuh"

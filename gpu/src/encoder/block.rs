@@ -47,9 +47,20 @@ impl Encoder {
     /// # Errors
     /// [`EngineError::Device`] or no memory.
     pub fn new(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
+        Self::with(gpu, memory_bytes, EncodeKernels::load(&gpu.context).map_err(fault)?)
+    }
+
+    /// As on a device whose blocks of threads cannot hold segments.
+    #[cfg(test)]
+    pub(super) fn without_segments(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
+        let kernels = EncodeKernels::load(&gpu.context).map_err(fault)?;
+        Self::with(gpu, memory_bytes, kernels.without_segments())
+    }
+
+    fn with(gpu: &Gpu, memory_bytes: u64, kernels: EncodeKernels) -> Result<Self, EngineError> {
         let memory = gpu.memory(memory_bytes);
         memory.bind()?;
-        let kernels = Arc::new(EncodeKernels::load(&gpu.context).map_err(fault)?);
+        let kernels = Arc::new(kernels);
         let worker = |_: &Column| Worker::new(gpu, &memory, &kernels);
         let workers = Column::ALL.iter().map(worker).collect::<Result<_, _>>()?;
         Ok(Self { gpu: gpu.clone(), memory, workers })

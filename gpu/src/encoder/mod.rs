@@ -13,6 +13,8 @@ mod program;
 mod resident;
 mod source;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use block::Encoder;

@@ -108,6 +108,12 @@ pub(crate) struct Runs {
 }
 
 impl EncodeKernels {
+    /// As of a device whose blocks have too little shared memory for segments.
+    #[cfg(test)]
+    pub(crate) fn without_segments(self) -> Self {
+        Self { shared_bytes: 0, ..self }
+    }
+
     /// Whether a block of threads may hold the rows of a segment.
     pub(crate) fn hold_segments(&self) -> bool {
         self.shared_bytes >= layout::ENCODE_ORDER_BYTES.max(layout::ENCODE_GROUP_BYTES)
