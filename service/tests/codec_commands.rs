@@ -203,6 +203,36 @@ fn files_are_replaced_by_force_only() {
 }
 
 #[test]
+fn what_cannot_be_read_twice_or_replaced_is_refused_at_once() {
+    let folder = Folder::new();
+    folder.write("t.csv", "a\n1\n");
+    let refused = folder.run("compress /dev/null -o out.shoal").refused(2);
+    assert!(refused.contains("/dev/null: it can be read only once; --header"), "{refused}");
+    fs::create_dir(folder.path("folder")).unwrap();
+    for line in ["compress t.csv -o folder --force", "compress t.csv -o folder"] {
+        let refused = folder.run(line).refused(2);
+        assert!(refused.contains("folder is no file that can be replaced"), "{refused}");
+    }
+    assert_eq!(folder.names(), ["folder", "t.csv"]);
+}
+
+#[test]
+fn a_table_without_rows_has_no_speed_and_long_names_are_refused() {
+    let folder = Folder::new();
+    folder.write("t.csv", "a,b\n");
+    for line in ["plan t.csv", "compress t.csv", "inspect t.csv.shoal --check"] {
+        let shown = folder.run(line).expect(0);
+        assert!(shown.contains(" 0.00 GB/s"), "{line}: {shown}");
+    }
+    let shown = folder.run("decompress t.csv.shoal -o back.csv").expect(0);
+    assert!(shown.contains("decoded at 0.00 GB/s"), "{shown}");
+    folder.write("long.csv", format!("{},b\n1,2\n", "n".repeat(1 << 20)));
+    let refused = folder.run("compress long.csv").refused(2);
+    assert!(refused.contains("long.csv: names and types take 1048"), "{refused}");
+    assert_eq!(folder.names(), ["back.csv", "long.csv", "t.csv", "t.csv.shoal"]);
+}
+
+#[test]
 fn damaged_files_are_refused_and_leave_nothing() {
     let folder = Folder::new();
     folder.write("t.csv", mixed_table(300));

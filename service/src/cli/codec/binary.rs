@@ -8,14 +8,13 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::group::Group;
-use super::header::{ColumnHeader, Header};
+use super::header::{ColumnHeader, HEADER_FILE, Header};
 use super::output::{OutputFile, failed};
 use crate::cli::error::CliError;
 
 /// Where the values of a column lie, beside the header file.
 fn column_path(folder: &Path, column: &ColumnHeader) -> Result<PathBuf, CliError> {
-    let default = || format!("{}.{}", column.name, column.kind.name());
-    let name = column.file.clone().unwrap_or_else(default);
+    let name = column.file_name();
     // A file of somebody else's making must not reach outside its folder.
     let is_plain = Path::new(&name).file_name().is_some_and(|plain| plain == name.as_str());
     if is_plain {
@@ -103,9 +102,6 @@ pub(crate) struct BinarySink {
     /// The folder is ours to remove.
     is_new: bool,
 }
-
-/// Name of the header file in a folder of columns.
-const HEADER_FILE: &str = "columns.toml";
 
 impl BinarySink {
     /// Makes the folder if it is not there.

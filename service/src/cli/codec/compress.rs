@@ -8,7 +8,7 @@ use super::args::{CompressArgs, TableArgs};
 use super::frame::FrameWriter;
 use super::input::{Input, progress};
 use super::output::{OutputFile, failed};
-use super::report::{ColumnTotals, add_trailer, print_columns, totals_json};
+use super::report::{ColumnTotals, add_trailer, print_columns, rate_gb_s, totals_json};
 use super::table_blocks::TableEncoder;
 use crate::cli::error::{CliError, Exit};
 use crate::client::output::stdout;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CompressArgs) -> Result<Exit, CliError> {
         writeln!(out, "{summary}")?;
     } else {
         print_columns(&mut out, &totals)?;
-        let rate = totals.raw_bytes() as f64 / 1e9 / encoder.spent().as_secs_f64();
+        let rate = rate_gb_s(totals.raw_bytes(), encoder.spent());
         let text = std::fs::metadata(&args.table.input).map_or(0, |data| data.len());
         writeln!(
             out,

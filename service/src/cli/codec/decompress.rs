@@ -16,6 +16,7 @@ use super::csv_sink::CsvSink;
 use super::frame::FrameReader;
 use super::input::progress;
 use super::output::{OutputFile, failed, refuse_existing};
+use super::report::rate_gb_s;
 use super::table_blocks::TableDecoder;
 use crate::cli::error::{CliError, Exit};
 use crate::client::output::stdout;
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &DecompressArgs) -> Result<Exit, CliError> {
     }
     bar.finish_and_clear();
     let mut out = stdout();
-    let rate = decoder.raw_bytes() as f64 / 1e9 / decoder.spent().as_secs_f64();
+    let rate = rate_gb_s(decoder.raw_bytes(), decoder.spent());
     writeln!(
         out,
         "{}: {} rows, {} bytes of values\n\

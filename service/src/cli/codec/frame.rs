@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use shoal_codec::BlockHeader;
 use shoal_codec::limits::{BLOCK_BYTES_MAX, HEADER_BYTES};
 
-use super::header::Header;
+use super::header::{HEADER_TEXT_BYTES_MAX, Header};
 use crate::cli::error::CliError;
 
 const PREFIX_MAGIC: [u8; 8] = *b"\x89SHOCOL\n";
@@ -19,8 +19,6 @@ const VERSION_MINOR: u16 = 0;
 const PREFIX_BYTES: usize = 24;
 /// Bytes of the trailer.
 const TRAILER_BYTES: usize = 64;
-/// Bytes of the header's text at most.
-const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
 /// The first block begins at a multiple of this.
 const ALIGN_BYTES: usize = 64;
 /// Flag: the last line of the CSV text has no line end.
@@ -52,7 +50,7 @@ impl<W: Write> FrameWriter<W> {
     /// Those of writing.
     pub(crate) fn open(mut out: W, header: &Header) -> std::io::Result<Self> {
         let text = header.text();
-        assert!(text.len() <= HEADER_TEXT_BYTES_MAX, "the caller bounds names and columns");
+        assert!(text.len() <= HEADER_TEXT_BYTES_MAX, "a header that was checked is bounded");
         let mut bytes = Vec::with_capacity(PREFIX_BYTES + text.len() + ALIGN_BYTES);
         bytes.extend_from_slice(&PREFIX_MAGIC);
         bytes.extend_from_slice(&VERSION_MAJOR.to_le_bytes());
@@ -165,6 +163,9 @@ impl<R: Read> FrameReader<R> {
             Ok(()) => {
                 self.place += bytes.len() as u64;
                 Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.fault(self.place, &format!("{what}: the file ends")))
             }
             Err(error) => Err(self.fault(self.place, &format!("{what}: {error}"))),
         }

@@ -10,6 +10,10 @@ use shoal_codec::ValueType;
 pub(crate) const COLUMNS_MAX: usize = 60;
 /// Decimals at most: 10^18 fits i64.
 pub(crate) const PRECISION_MAX: u8 = 18;
+/// Bytes of the header's text at most.
+pub(crate) const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
+/// Name of the header file in a folder of columns that were decompressed.
+pub(crate) const HEADER_FILE: &str = "columns.toml";
 
 /// Everything that blocks do not say themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -185,6 +189,11 @@ impl ColumnHeader {
         }
     }
 
+    /// Name of the file that has its values, if it is binary.
+    pub(crate) fn file_name(&self) -> String {
+        self.file.clone().unwrap_or_else(|| format!("{}.{}", self.name, self.kind.name()))
+    }
+
     /// What it breaks, if it breaks a rule.
     fn fault(&self, is_csv: bool) -> Option<String> {
         let (is_integer, is_text) = (self.kind.integers().is_some(), self.kind == Kind::Text);
@@ -250,17 +259,27 @@ impl Header {
             return Err(format!("{:?} cannot separate fields", csv.separator));
         }
         for (index, column) in self.columns.iter().enumerate() {
-            if self.columns[..index].iter().any(|other| other.name == column.name) {
-                return Err(format!("column {} stands twice", column.name));
+            let before = &self.columns[..index];
+            if let Some(first) = before.iter().position(|other| other.name == column.name) {
+                let (name, first, second) = (&column.name, first + 1, index + 1);
+                return Err(format!("column {name} stands twice, as number {first} and {second}"));
             }
             if let Some(fault) = column.fault(self.csv.is_some()) {
                 return Err(fault);
             }
+            if self.csv.is_none() {
+                check_file(column, before)?;
+            }
         }
-        match &self.key {
-            Some(key) => self.key_index(key).map(|_| ()),
-            None => Ok(()),
+        if let Some(key) = &self.key {
+            self.key_index(key)?;
         }
+        let bytes = self.text().len();
+        if bytes > HEADER_TEXT_BYTES_MAX {
+            let limit = HEADER_TEXT_BYTES_MAX;
+            return Err(format!("names and types take {bytes} bytes, the limit is {limit}"));
+        }
+        Ok(())
     }
 
     /// Number of the integer column called `key`.
@@ -282,6 +301,18 @@ impl Header {
         let is_text = |(_, column): &(usize, &ColumnHeader)| column.kind == Kind::Text;
         self.columns.iter().enumerate().filter(is_text).map(|(index, _)| index)
     }
+}
+
+/// A binary column has a file of its own, beside those of the columns before it.
+fn check_file(column: &ColumnHeader, before: &[ColumnHeader]) -> Result<(), String> {
+    let (name, file) = (&column.name, column.file_name());
+    if let Some(other) = before.iter().find(|other| other.file_name() == file) {
+        return Err(format!("column {name}: file {file} is that of column {}", other.name));
+    }
+    if file == HEADER_FILE {
+        return Err(format!("column {name}: {file} is the name of the header file"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -306,7 +337,7 @@ mod tests {
             ("\"text\"", "\"text\"\nempty = true", "needs no value"),
             ("\"text\"", "\"u8\"\nstyle = \"point\"", "style is for floats"),
             ("\"f64\"", "\"f64\"\nprecision = 2", "precision is for integers"),
-            ("name = \"v\"", "name = \"lon\"", "lon stands twice"),
+            ("name = \"v\"", "name = \"lon\"", "lon stands twice, as number 2 and 4"),
             ("separator = \",\"", "separator = \"\\\"\"", "cannot separate"),
             ("type = \"u32\"", "type = \"u33\"", "u33"),
             ("empty = true", "unknown = true", "unknown"),
@@ -319,5 +350,33 @@ mod tests {
         assert!(Header::parse("").unwrap_err().contains("1 to 60"));
         let binary = text.replacen("[csv]\nseparator = \",\"\nline_end = \"crlf\"\n", "", 1);
         assert!(Header::parse(&binary).unwrap_err().contains("text is for CSV"));
+    }
+
+    #[test]
+    fn a_header_of_long_names_is_refused() {
+        let header = |bytes: usize| Header {
+            key: None,
+            csv: Some(CsvForm { separator: ',', line_end: LineEnd::Lf }),
+            columns: vec![ColumnHeader::new(&"n".repeat(bytes), Kind::U8)],
+        };
+        let rest = header(0).text().len();
+        assert_eq!(header(HEADER_TEXT_BYTES_MAX - rest).check(), Ok(()));
+        let error = header(HEADER_TEXT_BYTES_MAX - rest + 1).check().unwrap_err();
+        assert!(error.contains("take 1048577 bytes, the limit is 1048576"), "{error}");
+    }
+
+    #[test]
+    fn binary_columns_have_files_of_their_own() {
+        let column = |name: &str, file: &str| {
+            format!("[[column]]\nname = \"{name}\"\ntype = \"u8\"\n{file}")
+        };
+        for (second, problem) in [
+            (column("b", "file = \"a.u8\"\n"), "column b: file a.u8 is that of column a"),
+            (column("b", "file = \"columns.toml\"\n"), "column b: columns.toml is the name of"),
+        ] {
+            let error = Header::parse(&(column("a", "") + &second)).unwrap_err();
+            assert!(error.contains(problem), "{error} lacks {problem}");
+        }
+        Header::parse(&(column("a", "") + &column("b", "file = \"a.u16\"\n"))).unwrap();
     }
 }

@@ -71,6 +71,16 @@ fn open_text(path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>, CliErro
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain))))
 }
 
+/// Refuses what can be read only once, such as a pipe, where text has to be read twice.
+fn check_twice(path: &Path) -> Result<(), CliError> {
+    let kind = std::fs::metadata(path).map(|found| found.file_type());
+    if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+        let reason = "it can be read only once; --header names the types of its columns".to_owned();
+        return Err(CliError::Input { file: path.display().to_string(), reason });
+    }
+    Ok(())
+}
+
 /// Reads a header file for CSV text in this form, or for binary columns.
 ///
 /// # Errors
@@ -105,6 +115,7 @@ impl Input {
         let header = match &options.header {
             Some(header) => header.clone(),
             None => {
+                check_twice(path)?;
                 bar.set_message("finding types");
                 infer(&name, open_text(path, bar)?, options.separator)?
             }

@@ -6,7 +6,9 @@ use std::io::Write as _;
 
 use super::args::InspectArgs;
 use super::decompress::open;
-use super::report::{ColumnTotals, add_trailer, print_columns, print_nodes, totals_json};
+use super::report::{
+    ColumnTotals, add_trailer, print_columns, print_nodes, rate_gb_s, totals_json,
+};
 use super::table_blocks::TableDecoder;
 use crate::cli::error::{CliError, Exit};
 use crate::client::output::stdout;
@@ -20,14 +22,12 @@ pub(crate) fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     let header = frame.header().clone();
     let mut decoder = TableDecoder::new(&header);
     let mut totals = ColumnTotals::new(&header);
-    while let Some(blocks) = decoder.blocks(&mut frame)? {
+    while let Some(mut blocks) = decoder.blocks(&mut frame)? {
         decoder.count(&blocks, &mut totals);
-        if args.check {
-            decoder.decode(&frame, &blocks)?;
-        }
+        while args.check && decoder.part(&frame, &mut blocks)?.is_some() {}
     }
     let trailer = decoder.finish(&frame)?;
-    let rate = decoder.raw_bytes() as f64 / 1e9 / decoder.spent().as_secs_f64();
+    let rate = rate_gb_s(decoder.raw_bytes(), decoder.spent());
     let mut out = stdout();
     if args.json {
         let mut summary = totals_json(&header, &totals);

@@ -20,8 +20,8 @@ impl OutputFile {
     /// Begins a file that gets the name `path` in the end.
     ///
     /// # Errors
-    /// [`CliError::Usage`] if it exists and `force` is not set; [`CliError::Local`] if the folder
-    /// cannot be written.
+    /// [`CliError::Usage`] if it exists and `force` is not set, or is no file; [`CliError::Local`]
+    /// if the folder cannot be written.
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self, CliError> {
         refuse_existing(path, force)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -45,12 +45,15 @@ impl OutputFile {
     }
 }
 
-/// Refuses a name that is taken, unless forced.
+/// Refuses a name that is taken, unless forced, and any that is no file's.
 pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), CliError> {
-    if force || !path.exists() {
-        return Ok(());
-    }
-    Err(CliError::Usage(format!("{} exists; --force replaces it", path.display())))
+    let problem = match fs::metadata(path) {
+        // A device or a folder would be lost, or lose its place to a file.
+        Ok(found) if !found.is_file() => "is no file that can be replaced",
+        Ok(_) if !force => "exists; --force replaces it",
+        _ => return Ok(()),
+    };
+    Err(CliError::Usage(format!("{} {problem}", path.display())))
 }
 
 /// Says which file could not be written.
@@ -101,6 +104,8 @@ mod tests {
         assert_eq!((fs::read(&path).unwrap(), count()), (b"whole".to_vec(), 1));
         OutputFile::create(&path, true).unwrap().finish().unwrap();
         assert_eq!((fs::read(&path).unwrap(), count()), (Vec::new(), 1));
+        let refused = OutputFile::create(folder.path(), true).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("is no file that can be replaced"), "{refused}");
         let missing = folder.path().join("missing").join("out.bin");
         assert!(OutputFile::create(&missing, true).is_err());
     }

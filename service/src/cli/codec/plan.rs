@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::args::PlanArgs;
 use super::input::{Input, progress};
-use super::report::{ColumnTotals, print_columns, print_nodes, totals_json};
+use super::report::{ColumnTotals, print_columns, print_nodes, rate_gb_s, totals_json};
 use super::statistics::ColumnStatistics;
 use super::table_blocks::TableEncoder;
 use crate::cli::error::{CliError, Exit};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
         encoder.count(&blocks, &mut totals)?;
     }
     bar.finish_and_clear();
-    let rate = totals.raw_bytes() as f64 / 1e9 / encoder.spent().as_secs_f64();
+    let rate = rate_gb_s(totals.raw_bytes(), encoder.spent());
     let mut out = stdout();
     if args.table.json {
         let mut summary = totals_json(&header, &totals);

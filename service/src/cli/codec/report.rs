@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use shoal_codec::limits::{CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ENTRY_BYTES};
@@ -173,6 +174,11 @@ fn tree_text(plan: &Plan) -> String {
     let mut out = String::new();
     write(&mut plan.nodes().iter(), &mut out);
     out
+}
+
+/// Gigabytes a second; 0 of no bytes.
+pub(crate) fn rate_gb_s(bytes: u64, spent: Duration) -> f64 {
+    if bytes == 0 { 0.0 } else { bytes as f64 / 1e9 / spent.as_secs_f64() }
 }
 
 fn ratio(raw_bytes: u64, encoded_bytes: u64) -> String {

@@ -4,9 +4,11 @@
 //! one planner per column; what a block says of its columns must be what the header says.
 
 use std::io::Read;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_codec::{
     BlockError, Budget, ColumnPlanner, Table, TableColumn, TableOutcome, ValueType, Values,
     encode_table,
@@ -184,11 +186,17 @@ fn block(
     Ok((out, outcomes))
 }
 
-/// The blocks of one group, and where the first begins.
+/// Rows that are decoded together: a group's rows may be many times its bytes.
+const PART_ROWS: usize = SEGMENT_ROWS;
+
+/// The blocks of one group, where the first begins, and how much of them was decoded.
 pub(crate) struct GroupBlocks {
     place: u64,
     table: Table,
     texts: Vec<Table>,
+    /// Rows of the table, and bytes of each text, that were decoded.
+    rows_read: usize,
+    texts_read: Vec<usize>,
 }
 
 /// Decodes the groups of one file.
@@ -198,13 +206,16 @@ pub(crate) struct TableDecoder {
     rows: u64,
     raw_bytes: u64,
     spent: Duration,
+    /// Blocks of which some rows are still to be decoded.
+    open: Option<GroupBlocks>,
 }
 
 impl TableDecoder {
     /// For a file with this header.
     pub(crate) fn new(header: &Header) -> Self {
         let order = block_order(header);
-        Self { header: header.clone(), order, rows: 0, raw_bytes: 0, spent: Duration::ZERO }
+        let (header, spent) = (header.clone(), Duration::ZERO);
+        Self { header, order, rows: 0, raw_bytes: 0, spent, open: None }
     }
 
     /// Rows so far.
@@ -222,19 +233,27 @@ impl TableDecoder {
         self.spent
     }
 
-    /// The next group and where it ends, nothing after the last.
+    /// The next rows, at most [`PART_ROWS`], and where their blocks end; nothing after the last.
     ///
     /// # Errors
-    /// As [`TableDecoder::blocks`] and [`TableDecoder::decode`].
+    /// As [`TableDecoder::blocks`] and [`TableDecoder::part`].
     pub(crate) fn group<R: Read>(
         &mut self,
         frame: &mut FrameReader<R>,
     ) -> Result<Option<(Group, u64)>, CliError> {
-        let Some(blocks) = self.blocks(frame)? else {
-            return Ok(None);
-        };
-        let group = self.decode(frame, &blocks)?;
-        Ok(Some((group, frame.place())))
+        loop {
+            let mut blocks = match self.open.take() {
+                Some(blocks) => blocks,
+                None => match self.blocks(frame)? {
+                    Some(blocks) => blocks,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(group) = self.part(frame, &mut blocks)? {
+                self.open = Some(blocks);
+                return Ok(Some((group, frame.place())));
+            }
+        }
     }
 
     /// The blocks of the next group, their columns as the header has them; nothing after the last.
@@ -267,7 +286,8 @@ impl TableDecoder {
         }
         self.rows += table.rows() as u64;
         self.spent += begin.elapsed();
-        Ok(Some(GroupBlocks { place, table, texts }))
+        let texts_read = vec![0; texts.len()];
+        Ok(Some(GroupBlocks { place, table, texts, rows_read: 0, texts_read }))
     }
 
     /// Adds the blocks to sums.
@@ -278,42 +298,79 @@ impl TableDecoder {
         }
     }
 
-    /// The rows of a group.
+    /// The next rows of a group; nothing after the last.
     ///
     /// # Errors
     /// [`CliError::Input`] for values that their encodings refuse, or texts of another length.
-    pub(crate) fn decode<R: Read>(
+    pub(crate) fn part<R: Read>(
         &mut self,
         frame: &FrameReader<R>,
-        blocks: &GroupBlocks,
-    ) -> Result<Group, CliError> {
+        blocks: &mut GroupBlocks,
+    ) -> Result<Option<Group>, CliError> {
+        let start = blocks.rows_read;
+        let end = blocks.table.rows().min(start + PART_ROWS);
+        if start == end {
+            self.check_texts(frame, blocks)?;
+            return Ok(None);
+        }
         let begin = Instant::now();
         let refused = |error: BlockError| frame.fault(blocks.place, &error.to_string());
-        let decoded = decode_table(&blocks.table).map_err(refused)?;
-        let texts: Result<Vec<_>, _> = blocks.texts.iter().map(decode_table).collect();
-        let texts = texts.map_err(refused)?;
-        self.spent += begin.elapsed();
         let mut group = Group::new(&self.header);
-        group.rows = blocks.table.rows();
-        for (index, values) in self.order.iter().zip(&decoded) {
-            group.columns[*index] = value_bytes(values);
-        }
-        for (text, columns) in group.texts.iter_mut().zip(texts) {
-            *text = columns.iter().flat_map(value_bytes).collect();
+        group.rows = end - start;
+        for (index, chunk) in self.order.iter().zip(blocks.table.chunks()) {
+            let values = decoded(&blocks.table, chunk.id, start..end).map_err(refused)?;
+            group.columns[*index] = value_bytes(&values);
         }
         for (text, index) in self.header.texts().enumerate() {
-            let name = &self.header.columns[index].name;
             let (lengths, _) = group.columns[index].as_chunks();
-            let stated: u64 =
+            let length: u64 =
                 lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
-            let present = group.texts[text].len() as u64;
+            let read = blocks.texts_read[text];
+            let stated = read as u64 + length;
+            let present = blocks.texts[text].rows();
+            if stated > present as u64 {
+                return Err(self.wrong_text(frame, blocks, index, present, stated));
+            }
+            let values = decoded(&blocks.texts[text], KEY_COLUMN, read..stated as usize);
+            group.texts[text] = value_bytes(&values.map_err(refused)?);
+            blocks.texts_read[text] = stated as usize;
+        }
+        self.spent += begin.elapsed();
+        blocks.rows_read = end;
+        self.raw_bytes += group.raw_bytes();
+        Ok(Some(group))
+    }
+
+    /// After the last rows of a group: the fields took all of its texts.
+    fn check_texts<R: Read>(
+        &self,
+        frame: &FrameReader<R>,
+        blocks: &GroupBlocks,
+    ) -> Result<(), CliError> {
+        for (text, index) in self.header.texts().enumerate() {
+            let (present, stated) = (blocks.texts[text].rows(), blocks.texts_read[text]);
             if stated != present {
-                let problem = format!("column {name} has {present} bytes, its fields {stated}");
-                return Err(frame.fault(blocks.place, &problem));
+                return Err(self.wrong_text(frame, blocks, index, present, stated as u64));
             }
         }
-        self.raw_bytes += group.raw_bytes();
-        Ok(group)
+        Ok(())
+    }
+
+    /// The fields of column `index` are not as long as its text.
+    fn wrong_text<R: Read>(
+        &self,
+        frame: &FrameReader<R>,
+        blocks: &GroupBlocks,
+        index: usize,
+        present: usize,
+        stated: u64,
+    ) -> CliError {
+        let (name, end) = (&self.header.columns[index].name, blocks.rows_read + PART_ROWS);
+        let end = end.min(blocks.table.rows());
+        let problem = format!(
+            "column {name} has {present} bytes, its fields {stated} in the first {end} rows"
+        );
+        frame.fault(blocks.place, &problem)
     }
 
     /// After the last group: the trailer, whose rows are those that were read.
@@ -330,13 +387,9 @@ impl TableDecoder {
     }
 }
 
-/// Every column of a table block.
-fn decode_table(table: &Table) -> Result<Vec<Values>, BlockError> {
-    let mut columns = Vec::with_capacity(table.chunks().len());
-    for chunk in table.chunks() {
-        columns.extend(table.decode(chunk.id, 0..table.rows())?);
-    }
-    Ok(columns)
+/// Some rows of a column that the block has.
+fn decoded(table: &Table, id: u16, rows: Range<usize>) -> Result<Values, BlockError> {
+    Ok(table.decode(id, rows)?.expect("the columns of a group were compared with the header"))
 }
 
 /// A block with exactly these columns.
@@ -353,4 +406,65 @@ fn parsed<R: Read>(
         return Ok(block);
     }
     Err(frame.fault(place, "the block has other columns than the header"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::csv_source::{CsvSource, infer};
+    use super::super::frame::FrameWriter;
+    use super::*;
+
+    /// A group of `rows` rows: a number that is always the same, and words.
+    fn group(rows: usize) -> (Header, Group) {
+        let lines = (0..rows).map(|row| format!("7,{}\n", "word".repeat(row % 3)));
+        let text = "seven,word\n".to_owned() + &lines.collect::<String>();
+        let header = infer("t", text.as_bytes(), b',').unwrap();
+        let mut source =
+            CsvSource::open("t", text.as_bytes(), &header.columns, b',', None).unwrap();
+        let group = source.group(rows).unwrap().unwrap();
+        (source.header().clone(), group)
+    }
+
+    /// The groups that are read of a file with one.
+    fn through(header: &Header, group: &Group) -> Result<Vec<Group>, CliError> {
+        let mut frame = FrameWriter::open(Vec::new(), header).unwrap();
+        for (index, block) in TableEncoder::new(header).encode(group, 0)?.iter().enumerate() {
+            frame.block(block, if index == 0 { group.rows as u64 } else { 0 }).unwrap();
+        }
+        let (bytes, _) = frame.finish(false).unwrap();
+        let mut frame = FrameReader::open("f", bytes.as_slice())?;
+        let (mut decoder, mut groups) = (TableDecoder::new(header), Vec::new());
+        while let Some((group, _)) = decoder.group(&mut frame)? {
+            groups.push(group);
+        }
+        decoder.finish(&frame).map(|_| groups)
+    }
+
+    #[test]
+    fn a_large_group_is_decoded_in_parts() {
+        let (header, whole) = group(2 * PART_ROWS + 5000);
+        let parts = through(&header, &whole).unwrap();
+        let rows: Vec<usize> = parts.iter().map(|part| part.rows).collect();
+        assert_eq!(rows, [PART_ROWS, PART_ROWS, 5000]);
+        for column in 0..2 {
+            let values: Vec<&[u8]> =
+                parts.iter().map(|part| part.columns[column].as_slice()).collect();
+            assert_eq!(values.concat(), whole.columns[column]);
+        }
+        let texts: Vec<&[u8]> = parts.iter().map(|part| part.texts[0].as_slice()).collect();
+        assert_eq!(texts.concat(), whole.texts[0]);
+    }
+
+    #[test]
+    fn texts_are_as_long_as_their_fields() {
+        let (header, whole) = group(PART_ROWS + 10);
+        let length = whole.texts[0].len();
+        for present in [0, length / 2, length - 1, length + 1] {
+            let mut group = whole.clone();
+            group.texts[0].resize(present, b'x');
+            let error = through(&header, &group).unwrap_err().to_string();
+            let problem = format!("column word has {present} bytes, its fields ");
+            assert!(error.starts_with("f: byte ") && error.contains(&problem), "{error}");
+        }
+    }
 }
