@@ -34,8 +34,6 @@ pub struct ReportArgs {
     pub file: Option<String>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
-    #[command(flatten)]
-    pub(crate) single: SingleArgs,
     /// How rows travel: rows, or block (of the codec: smaller, and cheaper for the server)
     #[arg(long, value_enum, default_value_t = Encoding::Rows, hide_possible_values = true)]
     pub encoding: Encoding,
@@ -53,6 +51,9 @@ pub struct ReportArgs {
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
+    // Last, for its heading stands above all that follows.
+    #[command(flatten)]
+    pub(crate) single: SingleArgs,
 }
 
 /// One position, given by flags.
@@ -204,4 +205,20 @@ fn bar() -> ProgressBar {
     let form = "{spinner} {human_pos} rows acknowledged, {msg}, {per_sec}, {elapsed}";
     bar.set_style(ProgressStyle::with_template(form).expect("the template is well-formed"));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_with_a_file_stands_apart_from_one_position() {
+        let command = ReportArgs::augment_args(clap::Command::new("report"));
+        let of_one = ["object", "x", "y", "time", "speed", "heading", "altitude", "state"];
+        for argument in command.get_arguments() {
+            let name = argument.get_id().as_str();
+            let heading = argument.get_help_heading();
+            assert_eq!(heading.is_some(), of_one.contains(&name), "{name}: {heading:?}");
+        }
+    }
 }

@@ -17,6 +17,13 @@ fn parse(bytes: &[u8]) -> Result<Table, BlockError> {
     Table::parse(Bytes::copy_from_slice(bytes), &Budget::default())
 }
 
+/// Bytes that a table of these columns takes at most: FORMAT.md, section 8.
+fn size_max<'a>(rows: usize, columns: impl Iterator<Item = &'a Values> + Clone) -> usize {
+    let entries: usize = columns.clone().map(|_| 56).sum();
+    let raw = |values: &Values| (rows * values.value_type().width_bytes()).next_multiple_of(64);
+    128 + entries.next_multiple_of(64) + columns.map(raw).sum::<usize>()
+}
+
 #[test]
 fn tables_of_any_columns_come_back_whole_and_in_parts() {
     let seed = 71;
@@ -43,6 +50,8 @@ fn tables_of_any_columns_come_back_whole_and_in_parts() {
         let mut bytes = Vec::new();
         let outcome = encode_table(&wanted, Some(256), case, &mut bytes).unwrap();
         assert_eq!(outcome.len(), columns.len());
+        let bound = size_max(rows, columns.iter().map(|(_, values, _)| values));
+        assert!(bytes.len() <= bound, "seed {seed}, case {case}: {} > {bound}", bytes.len());
         let table = parse(&bytes).unwrap();
         assert_eq!((table.rows(), table.header().sequence), (rows, case));
         let start = chance.below(rows + 1);
