@@ -33,7 +33,8 @@ impl Files {
     /// the rows so far; draws each experiment's rows and writes all as JSON.
     ///
     /// # Errors
-    /// The first of an experiment, of drawing or of writing.
+    /// A file that cannot be written, before anything runs; then the first of an experiment, of
+    /// drawing or of writing.
     pub(crate) fn run<E: Copy + ValueEnum, R: Serialize>(
         &self,
         head: &str,
@@ -41,6 +42,10 @@ impl Files {
         mut one: impl FnMut(E, &str, &str, &mut Vec<R>) -> Result<(), BenchmarkError>,
         draw: impl Fn(&Path, &str, &[R]) -> Result<(), BenchmarkError>,
     ) -> (Vec<R>, Result<(), BenchmarkError>) {
+        // Nobody wants to learn after an hour that the folder is missing.
+        if let Err(error) = self.json.as_deref().map_or(Ok(()), check_writable) {
+            return (Vec::new(), Err(error));
+        }
         let machine = machine::describe();
         println!("# {head}\n# {machine}");
         let mut rows = Vec::new();
@@ -58,6 +63,12 @@ impl Files {
         let written = self.json.as_ref().map_or(Ok(()), |path| write_json(path, &rows));
         (rows, written.and(ran))
     }
+}
+
+/// A file that can be written; what it holds stays for now.
+fn check_writable(path: &Path) -> Result<(), BenchmarkError> {
+    let opened = File::options().create(true).append(true).open(path);
+    opened.map(drop).map_err(|source| failed(path, source))
 }
 
 /// Writes rows as a JSON list.

@@ -3,7 +3,9 @@
 use std::fs;
 
 use super::options;
+use crate::codec::options::Experiment;
 use crate::codec::run;
+use crate::experiments::Files;
 
 /// The keys that others read, in this order.
 const KEYS: [&str; 10] = [
@@ -79,7 +81,13 @@ fn what_cannot_be_read_or_written_is_named() {
     assert!(error.contains(&empty) && error.contains("no .csv"), "{error}");
 
     let json = folder.path().join("missing").join("rows.json").display().to_string();
-    let flags = ["--experiment", "thesis", "--codecs", "shoal", "--json", &json];
-    let error = run(&options(&flags)).unwrap_err().to_string();
+    let files = Files { json: Some(json.into()), svg: None };
+    let (_, ran) = files.run(
+        "head",
+        &[Experiment::Thesis],
+        |_, _, _, _: &mut Vec<u8>| unreachable!("it runs with nowhere to write to"),
+        |_, _, _| Ok(()),
+    );
+    let error = ran.unwrap_err().to_string();
     assert!(error.contains("rows.json"), "{error}");
 }
