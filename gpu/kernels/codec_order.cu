@@ -81,7 +81,8 @@ __device__ __forceinline__ void order_by_digits(const Grouping& grouping, const 
 #pragma unroll
             for (u32 index = 0; index < ORDER_ITEMS; index++) {
                 items[index] = memory.items[share.place(index)];
-                rows[index] = items[index] & 0xffff;
+                // Where there is no row, items may be anything.
+                rows[index] = share.has_row(index) ? items[index] & 0xffff : 0;
             }
         }
         // An item takes the digits of two passes along.
