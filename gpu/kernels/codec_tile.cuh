@@ -14,7 +14,7 @@ static const u32 TILE_VALUES = 1024;
 static const u32 TILE_WORDS = TILE_VALUES / 32;
 static const u32 RUNS = 8;
 static const u32 RUN_VALUES = TILE_VALUES / RUNS;
-static const u32 SEGMENT_ROWS = 65536;
+static const u32 SEGMENT_ROWS = CODEC_SEGMENT_ROWS;
 
 template <class T>
 struct Tile {

@@ -217,7 +217,8 @@ __device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Stores the entries that codes stand for; false if there is none for one of them.
+// Stores codes and the entries that they stand for, where they are wanted; false if there is no entry
+// for one of them.
 __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
     u32 most = 0;
@@ -230,6 +231,7 @@ __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecCol
     u64 first = (u64)number * TILE_VALUES;
     if (column.codes != NO_COLUMN)
         store_tile(codec.output + column.codes + first * 2, count, 16, tile);
+    if (column.output == NO_COLUMN) return true;
     wait_for_previous();
     const u64* table = (const u64*)(codec.output + column.table);
     u8* to = codec.output + column.output + first * 8;

@@ -17,72 +17,146 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
         input.fates[number].failed = 1;
 }
 
-// Counts the rows and removals whose ids have no slot: no more slots than that are drawn. For
-// cycles that might bring more than there are; blocks are decoded.
+// Counts the rows, entries of dictionaries and removals whose ids have no slot: no more slots than
+// that are drawn. For cycles that might bring more than there are; blocks are decoded.
 extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index index,
                                               u32* newcomers) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_new = false;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
-    if (arrival < rules.rows && input.fates[number].failed == 0) {
-        const Arrived& request = input.requests[number];
-        u64 object = at<u64>(input, request.object_at, arrival - request.first_arrival);
+    const Arrived& request = input.requests[number];
+    u32 row = arrival - request.first_arrival;
+    // A dictionary has no more entries than there are rows.
+    bool has_id = arrival < rules.rows && (!has_codes(request) || row < request.entries);
+    if (has_id && input.fates[number].failed == 0) {
+        u64 ids = has_codes(request) ? request.entries_at : request.object_at;
+        u64 object = at<u64>(input, ids, row);
         is_new = object != NO_OBJECT && find(index, object, rules.hash_key) == NO_SLOT;
     }
     count_where(is_new, newcomers);
 }
 
-// Judges the rows and finds their slots.
+// What of an object's rows counts, which are of one block; `claimed` is what the index gives.
+__device__ inline Known know(const Rules& rules, const Records& records, const Arrived& request,
+                             u32 claimed) {
+    Known known = {claimed, 0};
+    if (rules.is_ordered != 0) return known;
+    // What is claimed by another thread is new.
+    bool existed = false;
+    i64 least = 0;
+    if ((claimed & SLOT_PENDING) == 0) {
+        const Version* start = records.versions + 2ull * claimed + newest(records, claimed);
+        existed = start->alive != 0;
+        least = start->time_ms - request.base_ms;
+    }
+    if (!existed) return rules.is_full != 0 ? Known{NO_SLOT, REFUSED_OBJECT_LIMIT} : known;
+    if (least > 0xffffffffll) return {NO_SLOT, 0};
+    known.least = least > 0 ? (u32)least : 0;
+    return known;
+}
+
+// Finds the slots of dictionaries' ids, and what of their rows counts. One thread an entry.
+extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows, Index index,
+                                            Records records, u64* objects, u32 entries) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    if (entry >= entries) return;
+    // Requests without entries begin where the next does.
+    auto first_entry = [&](u32 at) { return input.requests[at].first_entry; };
+    u32 number = last_not_above(rules.requests, entry, first_entry);
+    if (input.fates[number].failed != 0) return;
+    const Arrived& request = input.requests[number];
+    u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
+    Known known = {NO_SLOT, REFUSED_OBJECT};
+    if (object != NO_OBJECT) {
+        u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
+        known = know(rules, records, request, claimed);
+    }
+    rows.known[entry] = known;
+}
+
+// Judges the rows of dictionaries; in cycles of fixes alone, sorts out late ones and lets the others
+// of one object compete.
+extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, Index index) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_row = arrival < rules.rows;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    const Arrived& request = input.requests[number];
+    u32 refusal = 0;
+    bool late = false;
+    u64 time = 0;
+    if (is_row && has_codes(request)) {
+        u32 row = arrival - request.first_arrival, slot = NO_SLOT;
+        if (input.fates[number].failed == 0) {
+            Known known = rows.known[request.first_entry + read_code(input, request, row)];
+            bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
+            i64 time_ms = read_time(input, request, row);
+            refusal = judge(input, rules, request, row, has_slot || has_object, time_ms);
+            if (refusal == 0) {
+                time = (u64)(time_ms - TIME_ORIGIN_MS) + 1;
+                if (!has_slot) refusal = known.least;
+                late = has_slot ? time_ms - request.base_ms < known.least : refusal == 0;
+                if (refusal == 0 && !late) slot = resolve(index, known.slot);
+            }
+            if (slot != NO_SLOT && rules.is_ordered == 0)
+                atomicMax(rows.best + slot, (time - 1) << ARRIVAL_BITS | arrival);
+        }
+        rows.slots[arrival] = slot;
+        rows.refusals[arrival] = (u8)refusal;
+    }
+    count_together(refusal != 0, number, &input.fates[number].refused);
+    count_together(late, number, &input.fates[number].late);
+    count_together(refusal != 0, 0, &rows.report->refused);
+    raise_together(time, (u64*)&rows.report->time_max);
+}
+
+// Judges the other rows and finds their slots.
 extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
                                          u64* objects) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_row = arrival < rules.rows;
     u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    const Arrived& request = input.requests[number];
     u32 refusal = 0;
     u64 time = 0;
-    if (is_row) {
-        const Arrived& request = input.requests[number];
-        u32 row = arrival - request.first_arrival;
-        u32 slot = NO_SLOT;
+    if (is_row && !has_codes(request)) {
+        u32 row = arrival - request.first_arrival, slot = NO_SLOT;
         if (input.fates[number].failed == 0) {
-            Row read = {};
-            if (request.kind == REQUEST_REMOVE) {
-                read.object = at<u64>(input, request.object_at, row);
-            } else {
-                read = read_row(input, request, row);
-                refusal = judge(rules, read, read_optional(input, request, row));
-                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
+            u64 object = read_object(input, request, row);
+            if (request.kind != REQUEST_REMOVE) {
+                i64 time_ms = read_time(input, request, row);
+                bool has_object = object != NO_OBJECT;
+                refusal = judge(input, rules, request, row, has_object, time_ms);
+                if (refusal == 0) time = (u64)(time_ms - TIME_ORIGIN_MS) + 1;
             }
-            if (refusal == 0 && read.object != NO_OBJECT)
-                slot = claim(index, read.object, rules.hash_key, objects, &rows.report->slots);
+            if (refusal == 0 && object != NO_OBJECT)
+                slot = claim(index, object, rules.hash_key, objects, &rows.report->slots);
         }
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
-    count_by_group(refusal != 0, number, &input.fates[number].refused);
-    count_where(refusal != 0, &rows.report->refused);
+    count_together(refusal != 0, number, &input.fates[number].refused);
+    count_together(refusal != 0, 0, &rows.report->refused);
     raise_together(time, (u64*)&rows.report->time_max);
 }
 
-// Sorts out late rows and lets the others of one object compete. For cycles of fixes alone.
+// Sorts out late rows of those and lets the others of one object compete. For cycles of fixes alone.
 extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    bool is_row = arrival < rules.rows;
-    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
-    bool late = false, over = false;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const Arrived& request = input.requests[number];
+    bool is_row = arrival < rules.rows && !has_codes(request), late = false, over = false;
     u32 slot = is_row ? resolve(index, rows.slots[arrival]) : NO_SLOT;
     if (slot != NO_SLOT) {
-        const Arrived& request = input.requests[number];
-        Row row = read_row(input, request, arrival - request.first_arrival);
+        i64 time_ms = read_time(input, request, arrival - request.first_arrival);
         const Version* start = records.versions + 2ull * slot + newest(records, slot);
         bool existed = start->alive != 0;
         over = rules.is_full != 0 && !existed;
-        late = existed && row.time_ms < start->time_ms;
+        late = existed && time_ms < start->time_ms;
         if (over || late) {
             slot = NO_SLOT;
         } else {
-            u64 key = (u64)(row.time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
+            u64 key = (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
             atomicMax(rows.best + slot, key);
         }
     }
@@ -90,34 +164,35 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
         rows.slots[arrival] = slot;
         if (over) rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
     }
-    count_by_group(late, number, &input.fates[number].late);
-    count_by_group(over, number, &input.fates[number].refused);
-    count_where(over, &rows.report->refused);
+    count_together(late, number, &input.fates[number].late);
+    count_together(over, number, &input.fates[number].refused);
+    count_together(over, 0, &rows.report->refused);
 }
 
 // Writes the winners. For cycles of fixes alone.
 extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 slot = arrival < rules.rows ? rows.slots[arrival] : NO_SLOT;
-    u32 number = 0;
+    bool is_row = arrival < rules.rows;
+    u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
     bool beaten = false;
     Settled settled = {};
     if (slot != NO_SLOT) {
-        number = request_of(input, rules.requests, arrival);
         const Arrived& request = input.requests[number];
         u32 at_row = arrival - request.first_arrival;
-        Row row = read_row(input, request, at_row);
-        u64 key = (u64)(row.time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
+        i64 time_ms = read_time(input, request, at_row);
+        u64 key = (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
         beaten = rows.best[slot] != key;
         if (!beaten) {
             // Losers that read after this see another key than theirs as well.
             rows.best[slot] = 0;
-            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
+            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
+                                    read_row(input, request, at_row),
                                     read_state(input, request, at_row),
                                     read_optional(input, request, at_row), true);
         }
     }
-    count_by_group(beaten, number, &input.fates[number].superseded);
+    count_together(beaten, number, &input.fates[number].superseded);
     book(rows, rules, slot, settled, number, input.fates);
 }
 
@@ -172,7 +247,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
                 gone = true;
                 continue;
             }
-            i64 time_ms = read_row(input, request, arrival - request.first_arrival).time_ms;
+            i64 time_ms = read_time(input, request, arrival - request.first_arrival);
             if (rules.is_full != 0 && !alive) {
                 rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
                 atomicAdd(&fates->refused, 1u);

@@ -1,7 +1,9 @@
 // Stage dispatch: which rows count, which fix of each object is the newest, what moves in the grid?
 //
-// Rows are read where they arrived, in the columns of their requests. Nothing here depends on the
-// order of threads: rows of one object are decided by (time, arrival).
+// Rows are read where they arrived, in the columns of their requests; what of a block is only read
+// of few rows may stand in grouped order. Ids that are a dictionary's are found in the index once an
+// entry, not once a row. Nothing here depends on the order of threads: rows of one object are decided
+// by (time, arrival).
 #pragma once
 #include "index.cuh"
 #include "record.cuh"
@@ -21,6 +23,8 @@ struct Rows {
     // What `claim` gave; later the slot, NO_SLOT for rows that no longer count.
     u32* slots;
     u8* refusals;
+    // By entry of all dictionaries of ids.
+    Known* known;
     // By slot: greatest (time, arrival) of the cycle, 0 between cycles.
     u64* best;
     // Slots whose place in the grid changes, in no particular order, each once.
@@ -47,19 +51,48 @@ __device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) 
     return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
 }
 
-__device__ inline Row read_row(const Input& input, const Arrived& request, u32 row) {
-    Row read;
-    read.object = at<u64>(input, request.object_at, row);
-    read.time_ms = request.kind == REQUEST_BLOCK
+// Whether ids are a dictionary's, whose codes lie by row.
+__device__ inline bool has_codes(const Arrived& request) { return request.entries != 0; }
+
+__device__ inline u32 read_code(const Input& input, const Arrived& request, u32 row) {
+    return at<unsigned short>(input, request.object_at, row);
+}
+
+__device__ inline u64 read_object(const Input& input, const Arrived& request, u32 row) {
+    return has_codes(request)
+        ? at<u64>(input, request.entries_at, read_code(input, request, row))
+        : at<u64>(input, request.object_at, row);
+}
+
+__device__ inline i64 read_time(const Input& input, const Arrived& request, u32 row) {
+    return request.kind == REQUEST_BLOCK
         ? request.base_ms + at<u32>(input, request.time_at, row)
         : at<i64>(input, request.time_at, row);
-    read.x = at<i32>(input, request.x_at, row);
-    read.y = at<i32>(input, request.y_at, row);
-    return read;
+}
+
+// Where a column has the value of a row; `column` is one of the GROUPED_ bits.
+__device__ inline u32 place_in(const Input& input, const Arrived& request, u32 column, u32 row) {
+    if ((request.grouped & column) == 0) return row;
+    u32 segment = row / CODEC_SEGMENT_ROWS * CODEC_SEGMENT_ROWS;
+    return segment + at<unsigned short>(input, request.places_at, row);
+}
+
+__device__ inline i32 read_x(const Input& input, const Arrived& request, u32 row) {
+    return at<i32>(input, request.x_at, place_in(input, request, GROUPED_X, row));
+}
+
+__device__ inline i32 read_y(const Input& input, const Arrived& request, u32 row) {
+    return at<i32>(input, request.y_at, place_in(input, request, GROUPED_Y, row));
+}
+
+__device__ inline Row read_row(const Input& input, const Arrived& request, u32 row) {
+    return {read_object(input, request, row), read_time(input, request, row),
+            read_x(input, request, row), read_y(input, request, row)};
 }
 
 __device__ inline u32 read_state(const Input& input, const Arrived& request, u32 row) {
-    return request.state_at == NO_COLUMN ? 0 : at<u32>(input, request.state_at, row);
+    if (request.state_at == NO_COLUMN) return 0;
+    return at<u32>(input, request.state_at, place_in(input, request, GROUPED_STATE, row));
 }
 
 __device__ inline Optional read_optional(const Input& input, const Arrived& request, u32 row) {
@@ -72,14 +105,27 @@ __device__ inline Optional read_optional(const Input& input, const Arrived& requ
     return read;
 }
 
+// Whether all rows of a request lie in the space: a block's do where its box does, for rows outside
+// that have failed it.
+__device__ inline bool lies_inside(const Rules& rules, const Arrived& request) {
+    return request.kind == REQUEST_BLOCK && request.x_min != (i32)0x80000000u
+        && request.x_min >= rules.x_min && request.x_max <= rules.x_max
+        && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
+}
+
 // The first fault of a row, 0 without one; the twin of the engine's `Judge`.
-__device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
-    if (row.object == NO_OBJECT) return REFUSED_OBJECT;
-    if (row.x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
-    if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
-        return REFUSED_OUTSIDE;
-    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
-    if (row.time_ms > rules.time_max_ms) return REFUSED_LATE;
+__device__ inline u32 judge(const Input& input, const Rules& rules, const Arrived& request, u32 row,
+                            bool has_object, i64 time_ms) {
+    if (!has_object) return REFUSED_OBJECT;
+    if (!lies_inside(rules, request)) {
+        i32 x = read_x(input, request, row), y = read_y(input, request, row);
+        if (x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
+        if (x < rules.x_min || x > rules.x_max || y < rules.y_min || y > rules.y_max)
+            return REFUSED_OUTSIDE;
+    }
+    if (time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
+    if (time_ms > rules.time_max_ms) return REFUSED_LATE;
+    Optional optional = read_optional(input, request, row);
     if (optional.speed_mm_s == 0xfffffffeu) return REFUSED_SPEED;
     if (optional.heading_cdeg >= 36000u && optional.heading_cdeg != 0xffffu)
         return REFUSED_HEADING;
@@ -173,5 +219,5 @@ __device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, cons
     }
     add_signs(settled.objects, &report->objects);
     count_where(settled.expired, &report->expired);
-    count_by_group(settled.duplicate, request, &fates[request].duplicate);
+    count_together(settled.duplicate, request, &fates[request].duplicate);
 }

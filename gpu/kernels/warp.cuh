@@ -77,6 +77,18 @@ __device__ inline void count_by_group(bool yes, u32 group, u32* counter) {
     if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, (u32)__popc(mine));
 }
 
+// As `count_by_group` by one atomic a block for the group of its first thread, as above: in many
+// blocks all share it.
+__device__ inline void count_together(bool yes, u32 group, u32* counter) {
+    __shared__ u32 first;
+    if (threadIdx.x == 0) first = group;
+    __syncthreads();
+    bool is_first = group == first;
+    u32 count = (u32)__syncthreads_count(yes && is_first);
+    if (threadIdx.x == 0 && count != 0) atomicAdd(counter, count);
+    count_by_group(yes && !is_first, group, counter);
+}
+
 __device__ __forceinline__ u32 warp_or(u32 value) { return __reduce_or_sync(WHOLE_WARP, value); }
 
 __device__ __forceinline__ u64 warp_or(u64 value) {

@@ -17,8 +17,8 @@ extern "C" __global__ void ways_widen(Input input, Rules rules, Rows rows, Index
     const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind == REQUEST_REMOVE) return;
     u32 row = arrival - request.first_arrival;
-    u32 x = (u32)at<i32>(input, request.x_at, row) ^ 0x80000000u;
-    u32 y = (u32)at<i32>(input, request.y_at, row) ^ 0x80000000u;
+    u32 x = (u32)read_x(input, request, row) ^ 0x80000000u;
+    u32 y = (u32)read_y(input, request, row) ^ 0x80000000u;
     u32* box = boxes + 4ull * slot;
     lower(box, x);
     lower(box + 1, y);

@@ -16,7 +16,7 @@ use shoal_codec::{
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-use super::decoding::{Decoding, List, Place, Source, Wish};
+use super::decoding::{Decoding, Form, List, Place, Source, Wish};
 use crate::device::Gpu;
 use crate::launch::{
     CodecStretches, DeviceBuffer, Failed, Memory, Plain, Stretch, bytes_of, fault,
@@ -176,9 +176,8 @@ impl Decoder {
         let mut places = Vec::with_capacity(blocks.len());
         for (request, block) in (0_u32..).zip(blocks) {
             let start = input.push(block.bytes()).at as u64;
-            let (sources, wishes) =
-                of_block(block, Wish { raw_stays: false, request, limits: None });
-            places.push(add(&mut decoding, start, &sources, &wishes));
+            let (sources, wishes) = of_block(block, Wish { request, ..Wish::default() });
+            places.push(decoding.add_block(start, &sources, &wishes));
         }
         self.load(input, &decoding, (places, blocks.len()))
     }
@@ -196,10 +195,10 @@ impl Decoder {
             let sources: Vec<Source<'_>> = chunks
                 .map(|chunk| Source { id: chunk.id, plan: &chunk.plan, sections: &chunk.sections })
                 .collect();
-            let wish = |request| Wish { raw_stays: false, request, limits: None };
+            let wish = |request| Wish { request, ..Wish::default() };
             let wishes: Vec<Wish> = (requests..).take(sources.len()).map(wish).collect();
             requests += sources.len() as u32;
-            places.push(add(&mut decoding, start, &sources, &wishes));
+            places.push(decoding.add_block(start, &sources, &wishes));
         }
         self.load(input, &decoding, (places, requests as usize))
     }
@@ -261,10 +260,10 @@ impl Decoder {
                 .map(|(id, plan, sections)| Source { id: *id, plan, sections })
                 .collect();
             // Nobody asks for keys, so raw ones may stay where they are.
-            let wish = |raw_stays| Wish { raw_stays, request, limits: None };
-            let mut wishes = vec![wish(true); sources.len()];
-            wishes[sources.len() - 1] = wish(false);
-            places.push(add(&mut decoding, 0, &sources, &wishes));
+            let wish = |form| Wish { form, request, limits: None };
+            let mut wishes = vec![wish(Form::Rows); sources.len()];
+            wishes[sources.len() - 1] = wish(Form::Decoded);
+            places.push(decoding.add_block(0, &sources, &wishes));
         }
         self.load(input, &decoding, (places, columns.len()))
     }
@@ -326,6 +325,7 @@ impl Decoder {
         let at = match self.loaded.places[block][chunk] {
             Place::Output(at) => at as usize,
             Place::Input(at) => self.loaded.lists.front + at as usize,
+            _ => unreachable!("asked for by row"),
         };
         self.buffer.download(&self.stream, at, &mut column)?;
         self.stream.synchronize().map_err(fault)?;
@@ -378,13 +378,6 @@ pub(crate) fn of_block(block: &Block, wish: Wish) -> (Vec<Source<'_>>, Vec<Wish>
             (Source { id: chunk.column.id(), plan, sections }, Wish { limits, ..wish })
         })
         .unzip()
-}
-
-/// Adds a block; gives the places of its columns.
-fn add(decoding: &mut Decoding, start: u64, sources: &[Source<'_>], wishes: &[Wish]) -> Vec<Place> {
-    let mut places = Vec::new();
-    decoding.add_block(start, sources, wishes, &mut places);
-    places
 }
 
 /// What the CPU's codec says of a block that the device refused.

@@ -8,8 +8,9 @@ use std::ops::Range;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DIGITS, CODEC_PARTS, CODEC_SLOTS, CODEC_SPREAD_EACH, CODEC_SPREAD_THREADS, CodecColumn,
-    CodecKeys, CodecOpen, CodecRange, CodecSpread, CodecStep, NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SEGMENT_ROWS, CODEC_SLOTS, CODEC_SPREAD_EACH,
+    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecSpread, CodecStep,
+    NO_COLUMN,
 };
 
 use super::runs;
@@ -18,6 +19,8 @@ use crate::launch::{CodecStretches, Stretch};
 
 /// Every list of the output begins at a multiple of this.
 pub(super) const ALIGN: u64 = 256;
+
+const _: () = assert!(SEGMENT_ROWS == CODEC_SEGMENT_ROWS as usize, "the format's");
 
 /// A chunk that a block's bytes hold.
 #[derive(Clone, Copy, Debug)]
@@ -29,11 +32,24 @@ pub(crate) struct Source<'a> {
     pub(crate) sections: &'a [Range<usize>],
 }
 
+/// How a column's values are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By row.
+    #[default]
+    Decoded,
+    /// By row; a column of plan raw stays where it is.
+    Rows,
+    /// As rows, but in grouped order if they are keyed by this column.
+    Grouped(u16),
+    /// As rows, but codes if they are a dictionary's of no more entries than there are rows.
+    Codes,
+}
+
 /// What is wanted of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wish {
-    /// A column of plan raw stays where it is.
-    pub(crate) raw_stays: bool,
+    pub(crate) form: Form,
     /// Who fails with it.
     pub(crate) request: u32,
     /// Least value and how far others may be above it, of 32-bit columns.
@@ -47,6 +63,12 @@ pub(crate) enum Place {
     Input(u64),
     /// Bytes from the start of the output.
     Output(u64),
+    /// Bytes from the start of the output: of values in grouped order, and by row of their places
+    /// within segments, of 16 bits.
+    Grouped { values: u64, places: u64 },
+    /// Bytes from the start of the output: of codes of 16 bits by row, and of the 64-bit entries
+    /// that they stand for, so many.
+    Codes { codes: u64, table: u64, entries: u32 },
 }
 
 /// Which kernel takes a tree: by the width of its arithmetic and the slots that it needs.
@@ -132,6 +154,16 @@ struct Grouped {
     places: u64,
 }
 
+/// The steps of a column that were appended.
+struct Compiled {
+    first_step: u32,
+    /// See [`Columns`].
+    class: usize,
+    /// The dictionary whose codes they give, `NO_COLUMN` without one, and its entries.
+    table: u64,
+    entries: u32,
+}
+
 impl Decoding {
     /// Adds the chunks of a block that begins at `start` of the input; gives where the values of
     /// each will be. Chunks ascend by number, so keys come before what they order.
@@ -140,10 +172,9 @@ impl Decoding {
         start: u64,
         chunks: &[Source<'_>],
         wishes: &[Wish],
-        places: &mut Vec<Place>,
-    ) {
+    ) -> Vec<Place> {
         assert_eq!(chunks.len(), wishes.len(), "a wish a chunk");
-        places.clear();
+        let mut places = Vec::with_capacity(chunks.len());
         let mut grouped: Vec<Grouped> = Vec::new();
         for (index, (chunk, wish)) in chunks.iter().zip(wishes).enumerate() {
             let key = chunk.plan.key_column().map(|(id, _)| id);
@@ -160,6 +191,7 @@ impl Decoding {
                 grouped.push(self.group(chunk, place, codes));
             }
         }
+        places
     }
 
     /// Adds one column; gives its place, and that of its codes if it has them kept.
@@ -173,43 +205,35 @@ impl Decoding {
     ) -> (Place, u64) {
         let root = *chunk.plan.root();
         let rows = root.values;
-        let stays = wish.raw_stays && root.encoding == Encoding::Raw;
+        let stays = wish.form != Form::Decoded && root.encoding == Encoding::Raw;
         let staying = || Place::Input(start + chunk.sections[0].start as u64);
         if stays && wish.limits.is_none() {
             return (staying(), NO_COLUMN);
         }
         let width_bytes = root.value_type.width_bytes() as u64;
-        let first_step = self.steps.len() as u32;
-        let (lists, bytes) = ((&mut self.steps, &mut self.opens), &mut self.bytes);
-        let of = (chunk.plan, chunk.sections);
-        let mut compiler = Compiler::new(of, (start, wish.request), lists, bytes);
+        let Compiled { first_step, class, table, entries } =
+            self.compile(start, chunk, wish.request, group.is_some());
         let is_dictionary = root.encoding == Encoding::Dict && root.children == 1;
-        let (mut table, mut entries) = (NO_COLUMN, 0);
-        if is_dictionary && compiler.is_wide && group.is_none() {
-            (table, entries) = compiler.codes();
-        } else {
-            compiler.subtree(0);
-        }
-        let needs_slots = compiler.slots.max(compiler.has_gfc.into());
-        let class = Class::number(compiler.is_wide, needs_slots);
-        let keeps_codes = is_key && is_dictionary;
+        let gives_codes = wish.form == Form::Codes && table != NO_COLUMN && entries <= rows;
+        let keeps_codes = (is_key && is_dictionary) || gives_codes;
         let is_usual = width_bytes <= 4 && !keeps_codes;
         let class = if is_usual { self.class_of_runs(first_step, class) } else { class };
-        let output =
-            if stays { NO_COLUMN } else { take(&mut self.bytes, u64::from(rows) * width_bytes) };
         let codes = match keeps_codes {
             true => take(&mut self.bytes, 2 * u64::from(rows)),
             false => NO_COLUMN,
         };
-        let (least, span) = wish.limits.unwrap_or_default();
-        let column_at = match group {
-            Some(group) if output != NO_COLUMN => {
-                self.spread((output, group.places), rows, width_bytes)
+        let (output, place) = match group {
+            _ if stays => (NO_COLUMN, staying()),
+            _ if gives_codes => (NO_COLUMN, Place::Codes { codes, table, entries }),
+            Some(group) => self.keyed(wish.form, group, rows, width_bytes),
+            None => {
+                let at = take(&mut self.bytes, u64::from(rows) * width_bytes);
+                (at, Place::Output(at))
             }
-            _ => output,
         };
+        let (least, span) = wish.limits.unwrap_or_default();
         let column = CodecColumn {
-            output: column_at,
+            output,
             heads: group.map_or(NO_COLUMN, |group| group.heads),
             codes,
             table,
@@ -231,7 +255,57 @@ impl Decoding {
             columns.columns.push(CodecColumn { first_tile: columns.tiles, ..column });
             columns.tiles += column.tiles;
         }
-        (if stays { staying() } else { Place::Output(output) }, codes)
+        (place, codes)
+    }
+
+    /// Appends the steps of a column; of a dictionary of wide values in order of rows those of its
+    /// codes.
+    fn compile(
+        &mut self,
+        start: u64,
+        chunk: &Source<'_>,
+        request: u32,
+        is_keyed: bool,
+    ) -> Compiled {
+        let root = chunk.plan.root();
+        let first_step = self.steps.len() as u32;
+        let (lists, bytes) = ((&mut self.steps, &mut self.opens), &mut self.bytes);
+        let of = (chunk.plan, chunk.sections);
+        let mut compiler = Compiler::new(of, (start, request), lists, bytes);
+        let is_dictionary = root.encoding == Encoding::Dict && root.children == 1;
+        let (mut table, mut entries) = (NO_COLUMN, 0);
+        if is_dictionary && compiler.is_wide && !is_keyed {
+            (table, entries) = compiler.codes();
+        } else {
+            compiler.subtree(0);
+        }
+        let needs_slots = compiler.slots.max(compiler.has_gfc.into());
+        let class = Class::number(compiler.is_wide, needs_slots);
+        Compiled { first_step, class, table, entries }
+    }
+
+    /// Room for a keyed column in grouped order, from where it goes to its rows unless it is wanted
+    /// so; gives both places.
+    fn keyed(&mut self, form: Form, group: Grouped, rows: u32, bytes: u64) -> (u64, Place) {
+        let places = group.places;
+        // Read in whole tiles.
+        let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
+        let values = take(&mut self.bytes, whole * bytes);
+        if form == Form::Grouped(group.id) {
+            return (values, Place::Grouped { values, places });
+        }
+        let output = take(&mut self.bytes, u64::from(rows) * bytes);
+        if rows > 0 {
+            let (first_piece, bytes) = (self.pieces, bytes as u32);
+            self.pieces += rows.div_ceil(CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS);
+            let segment_rows = whole.min(SEGMENT_ROWS as u64) as u32;
+            self.spread_bytes = self.spread_bytes.max(segment_rows * bytes);
+            let grouped = values;
+            let spread =
+                CodecSpread { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
+            self.spreads.push(spread);
+        }
+        (values, Place::Output(output))
     }
 
     /// The class of a column whose steps begin at `first_step`; those of a common tree are brought
@@ -249,23 +323,6 @@ impl Decoding {
         class
     }
 
-    /// Has a keyed column brought to `output`; gives where it is in grouped order.
-    fn spread(&mut self, (output, places): (u64, u64), rows: u32, bytes: u64) -> u64 {
-        // Read in whole tiles.
-        let whole = u64::from(rows).next_multiple_of(TILE_VALUES as u64);
-        let grouped = take(&mut self.bytes, whole * bytes);
-        let (first_piece, bytes) = (self.pieces, bytes as u32);
-        if rows > 0 {
-            self.pieces += rows.div_ceil(CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS);
-            let segment_rows = whole.min(SEGMENT_ROWS as u64) as u32;
-            self.spread_bytes = self.spread_bytes.max(segment_rows * bytes);
-            let spread =
-                CodecSpread { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
-            self.spreads.push(spread);
-        }
-        grouped
-    }
-
     /// Has the rows of a block ordered by a column, by its codes if they are kept.
     fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
         let root = chunk.plan.root();
@@ -278,6 +335,7 @@ impl Decoding {
             _ if has_codes => (codes, 2, true),
             Place::Input(at) => (at, root.value_type.width_bytes(), false),
             Place::Output(at) => (at, root.value_type.width_bytes(), true),
+            _ => unreachable!("keys lie by row"),
         };
         let passes = if has_codes { bits } else { 8 * key_bytes as u32 }.div_ceil(8);
         let (order, work) = (take(&mut self.bytes, 4 * whole), take(&mut self.bytes, 4 * whole));

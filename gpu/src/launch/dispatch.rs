@@ -44,7 +44,7 @@ impl Kernels {
         launch(&self.dispatch_verify, stream, cycle.rules.rows.into(), arguments)
     }
 
-    /// Counts the rows whose ids have no slot.
+    /// Counts the rows and entries whose ids have no slot.
     pub(crate) fn dispatch_newcomers(
         &self,
         stream: &CudaStream,
@@ -56,7 +56,26 @@ impl Kernels {
         launch(&self.dispatch_newcomers, stream, cycle.rules.rows.into(), arguments)
     }
 
-    /// Judges rows and finds their slots.
+    /// Finds the slots of `entries` of dictionaries, judges their rows and, in cycles of fixes
+    /// alone, lets those of one object compete.
+    pub(crate) fn dispatch_dictionaries(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        objects: &DeviceBuffer<u64>,
+        entries: u32,
+    ) -> Result<(), EngineError> {
+        assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
+        assert!(entries <= cycle.rules.rows, "an entry has a row");
+        let CycleRows { input, rules, rows, index, records, .. } = *cycle;
+        let objects = objects.address();
+        let arguments = arguments![input, rules, rows, index, records, objects, entries];
+        launch(&self.dispatch_entries, stream, entries.into(), arguments)?;
+        let arguments = arguments![input, rules, rows, index];
+        launch(&self.dispatch_match, stream, rules.rows.into(), arguments)
+    }
+
+    /// Judges other rows and finds their slots.
     pub(crate) fn dispatch_find(
         &self,
         stream: &CudaStream,
@@ -69,7 +88,7 @@ impl Kernels {
         launch(&self.dispatch_find, stream, cycle.rules.rows.into(), arguments)
     }
 
-    /// Lets the rows of one object compete.
+    /// Lets such rows of one object compete.
     pub(crate) fn dispatch_order(
         &self,
         stream: &CudaStream,

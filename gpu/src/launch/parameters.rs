@@ -4,7 +4,8 @@
 //! assert what the kernels rely on: that buffers which are read by one number are equally long.
 
 use shoal_engine::layout::{
-    Arrived, Cell, Edge, Entry, Fates, Grid, Item, Optional, Part, Place, Report, Shape, Version,
+    Arrived, Cell, Edge, Entry, Fates, Grid, Item, Known, Optional, Part, Place, Report, Shape,
+    Version,
 };
 
 use super::memory::DeviceBuffer;
@@ -65,6 +66,7 @@ impl InputArgument {
 pub(crate) struct RowsArgument {
     slots: u64,
     refusals: u64,
+    known: u64,
     best: u64,
     moved: u64,
     stamps: u64,
@@ -72,10 +74,10 @@ pub(crate) struct RowsArgument {
 }
 
 impl RowsArgument {
-    /// `slots` and `refusals` by arrival, `best` and `stamps` by slot.
+    /// `slots` and `refusals` by arrival, `known` by entry, `best` and `stamps` by slot.
     pub(crate) fn new(
-        slots: &DeviceBuffer<u32>,
-        refusals: &DeviceBuffer<u8>,
+        (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
+        known: &DeviceBuffer<Known>,
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
@@ -85,6 +87,7 @@ impl RowsArgument {
         Self {
             slots: slots.address(),
             refusals: refusals.address(),
+            known: known.address(),
             best: best.address(),
             moved: moved.address(),
             stamps: stamps.address(),

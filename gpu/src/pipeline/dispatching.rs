@@ -17,6 +17,7 @@ impl Driver {
         let rows = staged.rows as usize;
         self.slots.fit(rows)?;
         self.refusals.fit(rows)?;
+        self.known.fit(staged.entries as usize)?;
         self.fates.fit(staged.kinds.len())?;
         self.fates_here.fit(&self.memory, staged.kinds.len())?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
@@ -63,11 +64,11 @@ impl Driver {
                 clears: staged.clears.len() as u32,
                 is_full: (self.objects >= self.options.objects_max).into(),
                 event_clock: (self.options.clock == Clock::Event).into(),
-                reserved: 0,
+                is_ordered: staged.is_ordered().into(),
             },
             rows: RowsArgument::new(
-                &self.slots,
-                &self.refusals,
+                (&self.slots, &self.refusals),
+                &self.known,
                 &self.records.best,
                 moved,
                 stamps,
@@ -93,9 +94,15 @@ impl Driver {
         if staged.has_raw_blocks {
             kernels.dispatch_verify(&stream, &cycle)?;
         }
-        kernels.dispatch_find(&stream, &cycle, &self.records.objects)?;
-        if !staged.is_ordered() {
-            kernels.dispatch_order(&stream, &cycle)?;
+        let objects = &self.records.objects;
+        if staged.entries > 0 {
+            kernels.dispatch_dictionaries(&stream, &cycle, objects, staged.entries)?;
+        }
+        if staged.has_ids {
+            kernels.dispatch_find(&stream, &cycle, objects)?;
+            if !staged.is_ordered() {
+                kernels.dispatch_order(&stream, &cycle)?;
+            }
         }
         Ok(cycle)
     }

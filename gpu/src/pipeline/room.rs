@@ -78,7 +78,8 @@ impl Driver {
         if needs_optional { self.records.fit_optional(&stream) } else { Ok(()) }
     }
 
-    /// Rows and removals of a cycle whose ids have no slot; waits for the number.
+    /// Rows, entries of dictionaries and removals of a cycle whose ids have no slot; waits for the
+    /// number.
     pub(super) fn newcomers(&mut self, staged: &Staged) -> Result<usize, EngineError> {
         let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
         stream.wait(&staged.copied).map_err(fault)?;
@@ -105,6 +106,7 @@ impl Driver {
         let _ = self.arenas.send(arena);
         self.slots.shrink()?;
         self.refusals.shrink()?;
+        self.known.shrink()?;
         // The list that the next cycle will write.
         self.moved_in(self.epoch + 1).0.shrink()?;
         self.ordered.iter_mut().try_for_each(DeviceBuffer::shrink)?;

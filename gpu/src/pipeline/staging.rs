@@ -9,7 +9,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_codec::{Block, Chunk, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
-    Arrived, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR, REQUEST_FIXES, REQUEST_REMOVE,
+    Arrived, GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
+    REQUEST_FIXES, REQUEST_REMOVE,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
@@ -17,7 +18,7 @@ use super::packing::Packing;
 use super::questions::Questions;
 use super::subscription::Changes;
 use super::timeline::Timeline;
-use crate::codec::{Decoding, List, Place, Wish, of_block};
+use crate::codec::{Decoding, Form, List, Place, Wish, of_block};
 use crate::launch::{
     CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, fault,
 };
@@ -70,6 +71,10 @@ pub(crate) struct Staged {
     pub(crate) codec: CodecStretches,
     /// Blocks whose rows are checked where they lie.
     pub(crate) has_raw_blocks: bool,
+    /// Entries of all dictionaries of ids.
+    pub(crate) entries: u32,
+    /// Rows and removals whose ids are no dictionary's.
+    pub(crate) has_ids: bool,
     pub(crate) asked: QuestionStretches,
     /// Ids of all gets, query by query.
     pub(crate) gets: Stretch,
@@ -149,6 +154,8 @@ pub(crate) fn stage(
         first_arrivals,
         rows,
         has_raw_blocks: requests.iter().any(|it| it.kind == REQUEST_BLOCK && it.is_decoded == 0),
+        entries: requests.iter().map(|it| it.entries).sum(),
+        has_ids: requests.iter().any(|it| it.entries == 0 && it.rows > 0),
         codec,
         requests: at_requests,
         arrivals: at_arrivals,
@@ -185,12 +192,13 @@ fn place_requests<'a>(
     decoding: &mut Decoding,
     requests: &'a [Request],
 ) -> (Vec<Arrived>, u32) {
-    let mut rows = 0;
+    let (mut rows, mut entries) = (0, 0);
     let mut placed = Vec::with_capacity(requests.len());
     for (number, request) in (0..).zip(requests) {
         let arrived = place(packing, decoding, (request, number), rows);
+        placed.push(Arrived { first_entry: entries, ..arrived });
         rows += arrived.rows;
-        placed.push(arrived);
+        entries += arrived.entries;
     }
     packing.front = decoding.bytes as usize;
     placed.iter_mut().for_each(|arrived| shift(arrived, decoding.bytes));
@@ -203,10 +211,19 @@ const DECODED: u64 = 1 << 62;
 /// Counts the offsets of columns from the start of the device's side, where `front` bytes are
 /// decoded.
 fn shift(arrived: &mut Arrived, front: u64) {
-    let Arrived {
-        object_at, time_at, x_at, y_at, speed_at, heading_at, altitude_at, state_at, ..
-    } = arrived;
-    for at in [object_at, time_at, x_at, y_at, speed_at, heading_at, altitude_at, state_at] {
+    let columns = [
+        &mut arrived.object_at,
+        &mut arrived.time_at,
+        &mut arrived.x_at,
+        &mut arrived.y_at,
+        &mut arrived.speed_at,
+        &mut arrived.heading_at,
+        &mut arrived.altitude_at,
+        &mut arrived.state_at,
+        &mut arrived.entries_at,
+        &mut arrived.places_at,
+    ];
+    for at in columns {
         *at = match *at {
             NO_COLUMN => NO_COLUMN,
             decoded if decoded & DECODED != 0 => decoded & !DECODED,
@@ -291,6 +308,8 @@ fn place<'a>(
         heading_at: NO_COLUMN,
         altitude_at: NO_COLUMN,
         state_at: NO_COLUMN,
+        entries_at: NO_COLUMN,
+        places_at: NO_COLUMN,
         first_arrival,
         rows: request.rows() as u32,
         ..Arrived::default()
@@ -337,31 +356,21 @@ fn place_block<'a>(
     let chunks = block.chunks();
     let is_raw = |chunk: &Chunk| chunk.plan.root().encoding == Encoding::Raw;
     let is_decoded = !chunks.iter().all(is_raw);
-    let mut places = Vec::new();
-    if is_decoded {
-        let (sources, wishes) = of_block(block, Wish { raw_stays: true, request, limits: None });
-        decoding.add_block(start, &sources, &wishes, &mut places);
-    }
-    let column = |wanted: Column| {
-        let index = chunks.iter().position(|chunk| chunk.column == wanted);
-        index.map_or(NO_COLUMN, |index| match places.get(index) {
-            Some(Place::Output(at)) => at | DECODED,
-            Some(Place::Input(at)) => *at,
-            // Plan raw has one section.
-            None => start + chunks[index].sections[0].start as u64,
-        })
+    let places = if is_decoded {
+        let wish = Wish { request, ..Wish::default() };
+        let (sources, mut wishes) = of_block(block, wish);
+        for (wish, chunk) in wishes.iter_mut().zip(chunks) {
+            wish.form = form(chunk.column);
+        }
+        decoding.add_block(start, &sources, &wishes)
+    } else {
+        // Plan raw has one section.
+        let at = |chunk: &Chunk| Place::Input(start + chunk.sections[0].start as u64);
+        chunks.iter().map(at).collect()
     };
     let header = block.header();
-    Arrived {
+    let empty = Arrived {
         kind: REQUEST_BLOCK,
-        object_at: column(Column::Object),
-        time_at: column(Column::Time),
-        x_at: column(Column::X),
-        y_at: column(Column::Y),
-        speed_at: column(Column::Speed),
-        heading_at: column(Column::Heading),
-        altitude_at: column(Column::Altitude),
-        state_at: column(Column::State),
         base_ms: header.base_time_ms,
         time_min: header.time_min_offset_ms,
         time_max: header.time_max_offset_ms,
@@ -371,5 +380,51 @@ fn place_block<'a>(
         y_max: header.y_max,
         is_decoded: is_decoded.into(),
         ..nothing
+    };
+    let placed = chunks.iter().zip(places);
+    placed.fold(empty, |arrived, (chunk, place)| with_column(arrived, chunk.column, place))
+}
+
+/// How dispatch takes a column: of ids each entry of a dictionary is looked up once, and what of a
+/// row is read only if it becomes its object's record may stay in the order of its objects.
+fn form(column: Column) -> Form {
+    match column {
+        Column::Object => Form::Codes,
+        Column::X | Column::Y | Column::State => Form::Grouped(Column::Object.id()),
+        _ => Form::Rows,
     }
+}
+
+/// A request with one more of its columns.
+fn with_column(mut arrived: Arrived, column: Column, place: Place) -> Arrived {
+    let at = match place {
+        Place::Input(at) => at,
+        Place::Output(at) => at | DECODED,
+        Place::Grouped { values, places } => {
+            arrived.places_at = places | DECODED;
+            arrived.grouped |= match column {
+                Column::X => GROUPED_X,
+                Column::Y => GROUPED_Y,
+                _ => GROUPED_STATE,
+            };
+            values | DECODED
+        }
+        Place::Codes { codes, table, entries } => {
+            arrived.entries_at = table | DECODED;
+            arrived.entries = entries;
+            codes | DECODED
+        }
+    };
+    let place = match column {
+        Column::Object => &mut arrived.object_at,
+        Column::Time => &mut arrived.time_at,
+        Column::X => &mut arrived.x_at,
+        Column::Y => &mut arrived.y_at,
+        Column::Speed => &mut arrived.speed_at,
+        Column::Heading => &mut arrived.heading_at,
+        Column::Altitude => &mut arrived.altitude_at,
+        Column::State => &mut arrived.state_at,
+    };
+    *place = at;
+    arrived
 }

@@ -16,11 +16,11 @@ use crate::walk::{SPACE, any_plan, walks};
 const SEED: u64 = 91;
 
 /// The plan of fixes, or a tree for each column by chance.
-fn some_plan(chance: &mut Random) -> BlockPlan {
+pub(crate) fn some_plan(chance: &mut Random) -> BlockPlan {
     if chance.below(3) == 0 { BlockPlan::fixes() } else { any_plan(chance) }
 }
 
-fn encode(columns: &FixColumns, plan: &BlockPlan) -> Vec<u8> {
+pub(crate) fn encode(columns: &FixColumns, plan: &BlockPlan) -> Vec<u8> {
     let mut bytes = Vec::new();
     CpuCodec.encode_planned(columns, plan, &SPACE, 1, &mut bytes).unwrap();
     bytes
@@ -79,6 +79,19 @@ fn tables_of_any_columns_come_back() {
     }
 }
 
+/// A block with up to three bits that are another's, if it can still be read as one.
+pub(crate) fn damaged(chance: &mut Random, whole: &[u8]) -> Option<Block> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..=chance.below(3) {
+        // Limits in the header, the directory, or anything.
+        let places = [56 + chance.below(24), HEADER + chance.below(600), chance.below(1 << 30)];
+        let place = places[chance.below(3)] % bytes.len();
+        bytes[place] ^= 1 << chance.below(8);
+    }
+    seal(&mut bytes);
+    Block::parse(Bytes::from(bytes), &Budget::default()).ok()
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn damaged_blocks_are_refused_as_the_cpu_refuses_them() {
@@ -93,16 +106,7 @@ fn damaged_blocks_are_refused_as_the_cpu_refuses_them() {
         let whole = encode(&columns, &some_plan(&mut chance));
         let mut blocks = Vec::new();
         for _ in 0..100 {
-            let mut bytes = whole.clone();
-            for _ in 0..=chance.below(3) {
-                // Limits in the header, the directory, or anything.
-                let places =
-                    [56 + chance.below(24), HEADER + chance.below(600), chance.below(1 << 30)];
-                let place = places[chance.below(3)] % bytes.len();
-                bytes[place] ^= 1 << chance.below(8);
-            }
-            seal(&mut bytes);
-            blocks.extend(Block::parse(Bytes::from(bytes), &Budget::default()));
+            blocks.extend(damaged(&mut chance, &whole));
         }
         let decoded = decoder.blocks(&blocks).unwrap();
         for (block, found) in blocks.iter().zip(decoded) {

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod columns;
+mod cycles;
 #[path = "../../../service/codec/tests/block/random.rs"]
 mod random;
 #[path = "../../../service/codec/tests/tree/sample.rs"]

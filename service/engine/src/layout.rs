@@ -100,6 +100,12 @@ constants! { CONSTANTS:
     REFUSED_ALTITUDE: u32 = 8;
     /// See `Refusal`.
     REFUSED_OBJECT_LIMIT: u32 = 9;
+    /// Columns of a request that are in grouped order, as bits.
+    GROUPED_X: u32 = 1;
+    /// See `GROUPED_X`.
+    GROUPED_Y: u32 = 2;
+    /// See `GROUPED_X`.
+    GROUPED_STATE: u32 = 4;
     /// A shape: everything in the part's rectangle.
     SHAPE_RECTANGLE: u32 = 0;
     /// A shape: squared quanta from a centre.
@@ -188,6 +194,7 @@ records! { RECORDS:
 
     /// One request of a cycle; offsets count bytes from the start of the cycle's input.
     Arrived {
+        /// Ids by row; of a dictionary their codes, of 16 bits.
         object_at: u64,
         time_at: u64,
         x_at: u64,
@@ -196,6 +203,10 @@ records! { RECORDS:
         heading_at: u64,
         altitude_at: u64,
         state_at: u64,
+        /// Ids of a dictionary.
+        entries_at: u64,
+        /// By row: where columns in grouped order have it within their segment, in 16 bits.
+        places_at: u64,
         base_ms: i64,
         first_arrival: u32,
         rows: u32,
@@ -209,6 +220,22 @@ records! { RECORDS:
         y_max: i32,
         /// 1 when the rows are held against these while they are decoded.
         is_decoded: u32,
+        /// Its first entry among those of all dictionaries.
+        first_entry: u32,
+        /// Entries of a dictionary of ids, not more than there are rows; 0 without one.
+        entries: u32,
+        /// Columns in grouped order, by `GROUPED_` bits.
+        grouped: u32,
+        reserved: u32,
+    }
+
+    /// What dispatch finds of a dictionary's object, once for all rows that have it.
+    Known {
+        /// As the index gives it; `NO_SLOT` when none of the rows counts.
+        slot: u32,
+        /// Rows of lesser time offsets are late. Without a slot: why rows are refused, 0 when all
+        /// are late.
+        least: u32,
     }
 
     /// What became of the rows of one request.
@@ -286,7 +313,8 @@ records! { RECORDS:
         is_full: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
-        reserved: u32,
+        /// 1 when rows of one object are taken one by one, for there are removals among them.
+        is_ordered: u32,
     }
 
     /// One rectangle of a query's cover.

@@ -59,6 +59,8 @@ constants! { CODEC_CONSTANTS:
     CODEC_SPREAD_BUFFERS: u32 = 3;
     /// Digits that rows are ordered by in one pass.
     CODEC_DIGITS: u32 = 256;
+    /// Rows of a segment, which are ordered together.
+    CODEC_SEGMENT_ROWS: u32 = 65_536;
     /// Rows and threads of a block where a cluster of blocks orders a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
     /// See `CODEC_ORDER_ROWS`.

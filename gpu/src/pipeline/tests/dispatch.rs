@@ -7,7 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{
+    Block, BlockCodec as _, BlockPlan, Budget, Column, CpuCodec, Encoding, FixColumns, FixRow,
+    Mode, Tree,
+};
+use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::{NO_SLOT, Report};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
@@ -117,7 +121,7 @@ impl Sender {
 
     fn block(&mut self, columns: &FixColumns) -> Request {
         let random = &mut self.scene.random;
-        let plan = if random.once_in(3) { BlockPlan::raw() } else { BlockPlan::fixes() };
+        let plan = if random.once_in(3) { BlockPlan::raw() } else { plan(random) };
         let mut bytes = Vec::new();
         let tag = self.scene.space.tag();
         CpuCodec.encode_planned(columns, &plan, &tag, 0, &mut bytes).unwrap();
@@ -137,6 +141,37 @@ impl Sender {
         let subscriptions = Vec::new();
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
     }
+}
+
+/// The plan of fixes, by chance with ids that are no dictionary's, with keyed columns in order of
+/// rows, and with others that are keyed.
+fn plan(random: &mut Random) -> BlockPlan {
+    let afl = || Box::new(Tree::Afl);
+    let delta = || Tree::Delta(Mode::Zigzag, afl());
+    let keyed = || Tree::KeyedDelta(Mode::Zigzag, afl(), afl());
+    let others = [
+        (Column::Object, Tree::Scale(afl())),
+        (Column::Time, keyed()),
+        (Column::X, delta()),
+        (Column::Y, Tree::Raw),
+        (Column::State, keyed()),
+    ];
+    let plan = BlockPlan::fixes();
+    others.into_iter().fold(plan, |plan, (column, tree)| match random.once_in(4) {
+        true => plan.with(column, tree),
+        false => plan,
+    })
+}
+
+/// Ids that dispatch looks up: of a dictionary each once.
+fn ids(block: &Block) -> Vec<u64> {
+    let mut ids = block.decode().unwrap().object;
+    let chunk = block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap();
+    if chunk.plan.root().encoding == Encoding::Dict {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    ids
 }
 
 /// The driver without its thread, and the model.
@@ -190,14 +225,14 @@ impl Trial {
         Told { report, outcomes }
     }
 
-    /// Rows and removals of objects that no slot was drawn for.
+    /// Rows, entries of dictionaries and removals of objects that no slot was drawn for.
     fn unknown(&self, input: &CycleInput) -> usize {
         let records = &self.driver.records;
         let known = self.bench.here(&records.objects, records.slots as usize);
         let known: BTreeSet<u64> = known.into_iter().chain([u64::MAX]).collect();
         let ids = input.requests.iter().flat_map(|request| match request {
             Request::Fixes(columns) => columns.object.clone(),
-            Request::Block(block) => block.decode().unwrap().object,
+            Request::Block(block) => ids(block),
             Request::Remove(objects) => objects.clone(),
             Request::Clear => Vec::new(),
         });

@@ -1,0 +1,86 @@
+//! Damaged blocks in whole cycles: what the CPU's codec takes of them comes to what the model says,
+//! what it refuses reaches nothing. Dictionaries among them have entries that no row has.
+
+use bytes::Bytes;
+use shoal_codec::{Block, BlockPlan, Budget, Chunk, Column, Encoding};
+use shoal_engine::conformance::Trial;
+use shoal_engine::{Backend, EngineOptions, Request};
+use shoal_gpu::{CudaBackend, Gpu};
+
+use crate::blocks::{damaged, encode, some_plan};
+use crate::random::Random;
+use crate::seal::seal;
+use crate::walk::walks;
+
+const SEED: u64 = 417;
+const CYCLES: usize = 60;
+const BLOCKS: usize = 12;
+
+fn cuda(options: EngineOptions) -> Box<dyn Backend> {
+    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    Box::new(CudaBackend::new(&gpu, options).unwrap())
+}
+
+fn ids_of(block: &Block) -> &Chunk {
+    block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap()
+}
+
+/// A block with another bit in the codes of its ids, if it can still be read as one.
+fn recoded(chance: &mut Random) -> Option<Block> {
+    // Few rows of an object, so that it is soon without any.
+    let rows = 100 + chance.below(200);
+    let columns = walks(chance, rows, rows as u64 / 2);
+    let mut bytes = encode(&columns, &BlockPlan::fixes());
+    let whole = Block::parse(Bytes::copy_from_slice(&bytes), &Budget::default()).unwrap();
+    let codes = ids_of(&whole).sections.last().unwrap();
+    bytes[codes.start + chance.below(codes.len())] ^= 1 << chance.below(8);
+    seal(&mut bytes);
+    Block::parse(bytes.into(), &Budget::default()).ok()
+}
+
+/// Whether a dictionary of ids has entries that no row has, if the block is right.
+fn has_spare_entries(block: &Block) -> Option<bool> {
+    let mut ids = block.decode().ok()?.object;
+    ids.sort_unstable();
+    ids.dedup();
+    let root = ids_of(block).plan.root();
+    let entries = (root.parameter_u32 & 0x00ff_ffff) as usize;
+    Some(root.encoding == Encoding::Dict && entries > ids.len())
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn damaged_blocks_come_to_what_the_model_says() {
+    let mut chance = Random::new(SEED);
+    let mut trial = Trial::geographic(cuda);
+    let (mut refused, mut spare) = (0, 0);
+    for cycle in 0..CYCLES {
+        let mut blocks = Vec::new();
+        while blocks.len() < BLOCKS {
+            let (rows, objects) = (chance.below(1500), 1 + chance.next() % 40);
+            let columns = walks(&mut chance, rows, objects);
+            let whole = encode(&columns, &some_plan(&mut chance));
+            blocks.extend(damaged(&mut chance, &whole));
+            blocks.extend(recoded(&mut chance));
+        }
+        for block in &blocks {
+            match has_spare_entries(block) {
+                Some(has_spare) => spare += usize::from(has_spare),
+                None => refused += 1,
+            }
+        }
+        let mut requests: Vec<Request> = blocks.into_iter().map(Request::Block).collect();
+        if cycle % 5 == 4 {
+            // Rows are taken one by one.
+            let ids = (0..20).map(|_| chance.next() % 40 * 1_000_003).collect();
+            requests.insert(chance.below(BLOCKS), Request::Remove(ids));
+        }
+        trial.submit(requests, Vec::new());
+        trial.wait(0);
+        if cycle % 10 == 9 {
+            trial.export();
+        }
+    }
+    println!("{refused} refused, {spare} with entries of no row");
+    assert!(refused.min(spare) > CYCLES / 4, "the test is lopsided");
+}
