@@ -4,6 +4,7 @@
 //! which ends at a limit.
 
 use std::collections::HashSet;
+use std::fmt::{self, Display, Formatter};
 use std::io::Write;
 
 use serde_json::{Value, json};
@@ -20,12 +21,13 @@ const DISTINCT_MAX: usize = 65_536;
 pub(crate) struct ColumnStatistics {
     kind: Kind,
     values: u64,
-    range: Option<(f64, f64)>,
+    /// Least and greatest, NaN left out.
+    range: Option<(Number, Number)>,
     /// Rows whose value is that of the row before.
     repeats: u64,
     /// Rows whose value is not below that of the row before.
     ascents: u64,
-    last: Option<(u64, f64)>,
+    last: Option<(u64, Number)>,
     distinct: HashSet<u64>,
 }
 
@@ -47,10 +49,13 @@ impl ColumnStatistics {
     pub(crate) fn see(&mut self, values: &[u8]) {
         for row in 0..values.len() / self.kind.value_type().width_bytes() {
             let pattern = pattern(values, self.kind, row);
-            let value = number(self.kind, pattern);
+            let value = Number::new(self.kind, pattern);
             self.values += 1;
-            let (least, most) = self.range.unwrap_or((value, value));
-            self.range = Some((least.min(value), most.max(value)));
+            if !value.is_nan() {
+                let (least, most) = self.range.unwrap_or((value, value));
+                let least = if value < least { value } else { least };
+                self.range = Some((least, if value > most { value } else { most }));
+            }
             if let Some((last_pattern, last)) = self.last {
                 self.repeats += u64::from(last_pattern == pattern);
                 self.ascents += u64::from(value >= last);
@@ -78,8 +83,8 @@ impl ColumnStatistics {
         json!({
             "column": name,
             "values": self.values,
-            "least": self.range.map(|(least, _)| least),
-            "greatest": self.range.map(|(_, most)| most),
+            "least": self.range.map(|(least, _)| least.json()),
+            "greatest": self.range.map(|(_, most)| most.json()),
             "distinct": is_counted.then_some(self.distinct.len()),
             "run_mean": self.run_mean(),
             "ascending_share": self.ascending_share(),
@@ -87,16 +92,49 @@ impl ColumnStatistics {
     }
 }
 
-/// A value as a number, good enough to be shown and compared.
-fn number(kind: Kind, pattern: u64) -> f64 {
-    match kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Text => pattern as f64,
-        Kind::I8 => f64::from(pattern as i8),
-        Kind::I16 => f64::from(pattern as i16),
-        Kind::I32 => f64::from(pattern as i32),
-        Kind::I64 => pattern as i64 as f64,
-        Kind::F32 => f64::from(f32::from_bits(pattern as u32)),
-        Kind::F64 => f64::from_bits(pattern),
+/// A value as it is compared and shown; those of one column are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Number {
+    Integer(i128),
+    Float(f64),
+}
+
+impl Number {
+    /// The value of a pattern.
+    fn new(kind: Kind, pattern: u64) -> Self {
+        match kind {
+            Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Text => {
+                Self::Integer(pattern.into())
+            }
+            Kind::I8 => Self::Integer((pattern as i8).into()),
+            Kind::I16 => Self::Integer((pattern as i16).into()),
+            Kind::I32 => Self::Integer((pattern as i32).into()),
+            Kind::I64 => Self::Integer((pattern as i64).into()),
+            Kind::F32 => Self::Float(f32::from_bits(pattern as u32).into()),
+            Kind::F64 => Self::Float(f64::from_bits(pattern)),
+        }
+    }
+
+    fn is_nan(self) -> bool {
+        matches!(self, Self::Float(value) if value.is_nan())
+    }
+
+    fn json(self) -> Value {
+        match self {
+            Self::Integer(value) => {
+                u64::try_from(value).map(Value::from).unwrap_or_else(|_| (value as i64).into())
+            }
+            Self::Float(value) => value.into(),
+        }
+    }
+}
+
+impl Display for Number {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(formatter),
+            Self::Float(value) => value.fmt(formatter),
+        }
     }
 }
 
@@ -109,7 +147,8 @@ pub(crate) fn print(
     let names = ["column", "type", "least", "greatest", "different", "mean run", "ascending"];
     let mut table = plain_table(&names, &["column", "type"]);
     for (column, of_column) in header.columns.iter().zip(statistics) {
-        let (least, most) = of_column.range.unwrap_or((f64::NAN, f64::NAN));
+        let shown = |end: Option<Number>| end.map_or("-".to_owned(), |end| end.to_string());
+        let (least, most) = of_column.range.unzip();
         let distinct = match of_column.distinct.len() {
             count if count > DISTINCT_MAX => format!("> {DISTINCT_MAX}"),
             count => count.to_string(),
@@ -121,8 +160,8 @@ pub(crate) fn print(
         table.add_row([
             column.name.clone(),
             kind.to_owned(),
-            least.to_string(),
-            most.to_string(),
+            shown(least),
+            shown(most),
             distinct,
             format!("{:.2}", of_column.run_mean()),
             format!("{:.1} %", 100.0 * of_column.ascending_share()),
@@ -150,5 +189,25 @@ mod tests {
         assert_eq!((json["values"].as_u64(), json["distinct"].as_u64()), (Some(5), Some(3)));
         assert_eq!(json["ascending_share"].as_f64(), Some(0.75));
         assert_eq!(json["run_mean"].as_f64(), Some(5.0 / 3.0));
+    }
+    #[test]
+    fn large_integers_and_nan_are_told_as_they_are() {
+        let mut statistics = ColumnStatistics::new(Kind::U64);
+        let values = [u64::MAX - 1, u64::MAX, u64::MAX - 2];
+        statistics.see(&values.map(u64::to_le_bytes).concat());
+        let json = statistics.json("id");
+        assert_eq!((&json["least"], &json["greatest"]), (&values[2].into(), &values[1].into()));
+        assert_eq!(json["ascending_share"].as_f64(), Some(0.5));
+        assert_eq!(statistics.range.unwrap().1.to_string(), "18446744073709551615");
+
+        let mut statistics = ColumnStatistics::new(Kind::I64);
+        statistics.see(&i64::MIN.to_le_bytes());
+        assert_eq!(statistics.json("v")["least"], i64::MIN);
+
+        let mut statistics = ColumnStatistics::new(Kind::F64);
+        assert_eq!(statistics.json("v")["least"], Value::Null);
+        statistics.see(&[f64::NAN, 2.5, -1.0, f64::NAN].map(f64::to_le_bytes).concat());
+        let json = statistics.json("v");
+        assert_eq!((&json["least"], &json["greatest"]), (&(-1.0).into(), &2.5.into()));
     }
 }
