@@ -313,13 +313,17 @@ impl TableDecoder {
             self.check_texts(frame, blocks)?;
             return Ok(None);
         }
-        let begin = Instant::now();
         let refused = |error: BlockError| frame.fault(blocks.place, &error.to_string());
+        let begin = Instant::now();
+        let chunks = blocks.table.chunks().iter();
+        let values: Result<Vec<Values>, BlockError> =
+            chunks.map(|chunk| decoded(&blocks.table, chunk.id, start..end)).collect();
+        let values = values.map_err(refused)?;
+        self.spent += begin.elapsed();
         let mut group = Group::new(&self.header);
         group.rows = end - start;
-        for (index, chunk) in self.order.iter().zip(blocks.table.chunks()) {
-            let values = decoded(&blocks.table, chunk.id, start..end).map_err(refused)?;
-            group.columns[*index] = value_bytes(&values);
+        for (index, values) in self.order.iter().zip(&values) {
+            group.columns[*index] = value_bytes(values);
         }
         for (text, index) in self.header.texts().enumerate() {
             let (lengths, _) = group.columns[index].as_chunks();
@@ -331,11 +335,12 @@ impl TableDecoder {
             if stated > present as u64 {
                 return Err(self.wrong_text(frame, blocks, index, present, stated));
             }
+            let begin = Instant::now();
             let values = decoded(&blocks.texts[text], KEY_COLUMN, read..stated as usize);
+            self.spent += begin.elapsed();
             group.texts[text] = value_bytes(&values.map_err(refused)?);
             blocks.texts_read[text] = stated as usize;
         }
-        self.spent += begin.elapsed();
         blocks.rows_read = end;
         self.raw_bytes += group.raw_bytes();
         Ok(Some(group))
