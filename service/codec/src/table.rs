@@ -215,25 +215,54 @@ impl Table {
     /// # Errors
     /// [`BlockError::RowRange`], or what FORMAT.md, section 6, refuses in the column or its key.
     pub fn decode(&self, id: u16, rows: Range<usize>) -> Result<Option<Values>, BlockError> {
-        if rows.start > rows.end || rows.end > self.rows() {
-            let Range { start, end } = rows;
-            return Err(BlockError::RowRange { start, end, rows: self.rows() });
-        }
+        self.check_rows(&rows)?;
         let Some(index) = self.chunks.iter().position(|chunk| chunk.id == id) else {
             return Ok(None);
         };
-        let grouping = match self.chunks[index].plan.key_column() {
-            None => None,
-            Some((key, _)) => {
-                let key = self.chunks.iter().position(|chunk| chunk.id == key);
-                let key = key.expect("parse refuses keys that are not there");
-                let segments = segments_of(&rows, self.rows());
-                let start = segments.start;
-                let keys = self.values(key, segments, None)?.keys();
-                Some(Grouping::of_segments(start, &keys))
-            }
-        };
+        let key = self.chunks[index].plan.key_column();
+        let grouping = key.map(|(key, _)| self.grouping(key, &rows)).transpose()?;
         self.values(index, rows, grouping.as_ref()).map(Some)
+    }
+
+    /// Decodes `rows` of all columns, in order; an order of rows is found once for the columns that
+    /// follow each other and share it.
+    ///
+    /// # Errors
+    /// As [`Table::decode`].
+    pub fn decode_all(&self, rows: Range<usize>) -> Result<Vec<Values>, BlockError> {
+        self.check_rows(&rows)?;
+        let mut order: Option<(u16, Grouping)> = None;
+        let mut columns = Vec::with_capacity(self.chunks.len());
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let key = chunk.plan.key_column().map(|(key, _)| key);
+            if let Some(key) = key
+                && order.as_ref().is_none_or(|(known, _)| *known != key)
+            {
+                order = Some((key, self.grouping(key, &rows)?));
+            }
+            let grouping = order.as_ref().filter(|_| key.is_some()).map(|(_, grouping)| grouping);
+            columns.push(self.values(index, rows.clone(), grouping)?);
+        }
+        Ok(columns)
+    }
+
+    /// The table has these rows.
+    fn check_rows(&self, rows: &Range<usize>) -> Result<(), BlockError> {
+        if rows.start > rows.end || rows.end > self.rows() {
+            let Range { start, end } = *rows;
+            return Err(BlockError::RowRange { start, end, rows: self.rows() });
+        }
+        Ok(())
+    }
+
+    /// Grouped order of the segments that `rows` touch, by column `key`.
+    fn grouping(&self, key: u16, rows: &Range<usize>) -> Result<Grouping, BlockError> {
+        let key = self.chunks.iter().position(|chunk| chunk.id == key);
+        let key = key.expect("parse refuses keys that are not there");
+        let segments = segments_of(rows, self.rows());
+        let start = segments.start;
+        let keys = self.values(key, segments, None)?.keys();
+        Ok(Grouping::of_segments(start, &keys))
     }
 
     /// Rows of one chunk.

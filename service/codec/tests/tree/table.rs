@@ -62,6 +62,15 @@ fn tables_of_any_columns_come_back_whole_and_in_parts() {
             let part = table.decode(*id, start..end).unwrap().unwrap();
             assert!(part == values.slice(start, end), "seed {seed}, case {case}, {tree}");
         }
+        for (from, to) in [(0, rows), (start, end), (start, start)] {
+            let all = table.decode_all(from..to).unwrap();
+            let same = |((_, values, _), back): (&(u16, Values, Tree), &Values)| {
+                *back == values.slice(from, to)
+            };
+            assert_eq!(all.len(), columns.len());
+            assert!(columns.iter().zip(&all).all(same), "seed {seed}, case {case}");
+        }
+        assert!(table.decode_all(start..rows + 1).is_err());
         assert!(table.decode(299, 0..rows).unwrap().is_none());
     }
 }

@@ -4,7 +4,6 @@
 //! one planner per column; what a block says of its columns must be what the header says.
 
 use std::io::Read;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -315,10 +314,7 @@ impl TableDecoder {
         }
         let refused = |error: BlockError| frame.fault(blocks.place, &error.to_string());
         let begin = Instant::now();
-        let chunks = blocks.table.chunks().iter();
-        let values: Result<Vec<Values>, BlockError> =
-            chunks.map(|chunk| decoded(&blocks.table, chunk.id, start..end)).collect();
-        let values = values.map_err(refused)?;
+        let values = blocks.table.decode_all(start..end).map_err(refused)?;
         self.spent += begin.elapsed();
         let mut group = Group::new(&self.header);
         group.rows = end - start;
@@ -336,9 +332,9 @@ impl TableDecoder {
                 return Err(self.wrong_text(frame, blocks, index, present, stated));
             }
             let begin = Instant::now();
-            let values = decoded(&blocks.texts[text], KEY_COLUMN, read..stated as usize);
+            let columns = blocks.texts[text].decode_all(read..stated as usize);
             self.spent += begin.elapsed();
-            group.texts[text] = value_bytes(&values.map_err(refused)?);
+            group.texts[text] = columns.map_err(refused)?.iter().flat_map(value_bytes).collect();
             blocks.texts_read[text] = stated as usize;
         }
         blocks.rows_read = end;
@@ -390,11 +386,6 @@ impl TableDecoder {
         let problem = format!("the trailer states {} rows, there are {}", trailer.rows, self.rows);
         Err(frame.fault(frame.place(), &problem))
     }
-}
-
-/// Some rows of a column that the block has.
-fn decoded(table: &Table, id: u16, rows: Range<usize>) -> Result<Values, BlockError> {
-    Ok(table.decode(id, rows)?.expect("the columns of a group were compared with the header"))
 }
 
 /// A block with exactly these columns.
