@@ -122,10 +122,11 @@ impl Arena {
 
     /// Room for `length` values of any content; at least one, so that it has an address.
     pub(crate) fn room<T: Plain>(&mut self, length: usize) -> Result<Room<T>, EngineError> {
-        let bytes = (length.max(1) * size_of::<T>()).next_multiple_of(ALIGN_BYTES);
+        let bytes = length.max(1) * size_of::<T>();
+        let bytes = self.memory.roomy(bytes, bytes.next_multiple_of(ALIGN_BYTES));
         let left = self.pieces.last().map_or(0, |piece| piece.len() - self.used_bytes);
-        if left < bytes {
-            let piece = DeviceBuffer::new(&self.memory, bytes.max(PIECE_BYTES))?;
+        if left < bytes || self.memory.is_exact {
+            let piece = DeviceBuffer::new(&self.memory, self.memory.roomy(bytes, PIECE_BYTES))?;
             self.before_bytes += self.pieces.last().map_or(0, DeviceBuffer::len);
             self.pieces.push(piece);
             self.used_bytes = 0;

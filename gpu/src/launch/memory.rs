@@ -15,12 +15,17 @@ use shoal_engine::EngineError;
 use super::account::Accounts;
 use super::plain::Plain;
 
+/// For tests: see [`Memory::is_exact`].
+const EXACT_MEMORY: &str = "SHOAL_TEST_EXACT_MEMORY";
+
 /// The device's memory as one fleet sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     context: Arc<CudaContext>,
     accounts: Accounts,
     copied: Arc<Copied>,
+    /// Nothing is allocated that nobody asks for, so that compute-sanitizer sees who goes beyond.
+    pub(super) is_exact: bool,
 }
 
 /// Bytes that went over the bus since somebody began to count.
@@ -32,7 +37,13 @@ struct Copied {
 
 impl Memory {
     pub(crate) fn new(context: Arc<CudaContext>, accounts: Accounts) -> Self {
-        Self { context, accounts, copied: Arc::default() }
+        let is_exact = std::env::var_os(EXACT_MEMORY).is_some();
+        Self { context, accounts, copied: Arc::default(), is_exact }
+    }
+
+    /// What to allocate where `needed` must have room, and `wanted` might save doing so again.
+    pub(super) fn roomy(&self, needed: usize, wanted: usize) -> usize {
+        if self.is_exact { needed } else { wanted.max(needed) }
     }
 
     /// Bytes of the device in use.
@@ -128,7 +139,7 @@ impl<T: Plain> DeviceBuffer<T> {
         if length <= self.length {
             return Ok(false);
         }
-        match self.replace(length + length / 4) {
+        match self.replace(self.memory.roomy(length, length + length / 4)) {
             Err(EngineError::OutOfMemory { .. }) => self.replace(length)?,
             other => other?,
         }

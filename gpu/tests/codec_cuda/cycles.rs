@@ -1,5 +1,7 @@
 //! Damaged blocks in whole cycles: what the CPU's codec takes of them comes to what the model says,
 //! what it refuses reaches nothing. Dictionaries among them have entries that no row has.
+//!
+//! SHOAL_MUTATIONS sets the number of damaged blocks, an eighth of it.
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockPlan, Budget, Chunk, Column, Encoding};
@@ -13,7 +15,6 @@ use crate::seal::seal;
 use crate::walk::walks;
 
 const SEED: u64 = 417;
-const CYCLES: usize = 60;
 const BLOCKS: usize = 12;
 
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
@@ -54,7 +55,8 @@ fn damaged_blocks_come_to_what_the_model_says() {
     let mut chance = Random::new(SEED);
     let mut trial = Trial::geographic(cuda);
     let (mut refused, mut spare) = (0, 0);
-    for cycle in 0..CYCLES {
+    let cycles = crate::count("SHOAL_MUTATIONS", 6000) / 8 / BLOCKS;
+    for cycle in 0..cycles {
         let mut blocks = Vec::new();
         while blocks.len() < BLOCKS {
             let (rows, objects) = (chance.below(1500), 1 + chance.next() % 40);
@@ -82,5 +84,5 @@ fn damaged_blocks_come_to_what_the_model_says() {
         }
     }
     println!("{refused} refused, {spare} with entries of no row");
-    assert!(refused.min(spare) > CYCLES / 4, "the test is lopsided");
+    assert!(refused.min(spare) > cycles / 4, "the test is lopsided");
 }
