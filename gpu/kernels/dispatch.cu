@@ -60,9 +60,7 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
                                             Records records, u64* objects, u32 entries) {
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     if (entry >= entries) return;
-    // Requests without entries begin where the next does.
-    auto first_entry = [&](u32 at) { return input.requests[at].first_entry; };
-    u32 number = last_not_above(rules.requests, entry, first_entry);
+    u32 number = request_of_entry(input, rules.requests, entry);
     if (input.fates[number].failed != 0) return;
     const Arrived& request = input.requests[number];
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
@@ -82,7 +80,7 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
     const Arrived& request = input.requests[number];
     u32 refusal = 0;
-    bool late = false;
+    bool late = false, competes = false;
     u64 time = 0;
     if (is_row && has_codes(request)) {
         u32 row = arrival - request.first_arrival, slot = NO_SLOT;
@@ -97,14 +95,16 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
                 late = has_slot ? time_ms - request.base_ms < known.least : refusal == 0;
                 if (refusal == 0 && !late) slot = resolve(index, known.slot);
             }
-            if (slot != NO_SLOT && rules.is_ordered == 0)
-                atomicMax(rows.best + slot, (time - 1) << ARRIVAL_BITS | arrival);
+            competes = slot != NO_SLOT && rules.is_ordered == 0;
+            if (competes) atomicMax(rows.best + slot, key_of(time_ms, arrival));
         }
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
     count_together(refusal != 0, number, &input.fates[number].refused);
     count_together(late, number, &input.fates[number].late);
+    // Winners are taken off again.
+    count_together(competes, number, &input.fates[number].superseded);
     count_together(refusal != 0, 0, &rows.report->refused);
     raise_together(time, (u64*)&rows.report->time_max);
 }
@@ -156,8 +156,7 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
         if (over || late) {
             slot = NO_SLOT;
         } else {
-            u64 key = (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
-            atomicMax(rows.best + slot, key);
+            atomicMax(rows.best + slot, key_of(time_ms, arrival));
         }
     }
     if (is_row) {
@@ -169,28 +168,48 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
     count_together(over, 0, &rows.report->refused);
 }
 
-// Writes the winners. For cycles of fixes alone.
-extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
-    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
-    bool is_row = arrival < rules.rows;
-    u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
-    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
-    bool beaten = false;
+// Makes the row that won its object's record; whoever reads after this sees that he has not.
+__device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
+                                 const Records& records, u32 slot, const Arrived& request,
+                                 u32 row) {
+    rows.best[slot] = 0;
+    return settle_winner(records, rules, time_min_of(rules, rows.report), slot,
+                         read_row(input, request, row), read_state(input, request, row),
+                         read_optional(input, request, row), true);
+}
+
+// Writes the winners among rows of dictionaries. One thread an entry. For cycles of fixes alone.
+extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Rows rows, Index index,
+                                                   Records records, u32 entries) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_entry = entry < entries, wins = false;
+    u32 number = is_entry ? request_of_entry(input, rules.requests, entry) : 0, slot = NO_SLOT;
+    if (is_entry && input.fates[number].failed == 0) slot = resolve(index, rows.known[entry].slot);
     Settled settled = {};
     if (slot != NO_SLOT) {
         const Arrived& request = input.requests[number];
-        u32 at_row = arrival - request.first_arrival;
-        i64 time_ms = read_time(input, request, at_row);
-        u64 key = (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | arrival;
-        beaten = rows.best[slot] != key;
-        if (!beaten) {
-            // Losers that read after this see another key than theirs as well.
-            rows.best[slot] = 0;
-            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
-                                    read_row(input, request, at_row),
-                                    read_state(input, request, at_row),
-                                    read_optional(input, request, at_row), true);
-        }
+        u64 best = rows.best[slot];
+        u32 row = arrival_of(best) - request.first_arrival;
+        // Of this request the entry has all rows of the object.
+        wins = best != 0 && row < request.rows;
+        if (wins) settled = settle(input, rules, rows, records, slot, request, row);
+    }
+    count_together(wins, number, &input.fates[number].superseded, ~0u);
+    book(rows, rules, slot, settled, number, input.fates);
+}
+
+// Writes the winners among the other rows. For cycles of fixes alone.
+extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const Arrived& request = input.requests[number];
+    bool is_row = arrival < rules.rows && !has_codes(request), beaten = false;
+    u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
+    Settled settled = {};
+    if (slot != NO_SLOT) {
+        u32 row = arrival - request.first_arrival;
+        beaten = rows.best[slot] != key_of(read_time(input, request, row), arrival);
+        if (!beaten) settled = settle(input, rules, rows, records, slot, request, row);
     }
     count_together(beaten, number, &input.fates[number].superseded);
     book(rows, rules, slot, settled, number, input.fates);

@@ -25,7 +25,7 @@ struct Rows {
     u8* refusals;
     // By entry of all dictionaries of ids.
     Known* known;
-    // By slot: greatest (time, arrival) of the cycle, 0 between cycles.
+    // By slot: greatest key of the cycle, 0 between cycles.
     u64* best;
     // Slots whose place in the grid changes, in no particular order, each once.
     u32* moved;
@@ -50,6 +50,17 @@ __device__ inline T at(const Input& input, u64 offset, u32 row) {
 __device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) {
     return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
 }
+
+// The request of an entry of all dictionaries: requests without any begin where the next does.
+__device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 entry) {
+    return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
+}
+
+// By what fixes of one object compete: the later wins, of equals the one that arrived later. Not 0.
+__device__ inline u64 key_of(i64 time_ms, u32 arrival) {
+    return (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | (arrival + 1);
+}
+__device__ inline u32 arrival_of(u64 key) { return ((u32)key & ((1u << ARRIVAL_BITS) - 1)) - 1; }
 
 // Whether ids are a dictionary's, whose codes lie by row.
 __device__ inline bool has_codes(const Arrived& request) { return request.entries != 0; }

@@ -68,25 +68,26 @@ __device__ inline u32 append_together(bool yes, u32* length) {
     return firsts[warp] + __popc(votes & lanes_below());
 }
 
-// Adds 1 to the counter of each thread's own group where `yes`; neighbours mostly share a group.
-__device__ inline void count_by_group(bool yes, u32 group, u32* counter) {
+// Adds `each` to the wrapping counter of each thread's own group where `yes`; neighbours mostly share a
+// group.
+__device__ inline void count_by_group(bool yes, u32 group, u32* counter, u32 each = 1) {
     u32 votes = __ballot_sync(WHOLE_WARP, yes);
     if (votes == 0) return;
     u32 peers = __match_any_sync(WHOLE_WARP, group);
     u32 mine = votes & peers;
-    if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, (u32)__popc(mine));
+    if (mine != 0 && lane() == (u32)__ffs(mine) - 1u) atomicAdd(counter, each * __popc(mine));
 }
 
 // As `count_by_group` by one atomic a block for the group of its first thread, as above: in many
 // blocks all share it.
-__device__ inline void count_together(bool yes, u32 group, u32* counter) {
+__device__ inline void count_together(bool yes, u32 group, u32* counter, u32 each = 1) {
     __shared__ u32 first;
     if (threadIdx.x == 0) first = group;
     __syncthreads();
     bool is_first = group == first;
     u32 count = (u32)__syncthreads_count(yes && is_first);
-    if (threadIdx.x == 0 && count != 0) atomicAdd(counter, count);
-    count_by_group(yes && !is_first, group, counter);
+    if (threadIdx.x == 0 && count != 0) atomicAdd(counter, each * count);
+    count_by_group(yes && !is_first, group, counter, each);
 }
 
 __device__ __forceinline__ u32 warp_or(u32 value) { return __reduce_or_sync(WHOLE_WARP, value); }

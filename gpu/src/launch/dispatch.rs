@@ -99,7 +99,19 @@ impl Kernels {
         launch(&self.dispatch_order, stream, cycle.rules.rows.into(), arguments)
     }
 
-    /// Writes the winners.
+    /// Writes the winners among rows of `entries` of dictionaries.
+    pub(crate) fn dispatch_settle_entries(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        entries: u32,
+    ) -> Result<(), EngineError> {
+        let CycleRows { input, rules, rows, index, records, .. } = *cycle;
+        let arguments = arguments![input, rules, rows, index, records, entries];
+        launch(&self.dispatch_settle_entries, stream, entries.into(), arguments)
+    }
+
+    /// Writes the winners among other rows.
     pub(crate) fn dispatch_settle(
         &self,
         stream: &CudaStream,

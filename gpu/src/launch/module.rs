@@ -77,8 +77,8 @@ macro_rules! kernels {
 
 kernels! {
     "dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
-        dispatch_find, dispatch_order, dispatch_settle, dispatch_expire, ordered_keys,
-        ordered_settle, ordered_missing, ordered_clear;
+        dispatch_find, dispatch_order, dispatch_settle_entries, dispatch_settle,
+        dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update": update_keys, update_spans, update_holes, update_grow, update_insert, update_close,
         update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms,
         rebuild_cells,

@@ -123,7 +123,12 @@ impl Driver {
         if staged.is_ordered() {
             self.settle_ordered(staged, cycle)?;
         } else {
-            kernels.dispatch_settle(&stream, cycle)?;
+            if staged.entries > 0 {
+                kernels.dispatch_settle_entries(&stream, cycle, staged.entries)?;
+            }
+            if staged.has_ids {
+                kernels.dispatch_settle(&stream, cycle)?;
+            }
         }
         if self.options.ttl_ms.is_some() {
             kernels.dispatch_expire(&stream, cycle)?;
