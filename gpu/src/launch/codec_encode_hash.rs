@@ -57,7 +57,8 @@ impl EncodeKernels {
         task: &EncodeTask,
         table: &HashTable,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![*task, table.argument()];
+        let table = table.argument();
+        let arguments = arguments![*task, table];
         launch(&self.hash_values, stream, strided(task), arguments)
     }
 
@@ -74,7 +75,8 @@ impl EncodeKernels {
         let (keys, places) = (keys.address(), places.address());
         let (length, ends) = (length.address(), ends.address());
         let threads = u64::from(table.slots() + 1).next_multiple_of(WARP);
-        let arguments = arguments![table.argument(), keys, places, length, ends];
+        let table = table.argument();
+        let arguments = arguments![table, keys, places, length, ends];
         launch(&self.hash_list, stream, threads, arguments)
     }
 
@@ -86,7 +88,8 @@ impl EncodeKernels {
         places: Room<u32>,
     ) -> Result<(), EngineError> {
         let (numbers, places) = (places.len() as u32, places.address());
-        let arguments = arguments![table.argument(), places, numbers];
+        let table = table.argument();
+        let arguments = arguments![table, places, numbers];
         launch(&self.hash_number, stream, numbers.into(), arguments)
     }
 
@@ -99,7 +102,8 @@ impl EncodeKernels {
     ) -> Result<(), EngineError> {
         assert!(codes.len() >= task.rows as usize, "a code a row");
         let codes = codes.address();
-        let arguments = arguments![*task, table.argument(), codes];
+        let table = table.argument();
+        let arguments = arguments![*task, table, codes];
         launch(&self.hash_codes, stream, strided(task), arguments)
     }
 }

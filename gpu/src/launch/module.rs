@@ -282,10 +282,11 @@ pub(super) fn launch_run(
     .map_err(fault)
 }
 
-/// Pointers to arguments.
+/// Pointers to arguments, which must be places: a temporary would be gone when they are used, and so
+/// is refused by the compiler.
 macro_rules! arguments {
     ($($value:expr),+ $(,)?) => {
-        &mut [$(std::ptr::from_ref(&$value).cast_mut().cast::<std::ffi::c_void>(),)+]
+        &mut [$((&raw const $value).cast_mut().cast::<std::ffi::c_void>(),)+]
     };
 }
 pub(super) use arguments;
