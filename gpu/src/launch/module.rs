@@ -282,8 +282,8 @@ pub(super) fn launch_run(
     .map_err(fault)
 }
 
-/// Pointers to arguments, which must be places: a temporary would be gone when they are used, and so
-/// is refused by the compiler.
+/// Pointers to arguments, which must be places: a temporary would be gone when they are used, and
+/// the compiler refuses one.
 macro_rules! arguments {
     ($($value:expr),+ $(,)?) => {
         &mut [$((&raw const $value).cast_mut().cast::<std::ffi::c_void>(),)+]
