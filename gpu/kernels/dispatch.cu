@@ -87,16 +87,17 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
         if (input.fates[number].failed == 0) {
             Known known = rows.known[request.first_entry + read_code(input, request, row)];
             bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
-            i64 time_ms = read_time(input, request, row);
-            refusal = judge(input, rules, request, row, has_slot || has_object, time_ms);
+            u64 object = has_slot || has_object ? 0 : NO_OBJECT;
+            Row read = read_judged(input, rules, request, row, object);
+            refusal = judge(rules, read, read_optional(input, request, row));
             if (refusal == 0) {
-                time = (u64)(time_ms - TIME_ORIGIN_MS) + 1;
+                time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
                 if (!has_slot) refusal = known.least;
-                late = has_slot ? time_ms - request.base_ms < known.least : refusal == 0;
+                late = has_slot ? read.time_ms - request.base_ms < known.least : refusal == 0;
                 if (refusal == 0 && !late) slot = resolve(index, known.slot);
             }
             competes = slot != NO_SLOT && rules.is_ordered == 0;
-            if (competes) atomicMax(rows.best + slot, key_of(time_ms, arrival));
+            if (competes) atomicMax(rows.best + slot, key_of(read.time_ms, arrival));
         }
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
@@ -123,10 +124,9 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
         if (input.fates[number].failed == 0) {
             u64 object = read_object(input, request, row);
             if (request.kind != REQUEST_REMOVE) {
-                i64 time_ms = read_time(input, request, row);
-                bool has_object = object != NO_OBJECT;
-                refusal = judge(input, rules, request, row, has_object, time_ms);
-                if (refusal == 0) time = (u64)(time_ms - TIME_ORIGIN_MS) + 1;
+                Row read = read_judged(input, rules, request, row, object);
+                refusal = judge(rules, read, read_optional(input, request, row));
+                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
             }
             if (refusal == 0 && object != NO_OBJECT)
                 slot = claim(index, object, rules.hash_key, objects, &rows.report->slots);
@@ -171,11 +171,11 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
 // Makes the row that won its object's record; whoever reads after this sees that he has not.
 __device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
                                  const Records& records, u32 slot, const Arrived& request,
-                                 u32 row) {
+                                 u32 at_row, const Row& row) {
     rows.best[slot] = 0;
-    return settle_winner(records, rules, time_min_of(rules, rows.report), slot,
-                         read_row(input, request, row), read_state(input, request, row),
-                         read_optional(input, request, row), true);
+    return settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
+                         read_state(input, request, at_row), read_optional(input, request, at_row),
+                         true);
 }
 
 // Writes the winners among rows of dictionaries. One thread an entry. For cycles of fixes alone.
@@ -189,10 +189,12 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
     if (slot != NO_SLOT) {
         const Arrived& request = input.requests[number];
         u64 best = rows.best[slot];
-        u32 row = arrival_of(best) - request.first_arrival;
+        u32 at_row = arrival_of(best) - request.first_arrival;
         // Of this request the entry has all rows of the object.
-        wins = best != 0 && row < request.rows;
-        if (wins) settled = settle(input, rules, rows, records, slot, request, row);
+        wins = best != 0 && at_row < request.rows;
+        if (wins)
+            settled = settle(input, rules, rows, records, slot, request, at_row,
+                             read_row(input, request, at_row));
     }
     count_together(wins, number, &input.fates[number].superseded, ~0u);
     book(rows, rules, slot, settled, number, input.fates);
@@ -207,9 +209,11 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
     u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
     Settled settled = {};
     if (slot != NO_SLOT) {
-        u32 row = arrival - request.first_arrival;
-        beaten = rows.best[slot] != key_of(read_time(input, request, row), arrival);
-        if (!beaten) settled = settle(input, rules, rows, records, slot, request, row);
+        u32 at_row = arrival - request.first_arrival;
+        // Loaded together with what tells whether it counts.
+        Row row = read_row(input, request, at_row);
+        beaten = rows.best[slot] != key_of(row.time_ms, arrival);
+        if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
     }
     count_together(beaten, number, &input.fates[number].superseded);
     book(rows, rules, slot, settled, number, input.fates);

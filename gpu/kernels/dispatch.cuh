@@ -124,19 +124,25 @@ __device__ inline bool lies_inside(const Rules& rules, const Arrived& request) {
         && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
 }
 
-// The first fault of a row, 0 without one; the twin of the engine's `Judge`.
-__device__ inline u32 judge(const Input& input, const Rules& rules, const Arrived& request, u32 row,
-                            bool has_object, i64 time_ms) {
-    if (!has_object) return REFUSED_OBJECT;
+// A row as it is judged: where all lie in the space, a corner of their box stands for its place.
+__device__ inline Row read_judged(const Input& input, const Rules& rules, const Arrived& request,
+                                  u32 row, u64 object) {
+    Row read = {object, read_time(input, request, row), request.x_min, request.y_min};
     if (!lies_inside(rules, request)) {
-        i32 x = read_x(input, request, row), y = read_y(input, request, row);
-        if (x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
-        if (x < rules.x_min || x > rules.x_max || y < rules.y_min || y > rules.y_max)
-            return REFUSED_OUTSIDE;
+        read.x = read_x(input, request, row);
+        read.y = read_y(input, request, row);
     }
-    if (time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
-    if (time_ms > rules.time_max_ms) return REFUSED_LATE;
-    Optional optional = read_optional(input, request, row);
+    return read;
+}
+
+// The first fault of a row, 0 without one; the twin of the engine's `Judge`.
+__device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
+    if (row.object == NO_OBJECT) return REFUSED_OBJECT;
+    if (row.x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
+    if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
+        return REFUSED_OUTSIDE;
+    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
+    if (row.time_ms > rules.time_max_ms) return REFUSED_LATE;
     if (optional.speed_mm_s == 0xfffffffeu) return REFUSED_SPEED;
     if (optional.heading_cdeg >= 36000u && optional.heading_cdeg != 0xffffu)
         return REFUSED_HEADING;

@@ -82,6 +82,7 @@ __device__ inline void count_by_group(bool yes, u32 group, u32* counter, u32 eac
 // blocks all share it.
 __device__ inline void count_together(bool yes, u32 group, u32* counter, u32 each = 1) {
     __shared__ u32 first;
+    if (__syncthreads_or(yes) == 0) return;
     if (threadIdx.x == 0) first = group;
     __syncthreads();
     bool is_first = group == first;
