@@ -65,7 +65,7 @@ impl Files {
     }
 }
 
-/// A file that can be written; what it holds stays for now.
+/// Confirms that a file can be written; makes it if it is missing, and changes nothing in it.
 fn check_writable(path: &Path) -> Result<(), BenchmarkError> {
     let opened = File::options().create(true).append(true).open(path);
     opened.map(drop).map_err(|source| failed(path, source))
