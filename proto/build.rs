@@ -4,7 +4,8 @@ use std::{env, fs, io, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
+    "shoal/v1/error.proto",
     "shoal/v1/fleet.proto",
     "shoal/v1/position.proto",
     "shoal/v1/query.proto",
@@ -16,5 +17,9 @@ fn main() -> io::Result<()> {
     let descriptors = protox::compile(FILES, ["proto"]).map_err(io::Error::other)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().bytes(".shoal.v1.ReportRequest.block").compile_fds(descriptors)
+    tonic_prost_build::configure()
+        .extern_path(".google.rpc.Status", "::tonic_types::Status")
+        .bytes(".shoal.v1.ReportRequest.block")
+        .bytes(".shoal.v1.ReportOnceRequest.block")
+        .compile_fds(descriptors)
 }

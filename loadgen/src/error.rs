@@ -4,6 +4,7 @@
 //! leaves the program with exit code 1, except [`LoadError::Usage`] with 2.
 
 use std::path::PathBuf;
+use tonic_types::RpcStatusExt as _;
 
 /// A run that could not be made or not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,14 @@ pub enum LoadError {
     /// A task of the generator itself ended without a result.
     #[error("a task of the load generator broke off: {0}")]
     Task(String),
+}
+
+/// What failed inside a message: the text, and the stable reason.
+pub(crate) fn status_text(status: Option<&tonic_types::Status>) -> String {
+    let Some(status) = status else { return "no status".to_owned() };
+    let details = status.get_error_details();
+    let reason = details.error_info().map_or("no reason", |info| info.reason.as_str());
+    format!("{} ({reason})", status.message)
 }
 
 impl LoadError {

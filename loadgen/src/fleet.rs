@@ -10,8 +10,8 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use shoal_engine::Space;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::{
-    self as proto, CreateFleetRequest, DescribeFleetRequest, DropFleetRequest, Fleet, Geographic,
-    Planar, space,
+    self as proto, CreateFleetRequest, DeleteFleetRequest, Fleet, GeographicSpace, GetFleetRequest,
+    PlanarSpace, space,
 };
 use shoal_workload::WorkloadSpace;
 use tonic::Code;
@@ -69,7 +69,7 @@ impl RunFleet {
 
     /// Confirms that the fleet can serve the run; gives its space.
     fn check(&self, plan: &Plan, wanted: &proto::Space) -> Result<Space, LoadError> {
-        let Fleet { name, limits, objects, .. } = &self.fleet;
+        let Fleet { name, limits, object_count: objects, .. } = &self.fleet;
         let usage = |text: String| Err(LoadError::Usage(text));
         let (is, wanted) = (engine_space(self.fleet.space.as_ref())?, engine_space(Some(wanted))?);
         if is != wanted {
@@ -101,10 +101,10 @@ impl RunFleet {
     /// [`LoadError::Call`].
     pub async fn objects(&self) -> Result<u64, LoadError> {
         let mut client = self.client.clone();
-        Ok(describe(&mut client, &self.fleet.name).await?.map_or(0, |fleet| fleet.objects))
+        Ok(describe(&mut client, &self.fleet.name).await?.map_or(0, |fleet| fleet.object_count))
     }
 
-    /// Drops the fleet unless it is kept.
+    /// Deletes the fleet unless it is kept.
     ///
     /// # Errors
     /// [`LoadError::Call`].
@@ -112,15 +112,17 @@ impl RunFleet {
         if self.is_kept {
             return Ok(());
         }
-        let request = DropFleetRequest { name: self.fleet.name };
-        self.client.drop(request).await.map_err(LoadError::call("Drop"))?;
+        let request = DeleteFleetRequest { name: self.fleet.name };
+        self.client.delete_fleet(request).await.map_err(LoadError::call("DeleteFleet"))?;
         Ok(())
     }
 
     /// Its time to live; `None` keeps records.
     #[must_use]
     pub fn ttl_ms(&self) -> Option<i64> {
-        Some(self.fleet.ttl_ms).filter(|ttl_ms| *ttl_ms > 0)
+        let ttl = self.fleet.ttl?;
+        let ttl_ms = ttl.seconds * 1_000 + i64::from(ttl.nanos) / 1_000_000;
+        Some(ttl_ms).filter(|ttl_ms| *ttl_ms > 0)
     }
 }
 
@@ -128,10 +130,10 @@ async fn describe(
     client: &mut FleetServiceClient<Channel>,
     name: &str,
 ) -> Result<Option<Fleet>, LoadError> {
-    match client.describe(DescribeFleetRequest { name: name.to_owned() }).await {
-        Ok(fleet) => Ok(Some(fleet.into_inner())),
+    match client.get_fleet(GetFleetRequest { name: name.to_owned() }).await {
+        Ok(found) => Ok(found.into_inner().fleet),
         Err(status) if status.code() == Code::NotFound => Ok(None),
-        Err(status) => Err(LoadError::call("Describe")(status)),
+        Err(status) => Err(LoadError::call("GetFleet")(status)),
     }
 }
 
@@ -145,11 +147,17 @@ async fn create(
         name,
         space: Some(*space),
         clock: proto::Clock::Event.into(),
-        ttl_ms: plan.ttl_ms,
+        ttl: Some(duration(plan.ttl_ms)),
         limits: None,
     };
-    let fleet = client.create(request).await.map_err(LoadError::call("Create"))?;
-    Ok(fleet.into_inner())
+    let created = client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))?;
+    let unset = || LoadError::Protocol("CreateFleet returned no fleet".to_owned());
+    created.into_inner().fleet.ok_or_else(unset)
+}
+
+/// So many milliseconds, 0 or more, as the wire has them.
+pub fn duration(millis: i64) -> prost_types::Duration {
+    prost_types::Duration { seconds: millis / 1_000, nanos: (millis % 1_000) as i32 * 1_000_000 }
 }
 
 /// `load-` and 64 bits that differ from run to run: the standard library's hash keys are random.
@@ -160,9 +168,9 @@ fn fresh_name() -> String {
 /// A workload's space on the wire.
 fn proto_space(space: WorkloadSpace) -> proto::Space {
     let kind = match space {
-        WorkloadSpace::Geographic => space::Kind::Geographic(Geographic {}),
+        WorkloadSpace::Geographic => space::Kind::Geographic(GeographicSpace {}),
         WorkloadSpace::Planar { width_m, height_m } => {
-            space::Kind::Planar(Planar { width_m, height_m, quantum_m: 0.0 })
+            space::Kind::Planar(PlanarSpace { width_m, height_m, quantum_m: 0.0 })
         }
     };
     proto::Space { kind: Some(kind) }

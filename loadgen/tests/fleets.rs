@@ -26,7 +26,7 @@ async fn a_signal_ends_in_good_order() {
     let (stop, stopped) = watch::channel(false);
     let plan = server.plan("--objects 100 --seconds 1000 --rate 2000 --verify").unwrap();
     let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server.fleets().await.iter().all(|fleet| fleet.objects < 100) {
+    while server.fleets().await.iter().all(|fleet| fleet.object_count < 100) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.send_replace(true);
@@ -48,7 +48,7 @@ async fn a_named_fleet_is_kept_and_used_again() {
     assert!(second.applied_rows > 0);
     let fleets = server.fleets().await;
     let mine = fleets.iter().find(|fleet| fleet.name == "mine").unwrap();
-    assert_eq!(mine.objects, 200);
+    assert_eq!(mine.object_count, 200);
 
     let refused = server.try_run(&format!("{flags} --verify")).await.unwrap_err();
     assert!(
@@ -87,7 +87,7 @@ async fn a_server_that_goes_away_is_an_error() {
     let plan = server.plan("--objects 100 --seconds 1000 --rate 2000").unwrap();
     let (_stop, stopped) = watch::channel(false);
     let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server.fleets().await.iter().all(|fleet| fleet.objects < 100) {
+    while server.fleets().await.iter().all(|fleet| fleet.object_count < 100) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     server.end().await;

@@ -14,7 +14,7 @@ use shoal_proto::v1::report_request::Payload;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_proto::v1::{
-    self as proto, EventKind, Fix, Rectangle, ReportRequest, Rows, StandingRegion,
+    self as proto, EventKind, Fix, Rectangle, RegionSubscription, ReportRequest, Rows,
     SubscribeRequest, SubscribeResponse, region,
 };
 use shoal_service::ServerLimits;
@@ -115,11 +115,11 @@ async fn recorded(server: &InProcess, epochs: usize) -> Vec<SubscribeResponse> {
     let mut positions = PositionServiceClient::connect(server.url()).await.unwrap();
     let mut client = SubscriptionServiceClient::connect(server.url()).await.unwrap();
     let square = Rectangle { west: 0.0, south: 0.0, east: 10.0, north: 10.0 };
-    let region = StandingRegion {
+    let region = RegionSubscription {
         region_id: 4,
         region: Some(proto::Region { kind: Some(region::Kind::Rectangle(square)) }),
         snapshot: true,
-        ..StandingRegion::default()
+        ..RegionSubscription::default()
     };
     let request = SubscribeRequest { regions: vec![region], ..SubscribeRequest::default() };
     let mut stream = client.subscribe(request).await.unwrap().into_inner();

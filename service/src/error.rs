@@ -63,9 +63,9 @@ pub enum ServiceError {
     /// A fleet of that name is there already.
     #[error("fleet {0:?} exists already")]
     FleetExists(String),
-    /// The fleet was dropped while the request was under way.
-    #[error("fleet {0:?} was dropped")]
-    FleetDropped(String),
+    /// The fleet was deleted while the request was in progress.
+    #[error("fleet {0:?} was deleted")]
+    FleetDeleted(String),
     /// The fleet's engine failed; it takes no more requests.
     #[error("the engine of fleet {0:?} failed")]
     FleetFailed(String),
@@ -93,6 +93,26 @@ pub enum ServiceError {
     /// A block that cannot be read; nothing of it was applied.
     #[error("block: {0}")]
     Block(#[from] BlockError),
+    /// A number of a producer that skips one.
+    #[error("batch_seq {found} of producer {producer:?} is out of order: expected {expected}")]
+    OutOfOrder {
+        /// The producer.
+        producer: String,
+        /// The number sent.
+        found: u64,
+        /// The number that must be sent first.
+        expected: u64,
+    },
+    /// A number other than 1 of a producer that the server does not know.
+    #[error(
+        "producer {producer:?} is unknown, or was forgotten: expected batch_seq 1, found {found}"
+    )]
+    ProducerUnknown {
+        /// The producer.
+        producer: String,
+        /// The number sent.
+        found: u64,
+    },
     /// A token that this service never issued.
     #[error("token is not one of this service: {0}")]
     Token(&'static str),
@@ -172,15 +192,22 @@ impl ServiceError {
     #[must_use]
     pub fn under(self, outer: &str) -> Self {
         match self {
-            Self::Field { field, problem } => {
-                Self::Field { field: format!("{outer}.{field}"), problem }
-            }
+            Self::Field { field, problem } => Self::Field { field: join(outer, field), problem },
             other => other,
         }
     }
 
-    /// A geometry error, said of a field of the request.
-    pub fn geometry(field: impl Into<String>, error: &GeometryError) -> Self {
-        Self::field(field, error.to_string())
+    /// A geometry error of a message at a path of the request.
+    pub fn geometry(path: &str, error: &GeometryError) -> Self {
+        Self::field(error.field(), error.to_string()).under(path)
+    }
+}
+
+/// A field inside another; either may be the message itself, whose path is empty.
+fn join(outer: &str, field: String) -> String {
+    match (outer, field.as_str()) {
+        ("", _) => field,
+        (_, "") => outer.to_owned(),
+        _ => format!("{outer}.{field}"),
     }
 }

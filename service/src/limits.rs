@@ -31,14 +31,19 @@ pub const BATCH_MESSAGES_MAX: usize = 16;
 pub const READ_ROWS_AT_ONCE: usize = 32 << 10;
 /// Bytes of a producer's name.
 pub const PRODUCER_BYTES_MAX: usize = 128;
-/// Producers whose last number is remembered, per fleet.
-pub const PRODUCERS_MAX: usize = 100_000;
+/// Failed numbers of one producer that may stay open while later numbers are applied. They are
+/// kept per producer, so the bound is small; a client repairs or repeats its failures long before.
+pub const OPEN_NUMBERS_MAX: usize = 16;
 /// Refused rows told one by one in an acknowledgement.
 pub const REFUSED_ROWS_TOLD_MAX: usize = 256;
 /// Failed messages told one by one in an acknowledgement.
 pub const FAILED_MESSAGES_TOLD_MAX: usize = 256;
 /// Bytes of a token.
 pub const TOKEN_BYTES_MAX: usize = 1024;
+/// Fleets of a page of a listing that asks for no number.
+pub const FLEET_PAGE_DEFAULT: usize = 100;
+/// Fleets of a page of a listing.
+pub const FLEET_PAGE_MAX: usize = 1_000;
 /// Fleets of a server, whatever its limits say: a token has room for one epoch of each.
 pub const FLEETS_MAX: usize = 63;
 /// Messages above this many bytes are read one budget at a time; smaller ones fit the windows of
@@ -164,6 +169,8 @@ pub struct ServerLimits {
     pub fleets_max: usize,
     /// Objects of a fleet that does not say less.
     pub fleet_objects_max: u64,
+    /// Producers whose numbers are remembered, per fleet: some 300 bytes each.
+    pub producers_max: usize,
     /// Changes of standing regions queued and under way, per fleet.
     pub queue_subscriptions_max: usize,
     /// Events of one cycle; regions beyond are told that they lag.
@@ -205,6 +212,7 @@ impl Default for ServerLimits {
             streams_max: 4096,
             fleets_max: 32,
             fleet_objects_max: 100_000_000,
+            producers_max: 100_000,
             queue_subscriptions_max: 64 << 10,
             cycle_events_max: shoal_engine::limits::CYCLE_EVENTS_MAX,
             sessions_max: 4096,
@@ -234,7 +242,7 @@ impl ServerLimits {
         Ok(())
     }
 
-    fn ranges(&self) -> [Range; 13] {
+    fn ranges(&self) -> [Range; 14] {
         use shoal_engine::limits as engine;
         let permits = u64::from(u32::MAX >> 3);
         let rows = engine::CYCLE_FIXES_MAX as u64;
@@ -259,6 +267,7 @@ impl ServerLimits {
             ("streams_max", self.streams_max as u64, 1, 1 << 20),
             ("fleets_max", self.fleets_max as u64, 1, FLEETS_MAX as u64),
             ("fleet_objects_max", self.fleet_objects_max, 1, engine::OBJECTS_MAX),
+            ("producers_max", self.producers_max as u64, 1, 1 << 24),
         ]
     }
 

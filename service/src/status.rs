@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use prost::Message as _;
 use shoal_engine::EngineError;
-use shoal_proto::v1::{FailedMessage, FailedQuery, RegionError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -25,12 +25,14 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
         ServiceError::FleetName(_) => (Code::InvalidArgument, "FLEET_NAME"),
         ServiceError::FleetUnknown(_) => (Code::NotFound, "FLEET_UNKNOWN"),
         ServiceError::FleetExists(_) => (Code::AlreadyExists, "FLEET_EXISTS"),
-        ServiceError::FleetDropped(_) => (Code::Aborted, "FLEET_DROPPED"),
+        ServiceError::FleetDeleted(_) => (Code::Aborted, "FLEET_DELETED"),
         ServiceError::FleetFailed(_) => (Code::Unavailable, "FLEET_FAILED"),
         ServiceError::Engine(error) => engine_code_and_reason(error),
         ServiceError::Field { .. } => (Code::InvalidArgument, "FIELD"),
         ServiceError::Malformed { .. } => (Code::InvalidArgument, "MALFORMED"),
         ServiceError::Block(_) => (Code::InvalidArgument, "BLOCK"),
+        ServiceError::OutOfOrder { .. } => (Code::FailedPrecondition, "OUT_OF_ORDER"),
+        ServiceError::ProducerUnknown { .. } => (Code::FailedPrecondition, "PRODUCER_UNKNOWN"),
         ServiceError::Token(_) => (Code::InvalidArgument, "TOKEN"),
         ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, "TOKEN_TERM"),
         ServiceError::SessionGone => (Code::NotFound, "SESSION_GONE"),
@@ -81,8 +83,14 @@ fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
         ServiceError::FleetName(name)
         | ServiceError::FleetUnknown(name)
         | ServiceError::FleetExists(name)
-        | ServiceError::FleetDropped(name)
+        | ServiceError::FleetDeleted(name)
         | ServiceError::FleetFailed(name) => vec![("fleet", name.clone())],
+        ServiceError::OutOfOrder { producer, expected, .. } => {
+            vec![("producer", producer.clone()), ("expected", expected.to_string())]
+        }
+        ServiceError::ProducerUnknown { producer, .. } => {
+            vec![("producer", producer.clone()), ("expected", "1".into())]
+        }
         ServiceError::TokenTerm { fleet, term } => {
             vec![("fleet", fleet.clone()), ("term", format!("{term:016x}"))]
         }
@@ -111,25 +119,17 @@ fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// An error told inside an acknowledgement.
+/// An error inside a message: the same code, text and details as the status of a call.
 #[must_use]
-pub fn failed_message(message: u64, error: &ServiceError) -> FailedMessage {
-    let (code, reason) = code_and_reason(error);
-    FailedMessage { message, code: code as i32, reason: reason.into(), detail: error.to_string() }
-}
-
-/// An error told inside a batch of answers.
-#[must_use]
-pub fn failed_query(error: &ServiceError) -> FailedQuery {
-    let (code, reason) = code_and_reason(error);
-    FailedQuery { code: code as i32, reason: reason.into(), detail: error.to_string() }
-}
-
-/// An error of one region of a subscriber.
-#[must_use]
-pub fn region_error(region_id: u64, error: &ServiceError) -> RegionError {
-    let (code, reason) = code_and_reason(error);
-    RegionError { region_id, code: code as i32, reason: reason.into(), detail: error.to_string() }
+pub fn rpc_status(error: ServiceError) -> tonic_types::Status {
+    let status = Status::from(error);
+    let (code, message) = (status.code() as i32, status.message().to_owned());
+    // The details of a status are the encoded google.rpc.Status itself.
+    tonic_types::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::Status {
+        code,
+        message,
+        details: Vec::new(),
+    })
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ mod tests {
         assert_eq!(speed_mm_s(-0.0), 0);
         assert_eq!(speed_mm_s(1.25), 1250);
         assert_eq!(speed_mm_s(4_294_967.0), 4_294_967_000);
+        // Rounding precedes the check.
+        assert_eq!(speed_mm_s(-0.0001), 0);
         for bad in [-0.001, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 4_294_968.0] {
             assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
         }

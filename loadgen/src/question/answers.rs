@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use shoal_proto::v1::query_service_client::QueryServiceClient;
-use shoal_proto::v1::{AnswerHeader, BatchAnswer, BatchRequest, BatchResult, FailedQuery};
+use shoal_proto::v1::{AnswerHeader, BatchRequest, BatchResponse, BatchResult};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::asker::{Asked, Pending, ToVerify};
-use crate::error::LoadError;
+use crate::error::{LoadError, status_text};
 use crate::limits::ANSWER_BYTES_MAX;
 use crate::measure::Latency;
 use crate::session::Session;
@@ -42,10 +42,10 @@ const FAILURES_TOLD_MAX: usize = 3;
 
 impl QuestionTally {
     /// Counts a failure of `queries` queries.
-    pub fn fail(&mut self, queries: u64, failed: &FailedQuery) {
+    pub fn fail(&mut self, queries: u64, failed: &tonic_types::Status) {
         self.failed += queries;
         if self.failures.len() < FAILURES_TOLD_MAX {
-            self.failures.push(format!("{} ({})", failed.detail, failed.reason));
+            self.failures.push(status_text(Some(failed)));
         }
     }
 }
@@ -109,7 +109,7 @@ impl AnswerReader {
         Ok(self.tally)
     }
 
-    fn chunk(&mut self, chunk: BatchAnswer) -> Result<(), LoadError> {
+    fn chunk(&mut self, chunk: BatchResponse) -> Result<(), LoadError> {
         if chunk.message != self.message {
             return Err(LoadError::Protocol(format!(
                 "answers to message {}, though {} is next",
@@ -126,7 +126,7 @@ impl AnswerReader {
         for result in chunk.results {
             self.result(result)?;
         }
-        if let Some(failed) = &chunk.failed {
+        if let Some(failed) = &chunk.error {
             return self.whole_failed(failed);
         }
         if chunk.last { self.complete() } else { Ok(()) }
@@ -145,7 +145,7 @@ impl AnswerReader {
         }
         self.begun += u32::from(is_first);
         self.tally.rows += result.objects.len() as u64;
-        if let Some(failed) = &result.failed {
+        if let Some(failed) = &result.error {
             self.tally.fail(1, failed);
         }
         if asked.to_verify.is_some() {
@@ -159,7 +159,7 @@ impl AnswerReader {
     }
 
     /// The message as a whole failed.
-    fn whole_failed(&mut self, failed: &FailedQuery) -> Result<(), LoadError> {
+    fn whole_failed(&mut self, failed: &tonic_types::Status) -> Result<(), LoadError> {
         let asked = self.next_message();
         self.tally.fail(asked.queries, failed);
         self.answers.clear();

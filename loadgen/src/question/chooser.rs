@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use shoal_engine::{Query, QueryKind, Region, Space};
 use shoal_proto::v1::batch_query::Kind;
-use shoal_proto::v1::{self as proto, BatchQuery, Objects, Point, QueryOptions, region};
+use shoal_proto::v1::{self as proto, BatchQuery, GetQuery, NearestQuery, QueryOptions, region};
 use shoal_workload::{Window, Workload};
 
 use super::options::Conditions;
@@ -100,7 +100,7 @@ impl Chooser {
         let mut queries = Vec::with_capacity(count);
         let mut engine = Vec::new();
         while queries.len() < count {
-            let kind = self.kind();
+            let kind = self.kind(conditions.options.after_object.is_some());
             if is_verified {
                 // What the engine would refuse as a region (a drawn polygon without area) is not
                 // asked.
@@ -120,12 +120,15 @@ impl Chooser {
         Question { options: conditions.options, queries, engine }
     }
 
-    /// One question.
-    fn kind(&mut self) -> Kind {
+    /// One question. With a cursor a circle takes the place of nearest, which knows no cursor.
+    fn kind(&mut self, has_cursor: bool) -> Kind {
         let draw = self.random.below(self.plan.mix.total());
         let window = self.window();
         let (x, y) = centre(&window);
-        match self.plan.mix.pick(draw) {
+        let drawn = self.plan.mix.pick(draw);
+        let is_nearest = matches!(drawn, QuestionKind::Nearest);
+        let kind = if is_nearest && has_cursor { QuestionKind::Circle } else { drawn };
+        match kind {
             QuestionKind::Range => range(region::Kind::Rectangle(proto::Rectangle {
                 west: window.west,
                 south: window.south,
@@ -133,20 +136,33 @@ impl Chooser {
                 north: window.north,
             })),
             QuestionKind::Circle => {
-                let half = (window.north - window.south) / 2.0;
-                let radius_m = if self.space.is_geographic() { half * DEGREE_M } else { half };
+                let radius_m = self.half_height_m(&window);
                 range(region::Kind::Circle(proto::Circle { x, y, radius_m }))
             }
-            QuestionKind::Polygon => range(region::Kind::Polygon(self.polygon(&window))),
-            QuestionKind::Nearest => Kind::Nearest(Point { x, y, k: self.plan.nearest_k }),
-            QuestionKind::Get => Kind::Get(Objects { objects: self.objects() }),
+            QuestionKind::Polygon => range(self.polygons(&window)),
+            QuestionKind::Nearest => {
+                let is_bounded = self.is_mixed() && self.random.below(4) == 0;
+                let distance_max_m = is_bounded.then(|| self.half_height_m(&window));
+                Kind::Nearest(NearestQuery { x, y, k: self.plan.nearest_k, distance_max_m })
+            }
+            QuestionKind::Get => Kind::Get(GetQuery { objects: self.objects() }),
         }
+    }
+
+    /// Whether questions of every form are asked, to be checked.
+    fn is_mixed(&self) -> bool {
+        self.plan.wanted == crate::args::Wanted::Mixed
+    }
+
+    fn half_height_m(&self, window: &Window) -> f64 {
+        let half = (window.north - window.south) / 2.0;
+        if self.space.is_geographic() { half * DEGREE_M } else { half }
     }
 
     /// The workload's next window, now and then a wide one.
     fn window(&mut self) -> Window {
         let window = self.workload.window();
-        if self.plan.wanted != crate::args::Wanted::Mixed || self.random.below(WIDE_SHARE) != 0 {
+        if !self.is_mixed() || self.random.below(WIDE_SHARE) != 0 {
             return window;
         }
         let bounds = self.space.bounds();
@@ -160,6 +176,15 @@ impl Chooser {
         let (west, east) = widened(x, west, east);
         let (south, north) = widened(y, south, north);
         Window { west, south, east, north }
+    }
+
+    /// A polygon, or now and then several that overlap.
+    fn polygons(&mut self, window: &Window) -> region::Kind {
+        if !self.is_mixed() || self.random.below(4) != 0 {
+            return region::Kind::Polygon(self.polygon(window));
+        }
+        let polygons = (0..3).map(|_| self.polygon(window)).collect();
+        region::Kind::MultiPolygon(proto::MultiPolygon { polygons })
     }
 
     /// A closed ring through random points of a window; it may cross itself.
@@ -199,7 +224,8 @@ fn engine_kind(space: &Space, kind: &Kind) -> Option<QueryKind> {
         Kind::Get(objects) => Some(QueryKind::Get(objects.objects.clone())),
         Kind::Nearest(point) => {
             let (x, y) = space.quantise(point.x, point.y).ok()?;
-            Some(QueryKind::Nearest { x, y, k: point.k })
+            let rank_max = point.distance_max_m.map_or(u64::MAX, |of| space.rank_within(of));
+            Some(QueryKind::Nearest { x, y, k: point.k, rank_max })
         }
         Kind::Range(region) => {
             let region = match region.kind.as_ref()? {
@@ -209,17 +235,20 @@ fn engine_kind(space: &Space, kind: &Kind) -> Option<QueryKind> {
                 region::Kind::Circle(circle) => {
                     Region::circle(space, circle.x, circle.y, circle.radius_m)
                 }
-                region::Kind::Polygon(polygon) => {
-                    let ring = |ring: &proto::Ring| {
-                        ring.x.iter().copied().zip(ring.y.iter().copied()).collect()
-                    };
-                    let rings: Vec<Vec<(f64, f64)>> = polygon.rings.iter().map(ring).collect();
-                    Region::polygon(space, &rings)
+                region::Kind::Polygon(polygon) => Region::polygon(space, &rings(polygon)),
+                region::Kind::MultiPolygon(union) => {
+                    let polygons: Vec<_> = union.polygons.iter().map(rings).collect();
+                    Region::multi_polygon(space, &polygons)
                 }
             };
             region.ok().map(QueryKind::Range)
         }
     }
+}
+
+fn rings(polygon: &proto::Polygon) -> Vec<Vec<(f64, f64)>> {
+    let ring = |ring: &proto::Ring| ring.x.iter().copied().zip(ring.y.iter().copied()).collect();
+    polygon.rings.iter().map(ring).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use shoal_proto::v1::{self as proto, Interval, QueryOptions};
 
 use super::chooser::Random;
 use crate::args::Wanted;
+use crate::fleet::duration;
 
 /// Conditions in both forms.
 #[derive(Clone, Debug)]
@@ -38,6 +39,12 @@ impl Conditions {
                 conditions.restrict(age_ms, random);
             }
             if random.below(8) == 0 {
+                // Ids of generated workloads are small numbers from 0 on.
+                let after_object = random.below(100_000);
+                conditions.filter.object_after = Some(after_object);
+                conditions.options.after_object = Some(after_object);
+            }
+            if random.below(8) == 0 {
                 let limit = 1 + random.below(20);
                 conditions.limit = Some(limit);
                 conditions.options.limit = limit;
@@ -65,7 +72,7 @@ impl Conditions {
             0 => {
                 let age_max_ms = random.below(2 * age_ms.unsigned_abs() + 1) as i64;
                 self.filter.age_max_ms = Some(age_max_ms);
-                filter.age_max_ms = Some(age_max_ms);
+                filter.age_max = Some(duration(age_max_ms));
             }
             1 => {
                 let (from, to) = (random.below(500) as u32, 500 + random.below(500) as u32);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::{
-    AnswerHeader, BatchQuery, BatchResult, FailedQuery, GetRequest, NearestRequest, QueryAnswer,
-    QueryOptions, RangeRequest,
+    AnswerHeader, BatchQuery, BatchResult, GetRequest, GetResponse, NearestQuery, NearestRequest,
+    NearestResponse, QueryOptions, RangeRequest, RangeResponse,
 };
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -108,9 +108,8 @@ fn refused(status: Status, tally: &mut QuestionTally) -> Result<(), LoadError> {
     if matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Unknown) {
         return Err(LoadError::call("a query")(status));
     }
-    let reason = format!("{:?}", status.code());
-    let failed =
-        FailedQuery { code: status.code().into(), reason, detail: status.message().into() };
+    let (code, message) = (status.code().into(), status.message().into());
+    let failed = tonic_types::Status { code, message, details: Vec::new() };
     tally.fail(1, &failed);
     Ok(())
 }
@@ -122,39 +121,61 @@ async fn call(
     query: BatchQuery,
 ) -> Result<(AnswerHeader, GotAnswer), Status> {
     let options = Some(options);
-    let stream = match query.kind {
+    match query.kind {
         Some(Kind::Get(objects)) => {
-            client.get(GetRequest { options, objects: objects.objects }).await?
+            let request = GetRequest { options, objects: objects.objects };
+            collect(client.get(request).await?.into_inner()).await
         }
         Some(Kind::Range(region)) => {
-            client.range(RangeRequest { options, region: Some(region) }).await?
+            let request = RangeRequest { options, region: Some(region) };
+            collect(client.range(request).await?.into_inner()).await
         }
-        Some(Kind::Nearest(point)) => {
-            let (x, y, k) = (point.x, point.y, point.k);
-            client.nearest(NearestRequest { options, x, y, k }).await?
+        Some(Kind::Nearest(nearest)) => {
+            let NearestQuery { x, y, k, distance_max_m } = nearest;
+            let request = NearestRequest { options, x, y, k, distance_max_m };
+            collect(client.nearest(request).await?.into_inner()).await
         }
-        None => return Err(Status::internal("a question of no kind was drawn")),
-    };
-    collect(stream.into_inner()).await
+        None => Err(Status::internal("a question of no kind was drawn")),
+    }
+}
+
+/// One message of an answer: its header and its rows.
+trait Chunk {
+    fn split(self) -> (Option<AnswerHeader>, BatchResult);
+}
+
+impl Chunk for GetResponse {
+    fn split(self) -> (Option<AnswerHeader>, BatchResult) {
+        let Self { header, objects, fixes } = self;
+        (header, BatchResult { objects, fixes, ..BatchResult::default() })
+    }
+}
+
+impl Chunk for RangeResponse {
+    fn split(self) -> (Option<AnswerHeader>, BatchResult) {
+        let Self { header, objects, fixes } = self;
+        (header, BatchResult { objects, fixes, ..BatchResult::default() })
+    }
+}
+
+impl Chunk for NearestResponse {
+    fn split(self) -> (Option<AnswerHeader>, BatchResult) {
+        let Self { header, objects, fixes, distance_m } = self;
+        (header, BatchResult { objects, fixes, distance_m, ..BatchResult::default() })
+    }
 }
 
 /// Puts an answer together from its chunks.
-async fn collect(mut chunks: Streaming<QueryAnswer>) -> Result<(AnswerHeader, GotAnswer), Status> {
+async fn collect<T: Chunk>(mut chunks: Streaming<T>) -> Result<(AnswerHeader, GotAnswer), Status> {
     let mut answer = GotAnswer::default();
-    let mut header = None;
+    let mut header: Option<AnswerHeader> = None;
     while let Some(chunk) = chunks.message().await? {
+        let (first, rows) = chunk.split();
         let is_first = header.is_none();
-        let first = chunk.header.clone().unwrap_or_default();
-        let piece = BatchResult {
-            total: first.total,
-            truncated: first.truncated,
-            objects: chunk.objects,
-            fixes: chunk.fixes,
-            distance_m: chunk.distance_m,
-            ..BatchResult::default()
-        };
-        answer.push(piece, is_first);
-        header = header.or(chunk.header);
+        let (total, truncated) =
+            first.as_ref().map_or((0, false), |header| (header.total, header.truncated));
+        answer.push(BatchResult { total, truncated, ..rows }, is_first);
+        header = header.or(first);
     }
     let header = header.ok_or_else(|| Status::internal("the answer has no header"))?;
     Ok((header, answer))

@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 
 use super::in_flight::{InFlight, Sent};
 use super::wire::{REPORT_PATH, ReportCodec, ReportMessage};
-use crate::error::LoadError;
+use crate::error::{LoadError, status_text};
 use crate::measure::Latency;
 use crate::session::Session;
 use crate::verify::Acked;
@@ -75,8 +75,8 @@ impl AckReader {
         let request = tonic::Request::new(messages);
         let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;
         let mut acks = response.into_inner();
-        while let Some(ack) = acks.message().await.map_err(failed())? {
-            self.settle(ack)?;
+        while let Some(response) = acks.message().await.map_err(failed())? {
+            self.settle(response.ack.unwrap_or_default())?;
         }
         match self.in_flight.len() {
             0 => Ok(self.tally),
@@ -150,7 +150,7 @@ impl AckReader {
         self.tally.failed_messages += ack.failed_messages;
         for failed in &ack.failed {
             if self.tally.failures.len() < FAILURES_TOLD_MAX {
-                self.tally.failures.push(format!("{} ({})", failed.detail, failed.reason));
+                self.tally.failures.push(status_text(failed.status.as_ref()));
             }
         }
         if is_preload {

@@ -70,7 +70,7 @@ impl Remover {
             }
         };
         self.session.counters.arrivals.add(1);
-        self.removed += response.removed;
+        self.removed += response.removed_count;
         if let Some(verifier) = &self.session.verifier {
             let removed = Removed { objects: request.objects, response };
             verifier.ledger.removed(self.connection, removed);

@@ -127,7 +127,7 @@ mod tests {
                 assert_eq!((got.x, got.y), (sent.x, sent.y));
                 assert_eq!(got.speed_m_s, sent.speed_m_s.map(|speed| speed as f32));
                 assert_eq!(got.heading_deg, sent.heading_deg.map(wire_heading));
-                assert_eq!((got.altitude_m, got.state), (None, None));
+                assert_eq!((got.altitude_m, got.state), (None, 0));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut as _, Bytes};
 use shoal_codec::rewrite_prepared;
-use shoal_proto::v1::ReportAck;
+use shoal_proto::v1::ReportResponse;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, EncodeBuf, Encoder};
 use tonic_prost::ProstDecoder;
@@ -43,15 +43,15 @@ pub enum ReportMessage {
     },
 }
 
-/// Encodes [`ReportMessage`], decodes `ReportAck`.
+/// Encodes [`ReportMessage`], decodes `ReportResponse`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReportCodec;
 
 impl Codec for ReportCodec {
     type Encode = ReportMessage;
-    type Decode = ReportAck;
+    type Decode = ReportResponse;
     type Encoder = ReportEncoder;
-    type Decoder = ProstDecoder<ReportAck>;
+    type Decoder = ProstDecoder<ReportResponse>;
 
     fn encoder(&mut self) -> Self::Encoder {
         ReportEncoder

@@ -44,13 +44,13 @@ pub async fn ask(
     let mut answers = answers.into_inner();
     while let Some(chunk) = answers.message().await.map_err(failed())? {
         found.epoch = chunk.header.map_or(found.epoch, |header| header.epoch);
-        if let Some(failed) = chunk.failed {
-            return Err(LoadError::Protocol(format!("a comparison failed: {}", failed.detail)));
+        if let Some(failed) = chunk.error {
+            return Err(LoadError::Protocol(format!("a comparison failed: {}", failed.message)));
         }
         for result in chunk.results {
             let place = found.regions.get_mut(result.query as usize);
-            let Some((_, objects)) = place.filter(|_| result.failed.is_none()) else {
-                let detail = result.failed.map_or_else(String::new, |failed| failed.detail);
+            let Some((_, objects)) = place.filter(|_| result.error.is_none()) else {
+                let detail = result.error.map_or_else(String::new, |failed| failed.message);
                 let query = result.query;
                 return Err(LoadError::Protocol(format!(
                     "query {query} of a comparison failed or was not asked: {detail}"

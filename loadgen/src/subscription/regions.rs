@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shoal_proto::v1::{self as proto, ModifyRequest, Projection, StandingRegion, region};
+use shoal_proto::v1::{self as proto, ModifyRequest, Projection, RegionSubscription, region};
 use shoal_workload::{Params, RegionChange, Regions, WorkloadError};
 
 use super::plan::SubscriptionPlan;
@@ -53,7 +53,7 @@ impl SessionRegions {
 
     /// All regions, as a session is opened with them.
     #[must_use]
-    pub fn standing(&self) -> Vec<StandingRegion> {
+    pub fn standing(&self) -> Vec<RegionSubscription> {
         self.ids().map(|id| self.stands(id, true)).collect()
     }
 
@@ -90,14 +90,14 @@ impl SessionRegions {
         Some(request)
     }
 
-    fn stands(&self, region_id: u64, snapshot: bool) -> StandingRegion {
-        StandingRegion {
+    fn stands(&self, region_id: u64, snapshot: bool) -> RegionSubscription {
+        RegionSubscription {
             region_id,
             region: self.region(region_id),
             events: self.events.clone(),
             projection: Projection::Ids.into(),
             snapshot,
-            ..StandingRegion::default()
+            ..RegionSubscription::default()
         }
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_proto::v1::{
-    ModifyRequest, ModifyResponse, SessionOpened, StandingRegion, SubscribeRequest,
+    ModifyRequest, ModifyResponse, RegionSubscription, SessionOpened, SubscribeRequest,
     SubscribeResponse,
 };
 use tokio::time::Duration;
@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 use tonic_types::StatusExt as _;
 
-use crate::error::LoadError;
+use crate::error::{LoadError, status_text};
 use crate::limits::ANSWER_BYTES_MAX;
 
 /// Waiting time after a full queue.
@@ -48,7 +48,7 @@ impl SessionCalls {
     /// session is not the one that was to go on.
     pub async fn open(
         &mut self,
-        regions: Vec<StandingRegion>,
+        regions: Vec<RegionSubscription>,
         resume_token: Bytes,
     ) -> Result<(SubscribeResponse, Streaming<SubscribeResponse>), LoadError> {
         let is_resumed = !resume_token.is_empty();
@@ -56,7 +56,7 @@ impl SessionCalls {
             fleet: self.fleet.clone(),
             regions,
             resume_token: resume_token.into(),
-            retention_ms: None,
+            retention: None,
         };
         let mut stream = loop {
             match self.client.subscribe(request.clone()).await {
@@ -96,8 +96,9 @@ impl SessionCalls {
         match response.errors.first() {
             None => Ok(response),
             Some(error) => Err(LoadError::Protocol(format!(
-                "region {} could not be changed: {} ({})",
-                error.region_id, error.detail, error.reason
+                "region {} could not be changed: {}",
+                error.region_id,
+                status_text(error.status.as_ref())
             ))),
         }
     }

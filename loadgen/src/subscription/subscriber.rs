@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shoal_proto::v1::subscribe_response::Kind;
-use shoal_proto::v1::{ModifyRequest, ModifyResponse, StandingRegion, SubscribeResponse};
+use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionSubscription, SubscribeResponse};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
@@ -298,7 +298,11 @@ impl Subscriber {
         self.open(regions, token).await
     }
 
-    async fn open(&mut self, regions: Vec<StandingRegion>, token: Bytes) -> Result<(), LoadError> {
+    async fn open(
+        &mut self,
+        regions: Vec<RegionSubscription>,
+        token: Bytes,
+    ) -> Result<(), LoadError> {
         let (first, stream) = self.calls.open(regions, token).await?;
         self.follower.take(first);
         self.stream = Some(stream);

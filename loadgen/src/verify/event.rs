@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::error::status_text;
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::Query;
 use shoal_proto::v1::{AnswerHeader, BatchResult, FixRecord, RemoveResponse, ReportAck};
@@ -97,8 +98,8 @@ impl GotAnswer {
         self.objects.extend(chunk.objects);
         self.fixes.extend(chunk.fixes);
         self.distance_m.extend(chunk.distance_m);
-        if let Some(failed) = chunk.failed {
-            self.failed = Some(format!("{} ({})", failed.detail, failed.reason));
+        if let Some(failed) = chunk.error {
+            self.failed = Some(status_text(Some(&failed)));
         }
     }
 }

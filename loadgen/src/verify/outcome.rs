@@ -53,7 +53,7 @@ impl Outcome {
     #[must_use]
     pub fn removal_difference(&self, response: &RemoveResponse) -> Option<String> {
         let expected = (self.removed, self.missing);
-        let got = (response.removed, response.missing);
+        let got = (response.removed_count, response.missing_count);
         (expected != got).then(|| {
             let epoch = response.epoch;
             format!(

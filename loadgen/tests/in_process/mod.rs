@@ -82,7 +82,7 @@ impl InProcess {
     /// All fleets of the server.
     pub(crate) async fn fleets(&self) -> Vec<Fleet> {
         let mut client = FleetServiceClient::connect(self.url()).await.unwrap();
-        client.list(ListFleetsRequest {}).await.unwrap().into_inner().fleets
+        client.list_fleets(ListFleetsRequest::default()).await.unwrap().into_inner().fleets
     }
 }
 

@@ -1,4 +1,4 @@
-//! `shoal fleets`: which fleets are there; create, clear and drop them.
+//! `shoal fleets`: which fleets are there; create, clear and delete them.
 //!
 //! Writes the fleet that it touched, so that a script has its new state in hand. What a name, a
 //! space or a limit may be is the server's to judge.
@@ -13,7 +13,7 @@ use shoal_proto::v1;
 
 use super::error::{CliError, Exit};
 use super::serve::clock;
-use super::values::{millis, span};
+use super::values::{duration, span};
 use crate::client::connection::Connection;
 use crate::client::fleet;
 use crate::client::output::{FleetJson, fleet_details, fleet_table, stdout};
@@ -40,8 +40,9 @@ pub enum FleetsAction {
     Describe(NameArgs),
     /// Remove every object of a fleet
     Clear(NameArgs),
-    /// Stop a fleet and forget it
-    Drop(NameArgs),
+    /// Stop a fleet and delete it with all its objects
+    #[command(alias = "drop")]
+    Delete(NameArgs),
 }
 
 /// A fleet that exists.
@@ -81,7 +82,7 @@ impl CreateArgs {
             name: self.name.clone(),
             space: Some(fleet::to_wire(&self.space)),
             clock: clock.into(),
-            ttl_ms: millis(self.ttl),
+            ttl: Some(duration(self.ttl)),
             limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
         }
     }
@@ -96,8 +97,7 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
     let mut out = stdout();
     match args.action.as_ref().unwrap_or(&FleetsAction::List) {
         FleetsAction::List => {
-            let request = connection.request(v1::ListFleetsRequest {});
-            let list = connection.wait(fleets.list(request)).await?.into_inner().fleets;
+            let list = list(connection).await?;
             if args.json {
                 for fleet in &list {
                     writeln!(out, "{}", FleetJson::new(fleet).line())?;
@@ -108,16 +108,16 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
         }
         FleetsAction::Create(create) => {
             let request = connection.request(create.request());
-            let fleet = connection.wait(fleets.create(request)).await?.into_inner();
-            write_one(&mut out, &fleet, args.json)?;
+            let created = connection.wait(fleets.create_fleet(request)).await?.into_inner();
+            write_one(&mut out, &fleet::found(created.fleet)?, args.json)?;
         }
         FleetsAction::Describe(NameArgs { name }) => {
             write_one(&mut out, &fleet::describe(connection, name).await?, args.json)?;
         }
         FleetsAction::Clear(NameArgs { name }) => {
             let request = connection.request(v1::ClearFleetRequest { name: name.clone() });
-            let cleared = connection.wait(fleets.clear(request)).await?.into_inner();
-            let (removed, epoch) = (cleared.removed, cleared.epoch);
+            let cleared = connection.wait(fleets.clear_fleet(request)).await?.into_inner();
+            let (removed, epoch) = (cleared.removed_count, cleared.epoch);
             if args.json {
                 let line = json!({ "name": name, "removed": removed, "epoch": epoch });
                 writeln!(out, "{line}")?;
@@ -125,18 +125,34 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
                 writeln!(out, "{name}: {removed} objects removed, epoch {epoch}")?;
             }
         }
-        FleetsAction::Drop(NameArgs { name }) => {
-            let request = connection.request(v1::DropFleetRequest { name: name.clone() });
-            connection.wait(fleets.drop(request)).await?;
+        FleetsAction::Delete(NameArgs { name }) => {
+            let request = connection.request(v1::DeleteFleetRequest { name: name.clone() });
+            connection.wait(fleets.delete_fleet(request)).await?;
             if args.json {
-                writeln!(out, "{}", json!({ "name": name, "dropped": true }))?;
+                writeln!(out, "{}", json!({ "name": name, "deleted": true }))?;
             } else {
-                writeln!(out, "{name} dropped")?;
+                writeln!(out, "{name} deleted")?;
             }
         }
     }
     out.flush()?;
     Ok(Exit::Done)
+}
+
+/// All fleets, page by page.
+async fn list(connection: &Connection) -> Result<Vec<v1::Fleet>, CliError> {
+    let (mut fleets, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = v1::ListFleetsRequest { page_token, ..Default::default() };
+        let mut client = connection.fleets();
+        let page = connection.wait(client.list_fleets(connection.request(request))).await?;
+        let page = page.into_inner();
+        fleets.extend(page.fleets);
+        if page.next_page_token.is_empty() {
+            return Ok(fleets);
+        }
+        page_token = page.next_page_token;
+    }
 }
 
 fn write_one(out: &mut dyn std::io::Write, fleet: &v1::Fleet, json: bool) -> Result<(), CliError> {

@@ -7,7 +7,7 @@ use shoal_proto::v1;
 
 use super::error::{CliError, Exit};
 use super::question::QuestionArgs;
-use super::values::PointValue;
+use super::values::{PointValue, metres};
 use crate::client::answer::AnswerReader;
 use crate::client::ask;
 use crate::client::connection::Connection;
@@ -21,6 +21,9 @@ pub struct NearestArgs {
     /// How many, at most 4,096
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: u32,
+    /// Only objects at this distance or nearer, in metres
+    #[arg(long, value_name = "METRES", value_parser = metres)]
+    pub within: Option<f64>,
     #[command(flatten)]
     pub(crate) question: QuestionArgs,
 }
@@ -35,6 +38,7 @@ pub async fn run(connection: &Connection, args: &NearestArgs) -> Result<Exit, Cl
         x: args.centre.x,
         y: args.centre.y,
         k: args.k,
+        distance_max_m: args.within,
     };
     let mut queries = connection.queries();
     let answer =

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use shoal_proto::v1;
 
 use super::connection::FleetArgs;
-use super::values::{IntervalValue, bits, millis, span};
+use super::values::{IntervalValue, bits, duration, object, span};
 
 /// Rows that a table shows unless `--limit` says otherwise.
 pub const TABLE_ROWS: u64 = 1_000;
@@ -46,7 +46,7 @@ impl FilterArgs {
         let filter = v1::Filter {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
-            age_max_ms: self.max_age.map(millis),
+            age_max: self.max_age.map(duration),
             speed_m_s: interval(self.speed),
             heading_deg: interval(self.heading),
             altitude_m: interval(self.altitude),
@@ -94,6 +94,9 @@ pub struct OutputArgs {
     /// Most rows to return, 0 for all [default: 1000 in a table, else all]
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<u64>,
+    /// Only objects with a greater id: continues a listing that --limit has cut
+    #[arg(long, value_name = "ID", value_parser = object)]
+    pub after: Option<u64>,
     /// Write one JSON document; ids are strings
     #[arg(long, conflicts_with = "geojson")]
     pub json: bool,
@@ -134,6 +137,7 @@ impl QuestionArgs {
             filter: self.filter.filter(),
             projection: self.projection().into(),
             limit: self.output.limit.unwrap_or(limit_default),
+            after_object: self.output.after,
         }
     }
 }

@@ -53,7 +53,7 @@ impl RegionArgs {
             (_, Some(circle), _) => {
                 Kind::Circle(v1::Circle { x: circle.x, y: circle.y, radius_m: circle.radius_m })
             }
-            (.., Some(file)) => Kind::Polygon(polygon::read(file)?),
+            (.., Some(file)) => polygon::read(file)?,
             _ => {
                 return Err(CliError::Usage("give --rect, --circle or --polygon".to_owned()));
             }

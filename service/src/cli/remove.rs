@@ -46,19 +46,19 @@ pub async fn run(connection: &Connection, args: &RemoveArgs) -> Result<Exit, Cli
         let mut positions = connection.positions();
         let answer = connection.wait(positions.remove(connection.request(message))).await?;
         let answer = answer.into_inner();
-        sum.removed += answer.removed;
-        sum.missing += answer.missing;
+        sum.removed_count += answer.removed_count;
+        sum.missing_count += answer.missing_count;
         sum.epoch = answer.epoch;
     }
     let mut out = stdout();
     if args.json {
-        let (removed, missing, epoch) = (sum.removed, sum.missing, sum.epoch);
+        let (removed, missing, epoch) = (sum.removed_count, sum.missing_count, sum.epoch);
         let line = json!({ "removed": removed, "missing": missing, "epoch": epoch });
         writeln!(out, "{line}")?;
     } else {
-        let v1::RemoveResponse { removed, missing, epoch, .. } = sum;
-        writeln!(out, "{removed} removed, {missing} not found, epoch {epoch}")?;
+        let v1::RemoveResponse { removed_count, missing_count, epoch, .. } = sum;
+        writeln!(out, "{removed_count} removed, {missing_count} not found, epoch {epoch}")?;
     }
     out.flush()?;
-    Ok(if sum.missing > 0 { Exit::NotFound } else { Exit::Done })
+    Ok(if sum.missing_count > 0 { Exit::NotFound } else { Exit::Done })
 }

@@ -120,7 +120,7 @@ impl ReportArgs {
                 speed_m_s: single.speed,
                 heading_deg: single.heading,
                 altitude_m: single.altitude,
-                state: single.state,
+                state: single.state.unwrap_or(0),
             }))),
             _ => Err(CliError::Usage("give a FILE, or --object with --x and --y".to_owned())),
         }

@@ -52,11 +52,11 @@ impl Rates {
         };
         Self {
             rows_per_s: rate(|fleet| {
-                let rows = fleet.rows.unwrap_or_default();
+                let rows = fleet.row_counts.unwrap_or_default();
                 rows.applied + rows.duplicate + rows.superseded + rows.late + rows.refused
             }),
-            refused_per_s: rate(|fleet| fleet.rows.unwrap_or_default().refused),
-            queries_per_s: rate(|fleet| fleet.queries),
+            refused_per_s: rate(|fleet| fleet.row_counts.unwrap_or_default().refused),
+            queries_per_s: rate(|fleet| fleet.query_count),
             epochs_per_s: rate(|fleet| fleet.epoch),
         }
     }
@@ -98,7 +98,7 @@ fn write_line(fleet: &v1::Fleet, rates: Rates, json: bool, first: bool) -> Resul
     if json {
         let line = json!({
             "fleet": fleet.name,
-            "objects": fleet.objects,
+            "objects": fleet.object_count,
             "epoch": fleet.epoch,
             "clock_ms": fleet.clock_ms,
             "rows_per_s": rows_per_s,
@@ -119,7 +119,7 @@ fn write_line(fleet: &v1::Fleet, rates: Rates, json: bool, first: bool) -> Resul
             out,
             "{:>12} {:>10} {rows_per_s:>12.0} {refused_per_s:>12.0} {queries_per_s:>12.0} \
              {epochs_per_s:>10.0}  {}",
-            fleet.objects,
+            fleet.object_count,
             fleet.epoch,
             rfc3339(fleet.clock_ms)
         )?;
@@ -134,8 +134,12 @@ mod tests {
     #[test]
     fn rates_are_differences_and_never_negative() {
         let fleet = |applied, queries| v1::Fleet {
-            rows: Some(v1::RowCounts { applied, refused: applied / 10, ..Default::default() }),
-            queries,
+            row_counts: Some(v1::RowCounts {
+                applied,
+                refused: applied / 10,
+                ..Default::default()
+            }),
+            query_count: queries,
             ..Default::default()
         };
         let rates = Rates::between(&fleet(100, 9), &fleet(300, 5), Duration::from_secs(2));

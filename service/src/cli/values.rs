@@ -182,10 +182,28 @@ pub fn span_above_zero(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A distance: finite metres of 0 or more.
+///
+/// # Errors
+/// Anything else.
+pub fn metres(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(metres) if metres.is_finite() && metres >= 0.0 => Ok(metres),
+        _ => Err(format!("`{text}` is no distance in metres of 0 or more")),
+    }
+}
+
 /// Whole milliseconds of a span.
 #[must_use]
 pub fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A span of time as the wire says it: whole milliseconds.
+#[must_use]
+pub fn duration(span: Duration) -> prost_types::Duration {
+    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+    prost_types::Duration { seconds, nanos: span.subsec_millis() as i32 * 1_000_000 }
 }
 
 #[cfg(test)]

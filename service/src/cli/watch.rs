@@ -16,7 +16,7 @@ use super::connection::{ConnectionArgs, FleetArgs};
 use super::error::{CliError, Exit};
 use super::question::FilterArgs;
 use super::range::RegionArgs;
-use super::values::span;
+use super::values::{duration, metres, span};
 use crate::client::connection::Connection;
 use crate::client::fleet;
 use crate::client::output::{EventLines, stdout};
@@ -60,13 +60,13 @@ pub struct RuleArgs {
     pub judge: Judge,
     /// Least time between two moves of an object
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
-    pub move_interval: u32,
+    pub move_interval: Duration,
     /// Enter only after so long inside
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
-    pub enter_dwell: u32,
+    pub enter_dwell: Duration,
     /// Leave only after so long outside
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
-    pub leave_dwell: u32,
+    pub leave_dwell: Duration,
     /// Leave only so many metres from where it was last inside
     #[arg(long, value_name = "METRES", value_parser = metres, default_value = "0",
           allow_hyphen_values = true)]
@@ -132,20 +132,13 @@ pub enum EventForm {
     GeoJson,
 }
 
-fn dwell(text: &str) -> Result<u32, String> {
+fn dwell(text: &str) -> Result<Duration, String> {
     let time = span(text)?;
     let limit = Duration::from_millis(DWELL_MS_MAX.into());
     if time > limit {
         return Err(format!("it must be a day at most, {} ms", limit.as_millis()));
     }
-    Ok(time.as_millis() as u32)
-}
-
-fn metres(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(metres) if metres.is_finite() && metres >= 0.0 => Ok(metres),
-        _ => Err(format!("`{text}` is no distance in metres of 0 or more")),
-    }
+    Ok(time)
 }
 
 impl WatchArgs {
@@ -156,21 +149,21 @@ impl WatchArgs {
     pub fn request(&self) -> Result<v1::SubscribeRequest, CliError> {
         let rules = &self.rules;
         let projection = if self.ids { v1::Projection::Ids } else { v1::Projection::Fixes };
-        let judging = match rules.judge {
-            Judge::Cycle => v1::Judging::Cycle,
-            Judge::EveryFix => v1::Judging::EveryFix,
-            Judge::Crossing => v1::Judging::Crossing,
+        let evaluation = match rules.judge {
+            Judge::Cycle => v1::Evaluation::PerCycle,
+            Judge::EveryFix => v1::Evaluation::EveryFix,
+            Judge::Crossing => v1::Evaluation::Crossing,
         };
-        let region = v1::StandingRegion {
+        let region = v1::RegionSubscription {
             region_id: 1,
             region: Some(self.region.region()?),
             filter: self.filter.filter(),
             events: rules.events.iter().map(|event| event.kind().into()).collect(),
             projection: projection.into(),
-            judging: judging.into(),
-            move_interval_ms: rules.move_interval,
-            enter_dwell_ms: rules.enter_dwell,
-            leave_dwell_ms: rules.leave_dwell,
+            evaluation: evaluation.into(),
+            move_interval: Some(duration(rules.move_interval)),
+            enter_dwell: Some(duration(rules.enter_dwell)),
+            leave_dwell: Some(duration(rules.leave_dwell)),
             hysteresis_m: rules.hysteresis,
             snapshot: !self.no_snapshot,
         };
@@ -246,10 +239,10 @@ mod tests {
         let crate::cli::ClientCommand::Watch(watch) = *client else { panic!("{line}") };
         let region = watch.args.request().unwrap().regions.remove(0);
         assert_eq!(region.events, [v1::EventKind::Enter as i32, v1::EventKind::Left as i32]);
-        assert_eq!(region.judging(), v1::Judging::EveryFix);
+        assert_eq!(region.evaluation(), v1::Evaluation::EveryFix);
         assert_eq!(
-            (region.move_interval_ms, region.enter_dwell_ms, region.leave_dwell_ms),
-            (2_000, 3_000, 4_000)
+            [region.move_interval, region.enter_dwell, region.leave_dwell].map(Option::unwrap),
+            [2, 3, 4].map(|seconds| prost_types::Duration { seconds, nanos: 0 })
         );
         assert_eq!((region.hysteresis_m, region.snapshot), (5.0, true));
         assert_eq!(region.projection(), v1::Projection::Ids);

@@ -20,26 +20,55 @@ pub struct AnswerRow {
     pub distance_m: Option<f64>,
 }
 
-/// An answer whose header has arrived.
+/// One message of an answer, whichever call it answers.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerChunk {
+    header: Option<v1::AnswerHeader>,
+    objects: Vec<u64>,
+    fixes: Vec<v1::FixRecord>,
+    distance_m: Vec<f64>,
+}
+
+impl From<v1::GetResponse> for AnswerChunk {
+    fn from(v1::GetResponse { header, objects, fixes }: v1::GetResponse) -> Self {
+        Self { header, objects, fixes, distance_m: Vec::new() }
+    }
+}
+
+impl From<v1::RangeResponse> for AnswerChunk {
+    fn from(v1::RangeResponse { header, objects, fixes }: v1::RangeResponse) -> Self {
+        Self { header, objects, fixes, distance_m: Vec::new() }
+    }
+}
+
+impl From<v1::NearestResponse> for AnswerChunk {
+    fn from(response: v1::NearestResponse) -> Self {
+        let v1::NearestResponse { header, objects, fixes, distance_m } = response;
+        Self { header, objects, fixes, distance_m }
+    }
+}
+
+/// An answer whose header has arrived; `T` is the response of its call.
 #[derive(Debug)]
-pub struct AnswerReader {
+pub struct AnswerReader<T> {
     header: v1::AnswerHeader,
-    chunk: Option<v1::QueryAnswer>,
-    stream: Streaming<v1::QueryAnswer>,
+    chunk: Option<AnswerChunk>,
+    stream: Streaming<T>,
     connection: Connection,
 }
 
-impl AnswerReader {
+impl<T: Into<AnswerChunk>> AnswerReader<T> {
     /// Waits for the first chunk of the answer to a query that was sent.
     ///
     /// # Errors
     /// The server's refusal, silence, or an answer without header.
     pub async fn open(
         connection: &Connection,
-        response: impl Future<Output = Result<Response<Streaming<v1::QueryAnswer>>, Status>>,
+        response: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
     ) -> Result<Self, CliError> {
         let mut stream = connection.wait(response).await?.into_inner();
-        let mut chunk = connection.wait(stream.message()).await?;
+        let first = connection.wait(stream.message()).await?;
+        let mut chunk: Option<AnswerChunk> = first.map(Into::into);
         let header = chunk.as_mut().and_then(|first| first.header.take());
         let header = header.ok_or_else(|| CliError::Answer("no header came".to_owned()))?;
         Ok(Self { header, chunk, stream, connection: connection.clone() })
@@ -58,14 +87,14 @@ impl AnswerReader {
     pub async fn next(&mut self) -> Result<Option<Vec<AnswerRow>>, CliError> {
         let chunk = match self.chunk.take() {
             Some(first) => Some(first),
-            None => self.connection.wait(self.stream.message()).await?,
+            None => self.connection.wait(self.stream.message()).await?.map(Into::into),
         };
         chunk.map(rows).transpose()
     }
 }
 
 /// The rows of one chunk.
-fn rows(chunk: v1::QueryAnswer) -> Result<Vec<AnswerRow>, CliError> {
+fn rows(chunk: AnswerChunk) -> Result<Vec<AnswerRow>, CliError> {
     let count = chunk.objects.len();
     for (name, length) in [("fixes", chunk.fixes.len()), ("distance_m", chunk.distance_m.len())] {
         if length != 0 && length != count {
@@ -85,12 +114,12 @@ mod tests {
 
     #[test]
     fn rows_take_what_the_chunk_has_and_refuse_unequal_lists() {
-        let ids = v1::QueryAnswer { objects: vec![3, 5], ..Default::default() };
+        let ids = AnswerChunk { objects: vec![3, 5], ..Default::default() };
         let plain = rows(ids.clone()).unwrap();
         assert_eq!(plain[1], AnswerRow { object: 5, fix: None, distance_m: None });
-        let near = v1::QueryAnswer { distance_m: vec![0.5, 2.0], ..ids.clone() };
+        let near = AnswerChunk { distance_m: vec![0.5, 2.0], ..ids.clone() };
         assert_eq!(rows(near).unwrap()[1].distance_m, Some(2.0));
-        let torn = v1::QueryAnswer { fixes: vec![v1::FixRecord::default()], ..ids };
+        let torn = AnswerChunk { fixes: vec![v1::FixRecord::default()], ..ids };
         assert!(rows(torn).unwrap_err().to_string().contains("1 fixes beside 2 objects"));
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use shoal_proto::v1::Projection;
 
-use super::answer::AnswerReader;
+use super::answer::{AnswerChunk, AnswerReader};
 use super::connection::Connection;
 use super::fleet;
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
@@ -21,7 +21,7 @@ use crate::cli::question::{Form, QuestionArgs};
 pub async fn write(
     connection: &Connection,
     args: &QuestionArgs,
-    mut answer: AnswerReader,
+    mut answer: AnswerReader<impl Into<AnswerChunk>>,
 ) -> Result<(), CliError> {
     let mut writer = writer(connection, args, &answer.header().fleet).await?;
     let mut out = stdout();

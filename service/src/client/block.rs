@@ -8,7 +8,7 @@ use bytes::Bytes;
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{
     ALTITUDE_UNKNOWN, BlockError, BlockStream, CpuCodec, FixColumns, FixRow, HEADING_UNKNOWN,
-    PlanChoice, SPEED_UNKNOWN, STATE_NONE,
+    PlanChoice, SPEED_UNKNOWN,
 };
 use shoal_engine::{Refusal, Space};
 use shoal_proto::v1;
@@ -78,7 +78,7 @@ fn fix_row(space: &Space, fix: &v1::Fix) -> FixRow {
         speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, speed_mm_s),
         heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
         altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
-        state: fix.state.unwrap_or(STATE_NONE),
+        state: fix.state,
     }
 }
 

@@ -14,10 +14,18 @@ use crate::cli::error::CliError;
 /// # Errors
 /// [`CliError::Refused`] when there is none.
 pub async fn describe(connection: &Connection, name: &str) -> Result<v1::Fleet, CliError> {
-    let message = v1::DescribeFleetRequest { name: name.to_owned() };
+    let message = v1::GetFleetRequest { name: name.to_owned() };
     let mut fleets = connection.fleets();
-    let answer = connection.wait(fleets.describe(connection.request(message))).await?;
-    Ok(answer.into_inner())
+    let answer = connection.wait(fleets.get_fleet(connection.request(message))).await?;
+    found(answer.into_inner().fleet)
+}
+
+/// The fleet of a response.
+///
+/// # Errors
+/// [`CliError::Answer`] when there is none in it.
+pub fn found(fleet: Option<v1::Fleet>) -> Result<v1::Fleet, CliError> {
+    fleet.ok_or_else(|| CliError::Answer("the response has no fleet".to_owned()))
 }
 
 /// True for longitude and latitude, false for metres.
@@ -46,10 +54,10 @@ pub fn space(fleet: &v1::Fleet) -> Result<Space, CliError> {
 #[must_use]
 pub fn to_wire(space: &Space) -> v1::Space {
     let kind = if space.is_geographic() {
-        Kind::Geographic(v1::Geographic {})
+        Kind::Geographic(v1::GeographicSpace {})
     } else {
         let (width_m, height_m) = space.to_api(space.bounds().x_max, space.bounds().y_max);
-        Kind::Planar(v1::Planar { width_m, height_m, quantum_m: space.quantum() })
+        Kind::Planar(v1::PlanarSpace { width_m, height_m, quantum_m: space.quantum() })
     };
     v1::Space { kind: Some(kind) }
 }

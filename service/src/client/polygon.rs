@@ -7,7 +7,7 @@
 use std::io::Read as _;
 
 use geojson::{Feature, GeoJson, Geometry, GeometryValue, Position};
-use shoal_proto::v1;
+use shoal_proto::v1::{self, region::Kind};
 
 use crate::cli::error::CliError;
 
@@ -18,7 +18,7 @@ pub const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
 ///
 /// # Errors
 /// [`CliError::Input`] when it cannot be read, is too large, or holds no single polygon.
-pub fn read(file: &str) -> Result<v1::Polygon, CliError> {
+pub fn read(file: &str) -> Result<Kind, CliError> {
     let wrong = |reason: String| CliError::Input { file: file.to_owned(), reason };
     let mut text = String::new();
     let bytes = if file == "-" {
@@ -34,11 +34,11 @@ pub fn read(file: &str) -> Result<v1::Polygon, CliError> {
     parse(&text).map_err(wrong)
 }
 
-/// The rings of the one polygon or multipolygon in `text`.
+/// The one polygon or multipolygon in `text`, as a kind of region.
 ///
 /// # Errors
 /// Says what was found instead.
-pub fn parse(text: &str) -> Result<v1::Polygon, String> {
+pub fn parse(text: &str) -> Result<Kind, String> {
     let document: GeoJson = text.parse().map_err(|error| format!("no GeoJSON: {error}"))?;
     let geometry = match document {
         GeoJson::Geometry(geometry) => geometry,
@@ -52,14 +52,19 @@ pub fn parse(text: &str) -> Result<v1::Polygon, String> {
             }
         }
     };
-    let polygons = match geometry.value {
-        GeometryValue::Polygon { coordinates } => vec![coordinates],
-        GeometryValue::MultiPolygon { coordinates } => coordinates,
-        other => {
-            return Err(format!("a {}; give a Polygon or a MultiPolygon", other.type_name()));
+    match geometry.value {
+        GeometryValue::Polygon { coordinates } => to_polygon(&coordinates).map(Kind::Polygon),
+        GeometryValue::MultiPolygon { coordinates } => {
+            let polygons = coordinates.iter().map(|rings| to_polygon(rings));
+            let polygons = polygons.collect::<Result<_, _>>()?;
+            Ok(Kind::MultiPolygon(v1::MultiPolygon { polygons }))
         }
-    };
-    let rings = polygons.iter().flatten().map(|ring| to_ring(ring)).collect::<Result<_, _>>()?;
+        other => Err(format!("a {}; give a Polygon or a MultiPolygon", other.type_name())),
+    }
+}
+
+fn to_polygon(rings: &[Vec<Position>]) -> Result<v1::Polygon, String> {
+    let rings = rings.iter().map(|ring| to_ring(ring)).collect::<Result<_, _>>()?;
     Ok(v1::Polygon { rings })
 }
 
@@ -95,12 +100,13 @@ mod tests {
         let feature = format!(r#"{{"type":"Feature","properties":null,"geometry":{bare}}}"#);
         let one = format!(r#"{{"type":"FeatureCollection","features":[{feature}]}}"#);
         let multi = format!(r#"{{"type":"MultiPolygon","coordinates":[[{RING}],[{RING}]]}}"#);
-        for (text, rings) in [(&bare, 1), (&feature, 1), (&one, 1), (&multi, 2)] {
-            let polygon = parse(text).unwrap();
-            assert_eq!(polygon.rings.len(), rings, "{text}");
-            assert_eq!(polygon.rings[0].x, [-1.0, 1.0, 0.0, -1.0]);
-            assert_eq!(polygon.rings[0].y, [0.0, 0.0, 1.5, 0.0]);
+        let ring = v1::Ring { x: vec![-1.0, 1.0, 0.0, -1.0], y: vec![0.0, 0.0, 1.5, 0.0] };
+        let polygon = v1::Polygon { rings: vec![ring] };
+        for text in [&bare, &feature, &one] {
+            assert_eq!(parse(text).unwrap(), Kind::Polygon(polygon.clone()), "{text}");
         }
+        let union = v1::MultiPolygon { polygons: vec![polygon.clone(), polygon] };
+        assert_eq!(parse(&multi).unwrap(), Kind::MultiPolygon(union));
         let two = format!(r#"{{"type":"FeatureCollection","features":[{feature},{feature}]}}"#);
         assert!(parse(&two).unwrap_err().contains("2 features"));
     }

@@ -35,7 +35,7 @@ impl ReportStream {
         let reader = tokio::spawn(async move {
             let mut acks = positions.report(ReceiverStream::new(queue)).await?.into_inner();
             while let Some(ack) = acks.message().await? {
-                writer.send_modify(|tally| tally.add(ack));
+                writer.send_modify(|tally| tally.add(ack.ack.unwrap_or_default()));
             }
             Ok(())
         });

@@ -94,7 +94,7 @@ pub fn to_wire(fix: &Fix) -> v1::Fix {
         speed_m_s: fix.speed_m_s.map(|speed| speed as f32),
         heading_deg: fix.heading_deg.map(|heading| heading as f32),
         altitude_m: None,
-        state: None,
+        state: 0,
     }
 }
 

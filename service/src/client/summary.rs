@@ -101,8 +101,8 @@ impl Summary {
             .failed
             .iter()
             .map(|failed| {
-                json!({ "message": failed.message, "reason": failed.reason,
-                                  "detail": failed.detail })
+                let (reason, detail) = reason_and_detail(failed);
+                json!({ "message": failed.message, "reason": reason, "detail": detail })
             })
             .collect();
         json!({
@@ -162,14 +162,22 @@ impl Summary {
             writeln!(text, "  messages refused whole: {}", tally.failed_messages)?;
         }
         for failed in &tally.failed {
-            let v1::FailedMessage { message, reason, detail, .. } = failed;
-            writeln!(text, "    message {message}: {detail} [{reason}]")?;
+            let (reason, detail) = reason_and_detail(failed);
+            writeln!(text, "    message {}: {detail} [{reason}]", failed.message)?;
         }
         if self.unreadable > 0 {
             writeln!(text, "  rows that cannot be read: {}", self.unreadable)?;
         }
         self.unreadable_shown.iter().try_for_each(|shown| writeln!(text, "    {shown}"))
     }
+}
+
+/// The stable reason of a failed message, and its text for people.
+fn reason_and_detail(failed: &v1::FailedMessage) -> (String, &str) {
+    let status = failed.status.as_ref();
+    let details = status.map(tonic_types::RpcStatusExt::get_error_details).unwrap_or_default();
+    let reason = details.error_info().map_or_else(String::new, |info| info.reason.clone());
+    (reason, status.map_or("", |status| &status.message))
 }
 
 #[cfg(test)]

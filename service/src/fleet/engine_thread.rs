@@ -178,7 +178,7 @@ impl EngineThread {
                 self.planner.producers.settle(batch, false);
             }
             // Nobody waiting is nobody to tell.
-            let _ = change.reply.send(ChangeReply::Refused(fault.clone()));
+            let _ = change.reply.send(ChangeReply::Refused(fault.clone().into()));
         }
         for asked in plan.asked {
             let _ = asked.reply.send(Err(fault.clone()));

@@ -161,6 +161,13 @@ impl Fleet {
         self.shared.gone()
     }
 
+    /// Waits until its engine has ended; says why.
+    pub(crate) async fn ended(self: Arc<Self>) -> ServiceError {
+        // An error means that the thread is gone without a word.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+        self.gone()
+    }
+
     /// The epoch that a client's token asks for; 0 without a token.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::answered::Answered;
 use super::producers::BatchId;
+use crate::error::ServiceError;
 use crate::subscription::{Change, Session};
 
 /// Room in the queue of changes.
@@ -29,6 +30,16 @@ pub(super) struct ChangeJob {
     pub(super) permit: ChangePermit,
 }
 
+impl ChangeJob {
+    /// Answers a numbered change that is not applied.
+    pub(super) fn refuse(self, why: impl FnOnce(&BatchId) -> ServiceError) {
+        if let Some(batch) = &self.batch {
+            // A client that left wants no answer.
+            let _ = self.reply.send(ChangeReply::Refused(why(batch)));
+        }
+    }
+}
+
 /// What became of a change.
 #[derive(Debug)]
 pub enum ChangeReply {
@@ -44,8 +55,9 @@ pub enum ChangeReply {
         /// A cycle at or after the one that applied it.
         epoch: u64,
     },
-    /// The engine refused the cycle and applied nothing of it.
-    Refused(shoal_engine::EngineError),
+    /// Nothing of it was applied: its number is not the next of its producer, or the engine refused
+    /// the cycle.
+    Refused(ServiceError),
 }
 
 /// Queries that wait for their cycle; all are answered in one.

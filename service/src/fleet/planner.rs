@@ -17,7 +17,8 @@ use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
 use super::producers::{BatchId, Producers, Verdict};
 use super::queue::QueueEnds;
 use super::region_plan::{PlannedRegions, RegionPlanner};
-use crate::limits::{MESSAGE_ROWS_MAX, PRODUCERS_MAX, ServerLimits};
+use crate::error::ServiceError;
+use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
 use crate::subscription::Sessions;
 
 /// A change of a cycle, without its request.
@@ -80,7 +81,7 @@ pub(super) struct Planner {
 
 impl Planner {
     pub(super) fn new(ends: QueueEnds, limits: &ServerLimits, sessions: Arc<Sessions>) -> Self {
-        let producers_max = NonZeroUsize::new(PRODUCERS_MAX).unwrap_or(NonZeroUsize::MIN);
+        let producers_max = NonZeroUsize::new(limits.producers_max).unwrap_or(NonZeroUsize::MIN);
         Self {
             ends,
             producers: Producers::new(producers_max),
@@ -150,6 +151,14 @@ impl Planner {
         };
         match verdict {
             Verdict::Undecided => self.undecided.push_back(job),
+            Verdict::OutOfOrder { expected } => job.refuse(|batch| {
+                let (producer, found) = (batch.producer.to_string(), batch.batch_seq);
+                ServiceError::OutOfOrder { producer, found, expected }
+            }),
+            Verdict::Unknown => job.refuse(|batch| {
+                let (producer, found) = (batch.producer.to_string(), batch.batch_seq);
+                ServiceError::ProducerUnknown { producer, found }
+            }),
             Verdict::Fresh | Verdict::Duplicate => {
                 let is_fresh = verdict == Verdict::Fresh;
                 if is_fresh {

@@ -1,43 +1,104 @@
-//! Has this producer sent this message before?
+//! Was this message of a producer applied before, and is it the next one?
 //!
-//! Decided by the engine thread, in the order of the queue, so a resend that races its original on
-//! another stream is still applied once. A number counts as sent when its cycle applied it; while
-//! that is open, the same number is undecided and waits. Knows the last 100,000 producers.
+//! Decided by the engine thread, in the order of the queue, so that a resend that races its original
+//! on another stream is applied once. A producer numbers its messages 1, 2, 3 and so on. A number
+//! counts as applied when its cycle has applied it; until then the same number waits. A number that
+//! fails stays open: it can be sent again at any time.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
+
+use crate::limits::OPEN_NUMBERS_MAX;
 
 /// Who sent a message, and which of its messages it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchId {
     /// Name of the producer.
     pub producer: Arc<str>,
-    /// Number of the message, one more each.
+    /// Number of the message, from 1.
     pub batch_seq: u64,
 }
 
 /// Whether a message is to be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Not seen yet: apply it, then settle it.
+    /// Apply it, then settle it.
     Fresh,
     /// Applied before.
     Duplicate,
-    /// The same or a later number is under way: ask again when that is settled.
+    /// The same number is in progress: ask again when that is settled.
     Undecided,
+    /// Not the next number, and not an open one.
+    OutOfOrder {
+        /// The number that the producer must send first.
+        expected: u64,
+    },
+    /// The first message of a producer that is not known has another number than 1.
+    Unknown,
 }
 
+/// The numbers of one producer.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Greatest number applied.
-    applied: Option<u64>,
-    /// Greatest number in a cycle that is not settled.
-    under_way: Option<u64>,
+    /// The greatest number accepted; all up to it are applied, in progress or open.
+    greatest: u64,
+    /// In progress, in the order of acceptance.
+    in_progress: VecDeque<u64>,
+    /// Failed after a later number was accepted; ascending.
+    open: Vec<u64>,
 }
 
-/// The last number of each producer.
+impl Numbers {
+    fn judge(&mut self, number: u64) -> Verdict {
+        if number <= self.greatest {
+            return self.judge_earlier(number);
+        }
+        if let Some(&expected) = self.open.get(OPEN_NUMBERS_MAX - 1).and(self.open.first()) {
+            return Verdict::OutOfOrder { expected };
+        }
+        if number - self.greatest > 1 {
+            return Verdict::OutOfOrder { expected: self.greatest + 1 };
+        }
+        self.greatest = number;
+        self.in_progress.push_back(number);
+        Verdict::Fresh
+    }
+
+    fn judge_earlier(&mut self, number: u64) -> Verdict {
+        if let Ok(place) = self.open.binary_search(&number) {
+            self.open.remove(place);
+            self.in_progress.push_back(number);
+            Verdict::Fresh
+        } else if self.in_progress.contains(&number) {
+            Verdict::Undecided
+        } else {
+            Verdict::Duplicate
+        }
+    }
+
+    fn settle(&mut self, number: u64, applied: bool) {
+        // Cycles settle in the order in which they began: nearly always the first.
+        let Some(place) = self.in_progress.iter().position(|&other| other == number) else {
+            return;
+        };
+        self.in_progress.remove(place);
+        if applied {
+            return;
+        }
+        let place = self.open.partition_point(|&other| other < number);
+        self.open.insert(place, number);
+        // No later number was accepted: the next message must have this one.
+        while self.open.last() == Some(&self.greatest) {
+            self.open.pop();
+            self.greatest -= 1;
+        }
+    }
+}
+
+/// The numbers of the producers that reported last.
 #[derive(Debug)]
 pub(super) struct Producers {
     numbers: LruCache<Arc<str>, Numbers>,
@@ -51,29 +112,22 @@ impl Producers {
         Self { numbers }
     }
 
-    /// Judges a message; a fresh one counts as under way from now on.
+    /// Judges a message; a fresh one is in progress from now on.
     pub(super) fn judge(&mut self, id: &BatchId) -> Verdict {
-        let numbers = self.numbers.get_or_insert_mut(id.producer.clone(), Numbers::default);
-        if numbers.applied.is_some_and(|applied| id.batch_seq <= applied) {
-            Verdict::Duplicate
-        } else if numbers.under_way.is_some_and(|under_way| id.batch_seq <= under_way) {
-            Verdict::Undecided
-        } else {
-            numbers.under_way = Some(id.batch_seq);
-            Verdict::Fresh
+        if let Some(numbers) = self.numbers.get_mut(&id.producer) {
+            return numbers.judge(id.batch_seq);
         }
+        if id.batch_seq != 1 {
+            return Verdict::Unknown;
+        }
+        let numbers = self.numbers.get_or_insert_mut(id.producer.clone(), Numbers::default);
+        numbers.judge(id.batch_seq)
     }
 
-    /// A fresh message was applied, or failed as a whole and does not count.
+    /// A fresh message was applied, or failed as a whole.
     pub(super) fn settle(&mut self, id: &BatchId, applied: bool) {
-        let Some(numbers) = self.numbers.get_mut(&id.producer) else {
-            return;
-        };
-        if applied {
-            numbers.applied = numbers.applied.max(Some(id.batch_seq));
-        }
-        if numbers.under_way == Some(id.batch_seq) {
-            numbers.under_way = None;
+        if let Some(numbers) = self.numbers.get_mut(&id.producer) {
+            numbers.settle(id.batch_seq, applied);
         }
     }
 }
@@ -90,40 +144,93 @@ mod tests {
         Producers::new(NonZeroUsize::new(max).unwrap())
     }
 
+    fn apply(producers: &mut Producers, id: &BatchId) {
+        assert_eq!(producers.judge(id), Verdict::Fresh, "{id:?}");
+        producers.settle(id, true);
+    }
+
     #[test]
     fn a_number_counts_once_it_was_applied() {
         let mut producers = producers(10);
-        assert_eq!(producers.judge(&id("a", 0)), Verdict::Fresh);
-        assert_eq!(producers.judge(&id("a", 0)), Verdict::Undecided);
-        assert_eq!(producers.judge(&id("b", 0)), Verdict::Fresh);
-        producers.settle(&id("a", 0), true);
-        assert_eq!(producers.judge(&id("a", 0)), Verdict::Duplicate);
-        assert_eq!(producers.judge(&id("a", 5)), Verdict::Fresh);
-        producers.settle(&id("a", 5), true);
-        assert_eq!(producers.judge(&id("a", 4)), Verdict::Duplicate);
+        assert_eq!(producers.judge(&id("a", 1)), Verdict::Fresh);
+        assert_eq!(producers.judge(&id("a", 1)), Verdict::Undecided);
+        assert_eq!(producers.judge(&id("b", 1)), Verdict::Fresh);
+        producers.settle(&id("a", 1), true);
+        assert_eq!(producers.judge(&id("a", 1)), Verdict::Duplicate);
+        assert_eq!(producers.judge(&id("a", 2)), Verdict::Fresh);
     }
 
     #[test]
-    fn a_failed_message_does_not_consume_its_number() {
+    fn a_skipped_number_is_out_of_order_and_takes_nothing() {
+        let mut producers = producers(10);
+        apply(&mut producers, &id("a", 1));
+        for number in [3, 4, u64::MAX] {
+            let expected = Verdict::OutOfOrder { expected: 2 };
+            assert_eq!(producers.judge(&id("a", number)), expected);
+        }
+        apply(&mut producers, &id("a", 2));
+        apply(&mut producers, &id("a", 3));
+        assert_eq!(producers.judge(&id("a", 2)), Verdict::Duplicate);
+    }
+
+    #[test]
+    fn a_failed_number_is_the_next_until_a_later_one_is_accepted() {
         let mut producers = producers(10);
         assert_eq!(producers.judge(&id("a", 1)), Verdict::Fresh);
         producers.settle(&id("a", 1), false);
+        assert_eq!(producers.judge(&id("a", 2)), Verdict::OutOfOrder { expected: 1 });
         assert_eq!(producers.judge(&id("a", 1)), Verdict::Fresh);
+        // The second is in progress when the first fails again.
         assert_eq!(producers.judge(&id("a", 2)), Verdict::Fresh);
         producers.settle(&id("a", 1), false);
         producers.settle(&id("a", 2), true);
+        apply(&mut producers, &id("a", 3));
+        assert_eq!(producers.judge(&id("a", 2)), Verdict::Duplicate);
+        apply(&mut producers, &id("a", 1));
         assert_eq!(producers.judge(&id("a", 1)), Verdict::Duplicate);
+        apply(&mut producers, &id("a", 4));
     }
 
     #[test]
-    fn the_longest_silent_producer_is_forgotten() {
-        let mut producers = producers(2);
-        for name in ["a", "b", "a", "c"] {
-            let id = id(name, 1);
-            producers.judge(&id);
-            producers.settle(&id, true);
+    fn open_numbers_are_bounded() {
+        let mut producers = producers(10);
+        let last = OPEN_NUMBERS_MAX as u64 + 1;
+        for number in 1..=last {
+            assert_eq!(producers.judge(&id("a", number)), Verdict::Fresh);
         }
-        assert_eq!(producers.judge(&id("a", 1)), Verdict::Duplicate);
-        assert_eq!(producers.judge(&id("b", 1)), Verdict::Fresh);
+        for number in 1..=last {
+            producers.settle(&id("a", number), number == last);
+        }
+        assert_eq!(producers.judge(&id("a", last + 1)), Verdict::OutOfOrder { expected: 1 });
+        assert_eq!(producers.judge(&id("a", last)), Verdict::Duplicate);
+        apply(&mut producers, &id("a", 5));
+        apply(&mut producers, &id("a", last + 1));
+    }
+
+    #[test]
+    fn all_numbers_of_a_refused_cycle_are_taken_back() {
+        let mut producers = producers(10);
+        for number in 1..=100 {
+            assert_eq!(producers.judge(&id("a", number)), Verdict::Fresh);
+        }
+        for number in 1..=100 {
+            producers.settle(&id("a", number), number <= 40);
+        }
+        assert_eq!(producers.judge(&id("a", 42)), Verdict::OutOfOrder { expected: 41 });
+        for number in 41..=100 {
+            apply(&mut producers, &id("a", number));
+        }
+    }
+
+    #[test]
+    fn the_longest_silent_producer_is_forgotten_and_says_so() {
+        let mut producers = producers(2);
+        for (name, number) in [("a", 1), ("b", 1), ("a", 2), ("c", 1)] {
+            apply(&mut producers, &id(name, number));
+        }
+        assert_eq!(producers.judge(&id("a", 2)), Verdict::Duplicate);
+        assert_eq!(producers.judge(&id("b", 2)), Verdict::Unknown);
+        assert_eq!(producers.judge(&id("b", 0)), Verdict::Unknown);
+        apply(&mut producers, &id("b", 1));
     }
 }

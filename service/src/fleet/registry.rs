@@ -4,6 +4,7 @@
 //! A fleet whose engine failed stays listed, so that people see it, until it is dropped.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use shoal_engine::{Clock, EngineOptions, Space};
@@ -205,17 +206,28 @@ impl Registry {
         self.read(|fleets| fleets.values().cloned().collect())
     }
 
-    /// Ends a fleet and forgets it; returns when its memory is free.
+    /// Up to `count` fleets by name after the given one, and whether more follow.
+    #[must_use]
+    pub fn list_page(&self, after: Option<&FleetName>, count: usize) -> (Vec<Arc<Fleet>>, bool) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.read(|fleets| {
+            let mut rest = fleets.range((from, Bound::Unbounded)).map(|(_, fleet)| fleet.clone());
+            let page = rest.by_ref().take(count).collect();
+            (page, rest.next().is_some())
+        })
+    }
+
+    /// Ends a fleet and deletes it; returns when its memory is free.
     ///
     /// # Errors
     /// [`ServiceError::FleetUnknown`].
-    pub async fn drop_fleet(&self, name: &FleetName) -> Result<(), ServiceError> {
+    pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         let fleet = self.write(|fleets| fleets.remove(name));
         let fleet = fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))?;
-        fleet.end(FleetState::Dropped).await;
+        fleet.end(FleetState::Deleted).await;
         self.metrics.forget(name.as_str());
-        info!(fleet = %name, "fleet dropped");
+        info!(fleet = %name, "fleet deleted");
         Ok(())
     }
 

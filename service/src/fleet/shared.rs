@@ -20,8 +20,8 @@ use crate::subscription::Sessions;
 pub enum FleetState {
     /// It does.
     Running = 0,
-    /// It was dropped.
-    Dropped = 1,
+    /// It was deleted.
+    Deleted = 1,
     /// Its engine failed.
     Failed = 2,
     /// The server is going down.
@@ -53,7 +53,7 @@ impl Shared {
     pub(super) fn state(&self) -> FleetState {
         match self.state.load(Ordering::SeqCst) {
             0 => FleetState::Running,
-            1 => FleetState::Dropped,
+            1 => FleetState::Deleted,
             2 => FleetState::Failed,
             _ => FleetState::ShutDown,
         }
@@ -71,7 +71,7 @@ impl Shared {
     pub(super) fn gone(&self) -> ServiceError {
         let name = self.name.as_str().to_owned();
         match self.state() {
-            FleetState::Dropped => ServiceError::FleetDropped(name),
+            FleetState::Deleted => ServiceError::FleetDeleted(name),
             FleetState::ShutDown => ServiceError::ShuttingDown,
             FleetState::Running | FleetState::Failed => ServiceError::FleetFailed(name),
         }

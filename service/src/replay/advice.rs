@@ -61,7 +61,7 @@ fn round(coordinate: f64) -> f64 {
 }
 
 async fn nearest(connection: &Connection, (x, y): (f64, f64)) -> Result<Option<u64>, CliError> {
-    let request = v1::NearestRequest { options: None, x, y, k: 1 };
+    let request = v1::NearestRequest { x, y, k: 1, ..Default::default() };
     let mut queries = connection.queries();
     let asked = queries.nearest(connection.request(request));
     let mut answer = AnswerReader::open(connection, asked).await?;

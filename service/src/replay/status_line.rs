@@ -76,7 +76,7 @@ impl StatusLine {
         let rate = rows.saturating_sub(rows_then) as f64 / seconds;
         // The count is for people: a server that is too busy to say it keeps the rest of the line.
         let objects = match fleet::describe(&self.connection, "").await {
-            Ok(fleet) => fleet.objects.to_string(),
+            Ok(fleet) => fleet.object_count.to_string(),
             Err(_) => "?".to_owned(),
         };
         let event_ms = self.progress.event_ms.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use shoal_proto::v1::ReportAck;
+use shoal_proto::v1::ReportResponse;
 use tokio::task::JoinHandle;
 use tokio_stream::Stream;
 use tonic::Status;
@@ -66,7 +66,7 @@ pub(crate) struct AckStream {
 }
 
 impl Stream for AckStream {
-    type Item = Result<ReportAck, Status>;
+    type Item = Result<ReportResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.is_done {
@@ -75,7 +75,7 @@ impl Stream for AckStream {
         let mut log = self.log.lock();
         if !log.range.is_empty() {
             let range = std::mem::take(&mut log.range);
-            return Poll::Ready(Some(Ok(range.into_ack())));
+            return Poll::Ready(Some(Ok(ReportResponse { ack: Some(range.into_ack()) })));
         }
         let Some(end) = log.end.take() else {
             log.waker = Some(context.waker().clone());

@@ -9,7 +9,7 @@ use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCou
 use crate::error::ServiceError;
 use crate::fleet::{RowTotals, Token};
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
-use crate::status::failed_message;
+use crate::status::rpc_status;
 
 /// Rows whose position was refused at the door, and which coordinate was at fault.
 pub(super) type Faults = Vec<(u32, &'static str)>;
@@ -38,6 +38,7 @@ pub(super) struct AckRange {
     duplicate_messages: u64,
     first_epoch: u64,
     epoch: u64,
+    term: u64,
     token: Token,
 }
 
@@ -65,7 +66,8 @@ impl AckRange {
             Settled::Failed(error) => {
                 self.failed_messages += 1;
                 if self.failed.len() < FAILED_MESSAGES_TOLD_MAX {
-                    self.failed.push(failed_message(message, &error));
+                    let status = Some(rpc_status(error));
+                    self.failed.push(FailedMessage { message, status });
                 }
             }
         }
@@ -75,7 +77,7 @@ impl AckRange {
         if self.first_epoch == 0 {
             self.first_epoch = epoch;
         }
-        self.epoch = epoch;
+        (self.term, self.epoch) = (term, epoch);
         self.token.add(term, epoch);
     }
 
@@ -109,6 +111,7 @@ impl AckRange {
             epoch: self.epoch,
             token: self.token.to_bytes(),
             first_epoch: self.first_epoch,
+            term: self.term,
         }
     }
 }
@@ -124,14 +127,14 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
     }
 }
 
-/// The field of `Fix` that a refusal speaks of. Of the position of a row in a block only the pair
-/// is known.
+/// The field that a refusal concerns: of `Fix`, or of `ReportRequest` for the position of a row in
+/// a block, whose coordinates are judged as a pair.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     match refusal {
         Refusal::Object | Refusal::ObjectLimit => "object",
         Refusal::NotFinite | Refusal::OutsideSpace => {
             let known = faults.binary_search_by_key(&row, |fault| fault.0);
-            known.map_or("x,y", |index| faults[index].1)
+            known.map_or("block", |index| faults[index].1)
         }
         Refusal::TimeTooEarly | Refusal::TimeTooLate => "time_ms",
         Refusal::Speed => "speed_m_s",
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));
         let told: Vec<_> =
             ack.refused_rows.iter().map(|row| (row.message, row.row, row.field.as_str())).collect();
-        assert_eq!(told, [(8, 1, "speed_m_s"), (8, 4, "y"), (10, 2, "x,y")]);
+        assert_eq!(told, [(8, 1, "speed_m_s"), (8, 4, "y"), (10, 2, "block")]);
         let reasons: Vec<_> =
             ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);

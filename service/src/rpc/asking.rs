@@ -27,7 +27,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Understands the options; none are the defaults.
+    /// Understands the options of a request; none are the defaults.
     ///
     /// # Errors
     /// [`ServiceError::Field`], [`ServiceError::FleetUnknown`], [`ServiceError::Token`], ...
@@ -35,7 +35,18 @@ impl Asking {
         door: &Door,
         options: Option<v1::QueryOptions>,
     ) -> Result<Self, ServiceError> {
-        let options = options.unwrap_or_default();
+        Self::with_options_at(door, options.unwrap_or_default(), "options")
+    }
+
+    /// Understands options whose fields are at a path of the request.
+    ///
+    /// # Errors
+    /// As [`Asking::new`].
+    pub(super) fn with_options_at(
+        door: &Door,
+        options: v1::QueryOptions,
+        path: &str,
+    ) -> Result<Self, ServiceError> {
         let fleet = door.registry.find_requested(&options.fleet)?;
         let epoch_min = fleet.epoch_min(&options.min_token)?;
         let projection = match v1::Projection::try_from(options.projection) {
@@ -43,12 +54,13 @@ impl Asking {
             Ok(v1::Projection::Fixes) => Projection::Fixes,
             Ok(v1::Projection::Count) => Projection::Count,
             Err(_) => {
-                let problem = format!("is {}, which is none", options.projection);
-                return Err(ServiceError::field("options.projection", problem));
+                let problem = format!("unknown projection: {}", options.projection);
+                return Err(ServiceError::field("projection", problem).under(path));
             }
         };
-        let filter = filter(options.filter.as_ref()).map_err(|error| error.under("options"))?;
-        let filter = filter.boxed();
+        let filter =
+            filter(options.filter.as_ref()).map_err(|error| error.under("filter").under(path))?;
+        let filter = Filter { object_after: options.after_object, ..filter }.boxed();
         let limit = Some(options.limit).filter(|&limit| limit > 0);
         Ok(Self { fleet, epoch_min, filter, projection, limit })
     }
@@ -66,28 +78,43 @@ impl Asking {
         Ok(self.query(QueryKind::Get(objects)))
     }
 
-    /// Everything in a region.
+    /// Everything in a region, which is at a path of the request.
     ///
     /// # Errors
     /// [`ServiceError::Field`].
-    pub(super) fn range(&self, sent: Option<&v1::Region>) -> Result<Query, ServiceError> {
-        Ok(self.query(QueryKind::Range(region(self.fleet.space(), sent)?)))
+    pub(super) fn range_at(
+        &self,
+        path: &str,
+        sent: Option<&v1::Region>,
+    ) -> Result<Query, ServiceError> {
+        let region = region(self.fleet.space(), sent).map_err(|error| error.under(path))?;
+        Ok(self.query(QueryKind::Range(region)))
     }
 
     /// The `k` nearest to a point of the space.
     ///
     /// # Errors
     /// [`ServiceError::Field`].
-    pub(super) fn nearest(&self, x: f64, y: f64, k: u32) -> Result<Query, ServiceError> {
-        if k as usize > NEAREST_MAX {
-            let problem = format!("is {k}, the limit is {NEAREST_MAX}");
+    pub(super) fn nearest(&self, sent: v1::NearestQuery) -> Result<Query, ServiceError> {
+        let v1::NearestQuery { x, y, k, distance_max_m } = sent;
+        if !(1..=NEAREST_MAX).contains(&(k as usize)) {
+            let problem = format!("{k} is outside 1 to {NEAREST_MAX}");
             return Err(ServiceError::field("k", problem));
         }
+        if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
+            let problem = "is set: nearest objects are in order of distance, not of object";
+            return Err(ServiceError::field("options.after_object", problem));
+        }
         let space = self.fleet.space();
-        let (x, y) = space.quantise(x, y).map_err(|_| {
-            let problem = format!("({x}, {y}) is not a point of the fleet's space, {space}");
-            ServiceError::field("x,y", problem)
-        })?;
-        Ok(self.query(QueryKind::Nearest { x, y, k }))
+        let (x, y) = space.point(x, y).map_err(|error| ServiceError::geometry("", &error))?;
+        let rank_max = match distance_max_m {
+            None => u64::MAX,
+            Some(distance_m) if distance_m >= 0.0 => space.rank_within(distance_m),
+            Some(distance_m) => {
+                let problem = format!("{distance_m} m must be 0 or greater");
+                return Err(ServiceError::field("distance_max_m", problem));
+            }
+        };
+        Ok(self.query(QueryKind::Nearest { x, y, k, rank_max }))
     }
 }

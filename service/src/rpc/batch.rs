@@ -101,35 +101,39 @@ async fn answer(
     at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
     let asking = Asking::new(door, message.options)?;
     let mut queries = Vec::with_capacity(message.queries.len());
-    let failures = message
-        .queries
-        .into_iter()
-        .map(|sent| understand(&asking, sent).map(|query| queries.push(query)).err());
+    let failures = message.queries.into_iter().enumerate().map(|(index, sent)| {
+        understand(&asking, index, sent).map(|query| queries.push(query)).err()
+    });
     let failures = failures.collect();
     let held = ask(door, &asking, queries, deadline, true).await?;
     Ok(AnsweredMessage { fleet: asking.fleet, held, failures })
 }
 
-fn understand(asking: &Asking, sent: BatchQuery) -> Result<Query, ServiceError> {
+fn understand(asking: &Asking, index: usize, sent: BatchQuery) -> Result<Query, ServiceError> {
+    let query = format!("queries[{index}]");
     match sent.kind {
-        Some(Kind::Get(get)) => asking.get(get.objects),
-        Some(Kind::Range(region)) => asking.range(Some(&region)),
-        Some(Kind::Nearest(point)) => asking.nearest(point.x, point.y, point.k),
-        None => Err(ServiceError::field("kind", "is not set")),
+        Some(Kind::Get(get)) => {
+            asking.get(get.objects).map_err(|error| error.under(&format!("{query}.get")))
+        }
+        Some(Kind::Range(region)) => asking.range_at(&format!("{query}.range"), Some(&region)),
+        Some(Kind::Nearest(nearest)) => {
+            asking.nearest(nearest).map_err(|error| error.under(&format!("{query}.nearest")))
+        }
+        None => Err(ServiceError::field(query, "none of get, range and nearest is set")),
     }
 }
 
 /// Sends the answers of each message in its turn.
 async fn send(
     mut receiver: mpsc::Receiver<Turn>,
-    chunks: &ChunkSender<shoal_proto::v1::BatchAnswer>,
+    chunks: &ChunkSender<shoal_proto::v1::BatchResponse>,
 ) -> Result<(), NotTaken> {
     let mut message = 0;
     while let Some(turn) = receiver.recv().await {
         message += 1;
         match turn.await {
             Ok(Ok(answered)) => send_message(message, answered, chunks).await?,
-            Ok(Err(error)) => send_failure(message, &error, chunks).await?,
+            Ok(Err(error)) => send_failure(message, error, chunks).await?,
             // The task that answers it was dropped: so is the stream.
             Err(_) => return Err(NotTaken),
         }

@@ -4,7 +4,7 @@
 //! that it goes on. Total and truncation stand in a query's first piece, epoch and clock in the
 //! message's first chunk.
 
-use shoal_proto::v1::{AnswerHeader, BatchAnswer, BatchResult};
+use shoal_proto::v1::{AnswerHeader, BatchResponse, BatchResult};
 
 use super::batch::AnsweredMessage;
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
@@ -12,10 +12,10 @@ use super::query_answer::header;
 use super::records::{Records, row_bytes_max};
 use crate::error::ServiceError;
 use crate::limits::CHUNK_BYTES_TARGET;
-use crate::status::failed_query;
+use crate::status::rpc_status;
 
 /// The chunks of all answers of a stream.
-pub type BatchStream = ChunkStream<BatchAnswer>;
+pub type BatchStream = ChunkStream<BatchResponse>;
 
 /// Encoded bytes of a result beside its rows at most: number, total, flag, frames of three lists.
 const RESULT_BYTES: usize = 48;
@@ -26,7 +26,7 @@ struct Chunk<'a> {
     header: Option<AnswerHeader>,
     results: Vec<BatchResult>,
     bytes: usize,
-    sender: &'a ChunkSender<BatchAnswer>,
+    sender: &'a ChunkSender<BatchResponse>,
 }
 
 impl Chunk<'_> {
@@ -35,7 +35,7 @@ impl Chunk<'_> {
     }
 
     fn push(&mut self, result: BatchResult, row_bytes: usize) {
-        let detail_bytes = result.failed.as_ref().map_or(0, |failed| failed.detail.len() + 64);
+        let detail_bytes = result.error.as_ref().map_or(0, prost::Message::encoded_len);
         self.bytes += RESULT_BYTES + result.objects.len() * row_bytes + detail_bytes;
         self.results.push(result);
     }
@@ -43,8 +43,8 @@ impl Chunk<'_> {
     async fn flush(&mut self, last: bool) -> Result<(), NotTaken> {
         self.bytes = 0;
         let (header, results) = (self.header.take(), std::mem::take(&mut self.results));
-        let (message, failed) = (self.message, None);
-        self.sender.send(BatchAnswer { message, header, results, last, failed }).await
+        let (message, error) = (self.message, None);
+        self.sender.send(BatchResponse { message, header, results, last, error }).await
     }
 }
 
@@ -52,7 +52,7 @@ impl Chunk<'_> {
 pub(super) async fn send_message(
     message: u64,
     answered: AnsweredMessage,
-    sender: &ChunkSender<BatchAnswer>,
+    sender: &ChunkSender<BatchResponse>,
 ) -> Result<(), NotTaken> {
     let AnsweredMessage { fleet, held, failures } = answered;
     let header = Some(header(&fleet, &held.answered, None));
@@ -61,8 +61,8 @@ pub(super) async fn send_message(
     for (query, failure) in failures.into_iter().enumerate() {
         let query = query as u32;
         if let Some(error) = failure {
-            let failed = Some(failed_query(&error));
-            chunk.push(BatchResult { query, failed, ..Default::default() }, 0);
+            let error = Some(rpc_status(error));
+            chunk.push(BatchResult { query, error, ..Default::default() }, 0);
         } else {
             send_answer(query, index, &fleet, &held.answered, &mut chunk).await?;
             index += 1;
@@ -92,8 +92,8 @@ async fn send_answer(
         let Records { objects, fixes, distance_m } = Records::of(fleet.space(), &answer, from, to);
         let total = if is_first { answer.total } else { 0 };
         let truncated = is_first && answer.truncated;
-        let failed = None;
-        let result = BatchResult { query, total, truncated, objects, fixes, distance_m, failed };
+        let error = None;
+        let result = BatchResult { query, total, truncated, objects, fixes, distance_m, error };
         chunk.push(result, row_bytes);
         (from, is_first) = (to, false);
         if from == rows {
@@ -106,9 +106,9 @@ async fn send_answer(
 /// Says that a message failed as a whole.
 pub(super) async fn send_failure(
     message: u64,
-    error: &ServiceError,
-    sender: &ChunkSender<BatchAnswer>,
+    error: ServiceError,
+    sender: &ChunkSender<BatchResponse>,
 ) -> Result<(), NotTaken> {
-    let failed = Some(failed_query(error));
-    sender.send(BatchAnswer { message, last: true, failed, ..Default::default() }).await
+    let error = Some(rpc_status(error));
+    sender.send(BatchResponse { message, last: true, error, ..Default::default() }).await
 }

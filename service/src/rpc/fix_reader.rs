@@ -179,7 +179,7 @@ mod tests {
     fn both_ways_of_reading_agree() {
         use prost::Message as _;
         let (speed, heading) = ([None, Some(1.5)], [None, Some(271.25)]);
-        let (altitude, state) = ([None, Some(-3.0)], [None, Some(0), Some(7)]);
+        let (altitude, state) = ([None, Some(-3.0)], [0, 5, 7]);
         for case in 0..24 {
             let sent = shoal_proto::v1::Fix {
                 object: u64::MAX - 3,
@@ -199,7 +199,7 @@ mod tests {
                 (u64::MAX - 3, -5, 1.5, -2.25)
             );
             assert_eq!((quick.speed_m_s, quick.heading_deg), (sent.speed_m_s, sent.heading_deg));
-            assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state.unwrap_or(0)));
+            assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state));
             // What is not of the usual form is left to the other, which refuses cuts.
             for length in 0..bytes.len() {
                 if let Some(cut) = plain(&bytes[..length]) {

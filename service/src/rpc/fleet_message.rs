@@ -8,6 +8,7 @@ use shoal_proto::v1;
 use shoal_proto::v1::space::Kind;
 
 use super::ack_range::row_counts;
+use super::duration::{duration, millis};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetSpec};
 use crate::limits::ServerLimits;
@@ -24,23 +25,20 @@ pub(super) fn spec(
         Ok(v1::Clock::Unspecified | v1::Clock::System) => Clock::System,
         Ok(v1::Clock::Event) => Clock::Event,
         Err(_) => {
-            let problem = format!("is {}, which is none", request.clock);
+            let problem = format!("unknown clock: {}", request.clock);
             return Err(ServiceError::field("clock", problem));
         }
     };
-    if request.ttl_ms < 0 {
-        let problem = format!("is {}, it must not be negative", request.ttl_ms);
-        return Err(ServiceError::field("ttl_ms", problem));
-    }
+    let ttl_ms = millis("ttl", request.ttl.as_ref())?.filter(|&ttl_ms| ttl_ms > 0);
     let asked_max = request.limits.as_ref().map_or(0, |limits| limits.objects_max);
     if asked_max > limits.fleet_objects_max {
-        let problem = format!("is {asked_max}, the limit is {}", limits.fleet_objects_max);
+        let problem = format!("{asked_max} exceeds the limit of {}", limits.fleet_objects_max);
         return Err(ServiceError::field("limits.objects_max", problem));
     }
     Ok(FleetSpec {
         space: space(request.space.as_ref())?,
         clock,
-        ttl_ms: Some(request.ttl_ms).filter(|&ttl_ms| ttl_ms > 0),
+        ttl_ms,
         objects_max: if asked_max == 0 { limits.fleet_objects_max } else { asked_max },
     })
 }
@@ -49,7 +47,7 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
     match sent.and_then(|space| space.kind.as_ref()) {
         None | Some(Kind::Geographic(_)) => Ok(Space::geographic()),
         Some(Kind::Planar(planar)) => {
-            let v1::Planar { width_m, height_m, quantum_m } = *planar;
+            let v1::PlanarSpace { width_m, height_m, quantum_m } = *planar;
             let quantum_m = if quantum_m == 0.0 { PLANAR_QUANTUM_M } else { quantum_m };
             Space::planar(width_m, height_m, quantum_m)
                 .map_err(|error| ServiceError::geometry("space.planar", &error))
@@ -68,26 +66,26 @@ pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
         name: fleet.name().as_str().to_owned(),
         space: Some(space_message(&options.space)),
         clock: clock.into(),
-        ttl_ms: options.ttl_ms.unwrap_or(0),
+        ttl: options.ttl_ms.map(|ttl_ms| duration(ttl_ms.unsigned_abs())),
         limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
         term: options.term,
         epoch: view.epoch,
         clock_ms: view.clock_ms,
-        objects: view.objects,
+        object_count: view.objects,
         memory_bytes: view.memory_bytes,
         engine: engine.to_owned(),
-        rows: Some(row_counts(&view.rows)),
-        queries: view.queries,
+        row_counts: Some(row_counts(&view.rows)),
+        query_count: view.queries,
     }
 }
 
 fn space_message(space: &Space) -> v1::Space {
     let kind = if space.is_geographic() {
-        Kind::Geographic(v1::Geographic {})
+        Kind::Geographic(v1::GeographicSpace {})
     } else {
         let bounds = space.bounds();
         let (width_m, height_m) = space.to_api(bounds.x_max, bounds.y_max);
-        Kind::Planar(v1::Planar { width_m, height_m, quantum_m: space.quantum() })
+        Kind::Planar(v1::PlanarSpace { width_m, height_m, quantum_m: space.quantum() })
     };
     v1::Space { kind: Some(kind) }
 }

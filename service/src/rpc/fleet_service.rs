@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::deadline::Deadline;
 use super::door::Door;
-use super::{clear, create, describe, drop_fleet, list};
+use super::{clear_fleet, create_fleet, delete_fleet, get_fleet, list_fleets};
 
 /// `shoal.v1.FleetService`.
 #[derive(Clone, Debug)]
@@ -24,39 +24,39 @@ impl Fleets {
 
 #[tonic::async_trait]
 impl FleetService for Fleets {
-    async fn create(
+    async fn create_fleet(
         &self,
         request: Request<v1::CreateFleetRequest>,
-    ) -> Result<Response<v1::Fleet>, Status> {
-        Ok(Response::new(create::create(&self.0, request.into_inner()).await?))
+    ) -> Result<Response<v1::CreateFleetResponse>, Status> {
+        Ok(Response::new(create_fleet::create_fleet(&self.0, request.into_inner()).await?))
     }
 
-    async fn describe(
+    async fn get_fleet(
         &self,
-        request: Request<v1::DescribeFleetRequest>,
-    ) -> Result<Response<v1::Fleet>, Status> {
-        Ok(Response::new(describe::describe(&self.0, request.get_ref())?))
+        request: Request<v1::GetFleetRequest>,
+    ) -> Result<Response<v1::GetFleetResponse>, Status> {
+        Ok(Response::new(get_fleet::get_fleet(&self.0, request.get_ref())?))
     }
 
-    async fn list(
+    async fn list_fleets(
         &self,
-        _: Request<v1::ListFleetsRequest>,
+        request: Request<v1::ListFleetsRequest>,
     ) -> Result<Response<v1::ListFleetsResponse>, Status> {
-        Ok(Response::new(list::list(&self.0)))
+        Ok(Response::new(list_fleets::list_fleets(&self.0, request.get_ref())?))
     }
 
-    async fn clear(
+    async fn clear_fleet(
         &self,
         request: Request<v1::ClearFleetRequest>,
     ) -> Result<Response<v1::ClearFleetResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        Ok(Response::new(clear::clear(&self.0, request.into_inner(), deadline).await?))
+        Ok(Response::new(clear_fleet::clear_fleet(&self.0, request.into_inner(), deadline).await?))
     }
 
-    async fn drop(
+    async fn delete_fleet(
         &self,
-        request: Request<v1::DropFleetRequest>,
-    ) -> Result<Response<v1::DropFleetResponse>, Status> {
-        Ok(Response::new(drop_fleet::drop_fleet(&self.0, request.into_inner()).await?))
+        request: Request<v1::DeleteFleetRequest>,
+    ) -> Result<Response<v1::DeleteFleetResponse>, Status> {
+        Ok(Response::new(delete_fleet::delete_fleet(&self.0, request.into_inner()).await?))
     }
 }

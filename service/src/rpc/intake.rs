@@ -4,7 +4,10 @@
 //! has no room for, and what is wrong with a message is its own affair. Long messages let other
 //! calls run.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -20,14 +23,18 @@ use crate::fleet::{BatchId, ChangePermit, ChangeReply, Fleet, FleetState, Pendin
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
 
 /// Takes the messages of one stream in.
-#[derive(Debug)]
 pub(super) struct Intake {
     door: Arc<Door>,
     /// Of the last message: most streams name one.
     fleet: Option<(String, Arc<Fleet>)>,
     /// Of the last message.
     producer: Option<Arc<str>>,
+    /// The fleets that the stream has reported to, by term; as many as a server may have at most.
+    used: Vec<(u64, FleetEnd)>,
 }
+
+/// Completes when a fleet's engine has ended, with the reason.
+type FleetEnd = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 
 /// A message that was understood and has no room yet.
 #[derive(Debug)]
@@ -49,7 +56,7 @@ pub(super) struct UnderWay {
 
 impl Intake {
     pub(super) fn new(door: Arc<Door>) -> Self {
-        Self { door, fleet: None, producer: None }
+        Self { door, fleet: None, producer: None, used: Vec::new() }
     }
 
     /// Reads everything but plain rows.
@@ -69,6 +76,15 @@ impl Intake {
         Ok(Understood { message, block, batch, fleet, arrived })
     }
 
+    /// Completes when a fleet that the stream has reported to has ended, with the reason.
+    pub(super) async fn fleet_ended(&mut self) -> ServiceError {
+        poll_fn(|context| {
+            let mut ends = self.used.iter_mut().map(|(_, end)| end.as_mut().poll(context));
+            ends.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
     fn fleet(&mut self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
         match &self.fleet {
             Some((last, fleet)) if last == name && fleet.state() == FleetState::Running => {
@@ -76,6 +92,9 @@ impl Intake {
             }
             _ => {
                 let fleet = self.door.registry.find_requested(name)?;
+                if self.used.iter().all(|(term, _)| *term != fleet.term()) {
+                    self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
+                }
                 self.fleet = Some((name.to_owned(), fleet.clone()));
                 Ok(fleet)
             }
@@ -168,7 +187,7 @@ impl UnderWay {
                 Some(error) => Settled::Failed(error.into()),
             },
             ChangeReply::Duplicate { epoch } => Settled::Duplicate { term, epoch },
-            ChangeReply::Refused(error) => Settled::Failed(error.into()),
+            ChangeReply::Refused(error) => Settled::Failed(error),
         })
     }
 }

@@ -3,20 +3,21 @@
 //! What can be done is done in one epoch; what cannot fails alone, region by region. A session that
 //! nobody reads may be changed as well.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, StandingRegion};
+use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, RegionSubscription};
 use tonic::{Request, Response};
 
 use super::deadline::Deadline;
 use super::door::Door;
+use super::region_subscription::subscription;
 use super::remove::at_most;
-use super::standing_region::subscription;
 use super::subscribe::JUDGED_AT_ONCE;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
-use crate::status::region_error;
+use crate::status::rpc_status;
 use crate::subscription::{SessionEnd, SessionHandle, Wanted};
 
 pub(super) async fn modify(
@@ -41,6 +42,7 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
         fleet.sessions().close(&session, SessionEnd::Closed);
         return Ok(ModifyResponse::default());
     }
+    distinct(&request)?;
     let (wanted, mut failures) = judge(&fleet, request).await;
     if wanted.is_empty() {
         return Ok(ModifyResponse { epoch: 0, errors: errors(failures) });
@@ -55,12 +57,34 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
     Ok(ModifyResponse { epoch, errors: errors(failures) })
 }
 
+/// Refuses a region that occurs twice: of two changes in one epoch neither is the later.
+fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
+    let (add, change, remove) = (&request.add, &request.change, &request.remove);
+    let mut seen = HashSet::with_capacity(add.len() + change.len() + remove.len());
+    let set = [("add", add), ("change", change)].into_iter().flat_map(|(list, regions)| {
+        let ids = regions.iter().map(|sent| sent.region_id).enumerate();
+        ids.map(move |(index, id)| (list, index, id))
+    });
+    let removed = remove.iter().enumerate().map(|(index, id)| ("remove", index, *id));
+    match set.chain(removed).find(|(_, _, id)| !seen.insert(*id)) {
+        None => Ok(()),
+        Some((list, index, id)) => {
+            let problem = format!("region {id} occurs more than once in this request");
+            Err(ServiceError::field(format!("{list}[{index}]"), problem))
+        }
+    }
+}
+
 /// Per change, its region and why it failed.
 type Failures = Vec<(u64, Option<ServiceError>)>;
 
 fn errors(failures: Failures) -> Vec<RegionError> {
     let failed = failures.into_iter();
-    failed.filter_map(|(region_id, failure)| Some(region_error(region_id, &failure?))).collect()
+    let error = |(region_id, failure): (u64, Option<ServiceError>)| {
+        let status = Some(rpc_status(failure?));
+        Some(RegionError { region_id, status })
+    };
+    failed.filter_map(error).collect()
 }
 
 /// What can be understood; per change whether it could be.
@@ -85,7 +109,7 @@ async fn judge(fleet: &Fleet, request: ModifyRequest) -> (Vec<Wanted>, Failures)
     (wanted, failures)
 }
 
-fn set(fleet: &Fleet, list: &str, sent: &StandingRegion) -> Result<Wanted, ServiceError> {
+fn set(fleet: &Fleet, list: &str, sent: &RegionSubscription) -> Result<Wanted, ServiceError> {
     let subscription = subscription(fleet.space(), sent)?;
     let (region_id, snapshot) = (sent.region_id, sent.snapshot);
     Ok(if list == "add" {

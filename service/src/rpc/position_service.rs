@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportAck};
+use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportOnceResponse, ReportResponse};
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
 use tonic::{Request, Response, Status, Streaming};
@@ -74,7 +74,7 @@ impl Service<http::Request<Body>> for PositionServer {
 struct Report(Arc<Door>);
 
 impl StreamingService<Bytes> for Report {
-    type Response = ReportAck;
+    type Response = ReportResponse;
     type ResponseStream = AckStream;
     type Future = BoxFuture<Response<AckStream>, Status>;
 
@@ -87,8 +87,8 @@ impl StreamingService<Bytes> for Report {
 struct ReportOnce(Arc<Door>);
 
 impl UnaryService<Bytes> for ReportOnce {
-    type Response = ReportAck;
-    type Future = BoxFuture<Response<ReportAck>, Status>;
+    type Response = ReportOnceResponse;
+    type Future = BoxFuture<Response<ReportOnceResponse>, Status>;
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let door = self.0.clone();

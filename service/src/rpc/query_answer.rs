@@ -4,7 +4,7 @@
 //! whole in memory until the last chunk is taken; the budget knows it.
 
 use shoal_engine::Answer;
-use shoal_proto::v1::{AnswerHeader, QueryAnswer};
+use shoal_proto::v1::{AnswerHeader, GetResponse, NearestResponse, RangeResponse};
 use tonic::{Response, Status};
 
 use super::asking::Asking;
@@ -18,16 +18,38 @@ use crate::fleet::{Answered, Fleet};
 use crate::limits::CHUNK_BYTES_TARGET;
 use shoal_engine::Query;
 
-/// The chunks of one answer.
-pub type AnswerStream = ChunkStream<QueryAnswer>;
+/// One chunk of an answer, as the response message of its call.
+pub(super) trait AnswerPart: Send + Sized + 'static {
+    /// Some rows, and the header in the first chunk.
+    fn new(header: Option<AnswerHeader>, rows: Records) -> Self;
+}
+
+impl AnswerPart for GetResponse {
+    fn new(header: Option<AnswerHeader>, Records { objects, fixes, .. }: Records) -> Self {
+        Self { header, objects, fixes }
+    }
+}
+
+impl AnswerPart for RangeResponse {
+    fn new(header: Option<AnswerHeader>, Records { objects, fixes, .. }: Records) -> Self {
+        Self { header, objects, fixes }
+    }
+}
+
+impl AnswerPart for NearestResponse {
+    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
+        let Records { objects, fixes, distance_m } = rows;
+        Self { header, objects, fixes, distance_m }
+    }
+}
 
 /// Asks one query and streams its answer. Errors come before the first chunk, as the call's status.
-pub(super) async fn answer_one(
+pub(super) async fn answer_one<T: AnswerPart>(
     door: &Door,
     asking: Asking,
     query: Query,
     deadline: Deadline,
-) -> Result<Response<AnswerStream>, ServiceError> {
+) -> Result<Response<ChunkStream<T>>, ServiceError> {
     let held = ask(door, &asking, vec![query], deadline, false).await?;
     let stream = ChunkStream::spawn(|sender| async move {
         tokio::select! {
@@ -38,10 +60,10 @@ pub(super) async fn answer_one(
     Ok(Response::new(stream))
 }
 
-async fn send(
+async fn send<T: AnswerPart>(
     asking: &Asking,
     held: HeldAnswer,
-    sender: &ChunkSender<QueryAnswer>,
+    sender: &ChunkSender<T>,
 ) -> Result<(), NotTaken> {
     let answered = &held.answered;
     let mut header = Some(header(&asking.fleet, answered, Some(answered.get(0))));
@@ -51,8 +73,7 @@ async fn send(
     loop {
         let to = rows.min(from + rows_at_once);
         let records = Records::of(asking.fleet.space(), &answered.get(0), from, to);
-        let Records { objects, fixes, distance_m } = records;
-        sender.send(QueryAnswer { header: header.take(), objects, fixes, distance_m }).await?;
+        sender.send(T::new(header.take(), records)).await?;
         from = to;
         if from == rows {
             return Ok(());

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use shoal_proto::v1;
 use shoal_proto::v1::query_service_server::QueryService;
-use shoal_proto::v1::{BatchRequest, GetRequest, NearestRequest, RangeRequest};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::batch_answer::BatchStream;
+use super::chunk_stream::ChunkStream;
+use super::deadline::Deadline;
 use super::door::Door;
-use super::query_answer::AnswerStream;
-use super::{batch, get, nearest, range};
+use super::{batch, count_regions, get, nearest, range};
 
 /// `shoal.v1.QueryService`.
 #[derive(Clone, Debug)]
@@ -25,32 +26,44 @@ impl Queries {
 
 #[tonic::async_trait]
 impl QueryService for Queries {
-    type GetStream = AnswerStream;
-    type RangeStream = AnswerStream;
-    type NearestStream = AnswerStream;
+    type GetStream = ChunkStream<v1::GetResponse>;
+    type RangeStream = ChunkStream<v1::RangeResponse>;
+    type NearestStream = ChunkStream<v1::NearestResponse>;
     type BatchStream = BatchStream;
 
-    async fn get(&self, request: Request<GetRequest>) -> Result<Response<AnswerStream>, Status> {
+    async fn get(
+        &self,
+        request: Request<v1::GetRequest>,
+    ) -> Result<Response<Self::GetStream>, Status> {
         Ok(get::get(&self.0, request).await?)
     }
 
     async fn range(
         &self,
-        request: Request<RangeRequest>,
-    ) -> Result<Response<AnswerStream>, Status> {
+        request: Request<v1::RangeRequest>,
+    ) -> Result<Response<Self::RangeStream>, Status> {
         Ok(range::range(&self.0, request).await?)
     }
 
     async fn nearest(
         &self,
-        request: Request<NearestRequest>,
-    ) -> Result<Response<AnswerStream>, Status> {
+        request: Request<v1::NearestRequest>,
+    ) -> Result<Response<Self::NearestStream>, Status> {
         Ok(nearest::nearest(&self.0, request).await?)
+    }
+
+    async fn count_regions(
+        &self,
+        request: Request<v1::CountRegionsRequest>,
+    ) -> Result<Response<v1::CountRegionsResponse>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let counted = count_regions::count_regions(&self.0, request.into_inner(), deadline).await?;
+        Ok(Response::new(counted))
     }
 
     async fn batch(
         &self,
-        request: Request<Streaming<BatchRequest>>,
+        request: Request<Streaming<v1::BatchRequest>>,
     ) -> Result<Response<BatchStream>, Status> {
         Ok(batch::batch(&self.0, request)?)
     }

@@ -73,7 +73,7 @@ mod tests {
         let record = record(&Space::geographic(), &row);
         assert_eq!((record.speed_m_s, record.heading_deg), (Some(0.001), Some(0.02)));
         assert_eq!((record.altitude_m, record.state), (Some(-0.003), 4));
-        let answer = shoal_proto::v1::QueryAnswer { fixes: vec![record], ..Default::default() };
+        let answer = shoal_proto::v1::RangeResponse { fixes: vec![record], ..Default::default() };
         assert!(answer.encoded_len() <= RECORD_BYTES_MAX, "{} bytes", answer.encoded_len());
     }
 }

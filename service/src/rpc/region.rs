@@ -1,7 +1,8 @@
 //! How does a region of the wire become one of the engine?
 //!
-//! Only shapes are checked here (something is set, rings have as many x as y); what a region may be
-//! is the engine's rule, and its words reach the client with the field's name.
+//! Only shapes are checked here (a kind is set, rings have as many x as y); what a region may be is
+//! the engine's rule. Errors name fields from the region message on; callers put their own path
+//! before it.
 
 use shoal_engine::limits::POLYGON_VERTICES_MAX;
 use shoal_engine::{Region, Space};
@@ -10,44 +11,72 @@ use shoal_proto::v1::region::Kind;
 
 use crate::error::ServiceError;
 
+/// Vertices of a ring.
+type Vertices = Vec<(f64, f64)>;
+
 /// The engine's region.
 ///
 /// # Errors
-/// [`ServiceError::Field`] under `region`.
+/// [`ServiceError::Field`].
 pub(super) fn region(space: &Space, sent: Option<&v1::Region>) -> Result<Region, ServiceError> {
-    let unset = || ServiceError::field("region", "is not set");
+    let unset = || {
+        let problem = "none of rectangle, circle, polygon and multi_polygon is set";
+        ServiceError::field("", problem)
+    };
     match sent.and_then(|sent| sent.kind.as_ref()).ok_or_else(unset)? {
         Kind::Rectangle(sides) => {
             let v1::Rectangle { west, south, east, north } = *sides;
             Region::rectangle(space, west, south, east, north)
-                .map_err(|error| ServiceError::geometry("region.rectangle", &error))
+                .map_err(|error| ServiceError::geometry("rectangle", &error))
         }
         Kind::Circle(circle) => Region::circle(space, circle.x, circle.y, circle.radius_m)
-            .map_err(|error| ServiceError::geometry("region.circle", &error)),
+            .map_err(|error| ServiceError::geometry("circle", &error)),
         Kind::Polygon(polygon) => {
-            let rings = rings(&polygon.rings)?;
+            let rings = bound_vertices(std::slice::from_ref(polygon))
+                .and_then(|()| rings(&polygon.rings))
+                .map_err(|error| error.under("polygon"))?;
             Region::polygon(space, &rings)
-                .map_err(|error| ServiceError::geometry("region.polygon", &error))
+                .map_err(|error| ServiceError::geometry("polygon", &error))
+        }
+        Kind::MultiPolygon(sent) => {
+            let polygons = polygons(&sent.polygons);
+            let polygons = polygons.map_err(|error| error.under("multi_polygon"))?;
+            Region::multi_polygon(space, &polygons)
+                .map_err(|error| ServiceError::geometry("multi_polygon", &error))
         }
     }
 }
 
-fn rings(sent: &[v1::Ring]) -> Result<Vec<Vec<(f64, f64)>>, ServiceError> {
-    // Twice the limit leaves room for closing vertices; before anything is copied.
-    let vertices: usize = sent.iter().map(|ring| ring.x.len()).sum();
-    if vertices.max(sent.len()) > 2 * POLYGON_VERTICES_MAX {
-        let problem = format!(
-            "has {vertices} vertices in {} rings, the limit is {POLYGON_VERTICES_MAX} vertices",
-            sent.len()
-        );
-        return Err(ServiceError::field("region.polygon", problem));
+fn polygons(sent: &[v1::Polygon]) -> Result<Vec<Vec<Vertices>>, ServiceError> {
+    bound_vertices(sent)?;
+    let polygon = |(index, sent): (usize, &v1::Polygon)| {
+        rings(&sent.rings).map_err(|error| error.under(&format!("polygons[{index}]")))
+    };
+    sent.iter().enumerate().map(polygon).collect()
+}
+
+/// Refuses what is certainly too large before anything is copied: twice the limit leaves room for
+/// closing vertices.
+fn bound_vertices(polygons: &[v1::Polygon]) -> Result<(), ServiceError> {
+    let rings = polygons.iter().flat_map(|polygon| &polygon.rings);
+    let (rings, vertices) =
+        rings.fold((0, 0), |(rings, vertices), ring| (rings + 1, vertices + ring.x.len()));
+    if vertices.max(rings).max(polygons.len()) <= 2 * POLYGON_VERTICES_MAX {
+        return Ok(());
     }
+    let problem = format!(
+        "{vertices} vertices in {rings} rings exceed the limit of {POLYGON_VERTICES_MAX} vertices"
+    );
+    Err(ServiceError::field("", problem))
+}
+
+fn rings(sent: &[v1::Ring]) -> Result<Vec<Vertices>, ServiceError> {
     let mut rings = Vec::with_capacity(sent.len());
     for (index, ring) in sent.iter().enumerate() {
         if ring.x.len() != ring.y.len() {
             let (x, y) = (ring.x.len(), ring.y.len());
-            let problem = format!("has {x} x and {y} y, there must be as many");
-            return Err(ServiceError::field(format!("region.polygon.rings[{index}]"), problem));
+            let problem = format!("x has {x} values and y has {y}: they must be equally long");
+            return Err(ServiceError::field(format!("rings[{index}]"), problem));
         }
         rings.push(ring.x.iter().copied().zip(ring.y.iter().copied()).collect());
     }

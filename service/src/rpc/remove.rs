@@ -11,9 +11,9 @@ use tonic::{Request, Response, Status};
 
 use super::deadline::Deadline;
 use super::door::Door;
+use super::report_message::check_numbered;
 use crate::error::ServiceError;
 use crate::fleet::{BatchId, ChangeReply, Token};
-use crate::limits::PRODUCER_BYTES_MAX;
 
 pub(super) async fn remove(
     door: &Arc<Door>,
@@ -25,22 +25,27 @@ pub(super) async fn remove(
 }
 
 async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, ServiceError> {
-    let RemoveRequest { fleet, objects, producer, batch_seq } = request;
+    let RemoveRequest { fleet, mut objects, producer, batch_seq } = request;
     let fleet = door.registry.find_requested(&fleet)?;
     at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
-    at_most("producer", producer.len(), "bytes", PRODUCER_BYTES_MAX)?;
+    check_numbered(&producer, batch_seq)?;
     let batch = BatchId { producer: producer.into(), batch_seq };
     let batch = Some(batch).filter(|batch| !batch.producer.is_empty());
+    // As in Get, repeated ids count once.
+    objects.sort_unstable();
+    objects.dedup();
     let permit = fleet.try_room(objects.len())?;
     let (epoch, outcome) = match fleet.change(permit, Change::Remove(objects), batch).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),
         ChangeReply::Duplicate { epoch } => (epoch, None),
-        ChangeReply::Refused(error) => return Err(error.into()),
+        ChangeReply::Refused(error) => return Err(error),
     };
-    let token = Token::new(fleet.term(), epoch).to_bytes();
+    let term = fleet.term();
+    let token = Token::new(term, epoch).to_bytes();
     let duplicate = outcome.is_none();
-    let (removed, missing) = outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
-    Ok(RemoveResponse { removed, missing, epoch, token, duplicate })
+    let (removed_count, missing_count) =
+        outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
+    Ok(RemoveResponse { removed_count, missing_count, epoch, token, duplicate, term })
 }
 
 /// Refuses a field that is too long.

@@ -56,6 +56,7 @@ async fn read(
             biased;
             () = door.stopped() => return Ok(Err(ServiceError::ShuttingDown.into())),
             () = deadline.passed() => return Ok(Err(ServiceError::Deadline.into())),
+            error = intake.fleet_ended() => return Ok(Err(error.into())),
             message = messages.message() => message,
         };
         let bytes = match message {
@@ -96,6 +97,6 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,
-        ServiceError::FleetDropped(_) | ServiceError::FleetFailed(_) | ServiceError::ShuttingDown
+        ServiceError::FleetDeleted(_) | ServiceError::FleetFailed(_) | ServiceError::ShuttingDown
     )
 }

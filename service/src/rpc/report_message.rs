@@ -81,11 +81,7 @@ impl ReportMessage {
     }
 
     fn check(&self) -> Result<(), ServiceError> {
-        let producer_bytes = self.producer().len();
-        if producer_bytes > PRODUCER_BYTES_MAX {
-            let problem = format!("has {producer_bytes} bytes, the limit is {PRODUCER_BYTES_MAX}");
-            return Err(ServiceError::field("producer", problem));
-        }
+        check_numbered(self.producer(), self.batch_seq)?;
         match self.payload {
             Payload::None => Err(ServiceError::field("payload", "neither rows nor block is set")),
             Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
@@ -116,6 +112,29 @@ impl ReportMessage {
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
         Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
+    }
+}
+
+/// Confirms that a message has both a producer and a number, or neither.
+///
+/// # Errors
+/// [`ServiceError::Field`].
+pub(super) fn check_numbered(producer: &str, batch_seq: u64) -> Result<(), ServiceError> {
+    let bytes = producer.len();
+    match (producer.is_empty(), batch_seq) {
+        _ if bytes > PRODUCER_BYTES_MAX => {
+            let problem = format!("has {bytes} bytes, the limit is {PRODUCER_BYTES_MAX}");
+            Err(ServiceError::field("producer", problem))
+        }
+        (false, 0) => {
+            let problem = "must be 1 or greater in a message with a producer";
+            Err(ServiceError::field("batch_seq", problem))
+        }
+        (true, 1..) => {
+            let problem = format!("must be set in a message with batch_seq {batch_seq}");
+            Err(ServiceError::field("producer", problem))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shoal_proto::v1::ReportAck;
+use shoal_proto::v1::ReportOnceResponse;
 use tonic::{Request, Response, Status};
 
 use super::ack_range::{AckRange, Settled};
@@ -18,13 +18,13 @@ use crate::error::ServiceError;
 pub(super) async fn report_once(
     door: &Arc<Door>,
     request: Request<Bytes>,
-) -> Result<Response<ReportAck>, Status> {
+) -> Result<Response<ReportOnceResponse>, Status> {
     let deadline = Deadline::of(request.metadata());
     let bytes = request.into_inner();
     let settled = deadline.bound(settle(door, bytes)).await.map_err(|error| door.count(error))?;
     let mut range = AckRange::default();
     range.add(1, settled);
-    Ok(Response::new(range.into_ack()))
+    Ok(Response::new(ReportOnceResponse { ack: Some(range.into_ack()) }))
 }
 
 async fn settle(door: &Arc<Door>, bytes: Bytes) -> Result<Settled, ServiceError> {

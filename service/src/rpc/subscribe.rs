@@ -13,9 +13,10 @@ use tonic::{Request, Response};
 
 use super::deadline::Deadline;
 use super::door::Door;
+use super::duration::{duration, millis};
+use super::region_subscription::subscription;
 use super::remove::at_most;
 use super::session_stream::{Reading, SessionStream};
-use super::standing_region::subscription;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
@@ -106,7 +107,9 @@ async fn begin(
             tokio::task::yield_now().await;
         }
     }
-    let session = fleet.sessions().open(request.retention_ms)?.ok_or_else(|| fleet.gone())?;
+    let retention_ms = millis("retention", request.retention.as_ref())?;
+    let session =
+        fleet.sessions().open(retention_ms.map(i64::unsigned_abs))?.ok_or_else(|| fleet.gone())?;
     // From here on the session ends with this call unless its stream begins.
     let reading = Reading::new(fleet.clone(), session, 1);
     let mut epoch = fleet.view().epoch;
@@ -135,7 +138,7 @@ fn opened(fleet: &Fleet, session: &Session, sequence: u64, epoch: Option<u64>) -
         term: fleet.term(),
         epoch: epoch.unwrap_or(0),
         resumed: epoch.is_none(),
-        retention_ms: u32::try_from(session.retention.as_millis()).unwrap_or(u32::MAX),
+        retention: Some(duration(session.retention.as_millis() as u64)),
     };
     unnumbered(&session.handle, sequence, Kind::Opened(opened))
 }

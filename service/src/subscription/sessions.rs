@@ -86,10 +86,10 @@ impl Sessions {
     /// [`ServiceError::Limit`], [`ServiceError::Io`].
     pub(crate) fn open(
         &self,
-        retention_ms: Option<u32>,
+        retention_ms: Option<u64>,
     ) -> Result<Option<Arc<Session>>, ServiceError> {
         let retention_max = self.limits.session_retention_ms_max;
-        let retention_ms = retention_ms.map_or(retention_max, u64::from).min(retention_max);
+        let retention_ms = retention_ms.unwrap_or(retention_max).min(retention_max);
         let mut table = self.lock();
         if table.is_ended {
             return Ok(None);

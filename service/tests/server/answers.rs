@@ -2,14 +2,14 @@
 
 use shoal_proto::v1;
 
-use crate::running::{Running, START_MS, fix, rows, whole, world};
+use crate::running::{ReportsOnce as _, Running, START_MS, fix, millis, rows, whole, world};
 
 fn full(object: u64) -> v1::Fix {
     v1::Fix {
         speed_m_s: Some(12.5),
         heading_deg: Some(271.25),
         altitude_m: Some(-3.125),
-        state: Some(0b101),
+        state: 0b101,
         ..fix(object, START_MS, 13.404_954, 52.520_008)
     }
 }
@@ -28,7 +28,7 @@ fn fixes() -> v1::QueryOptions {
 async fn a_record_comes_back_as_it_was_sent() {
     let server = Running::start().await;
     let message = rows(vec![full(1), fix(2, START_MS + 1, -0.000_000_1, 90.0)]);
-    server.positions().await.report_once(message).await.unwrap();
+    server.positions().await.once(message).await.unwrap();
     let answer = ask(&server, fixes()).await;
     assert_eq!(answer.objects, [1, 2]);
     let expected = v1::FixRecord {
@@ -46,7 +46,7 @@ async fn a_record_comes_back_as_it_was_sent() {
     assert_eq!(answer.fixes[1], bare);
     // A fix replaces the whole record: what it does not bring becomes unknown.
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
-    server.positions().await.report_once(message).await.unwrap();
+    server.positions().await.once(message).await.unwrap();
     let record = ask(&server, fixes()).await.fixes[0];
     assert_eq!((record.speed_m_s, record.state), (None, 0));
     server.stop().await;
@@ -56,7 +56,7 @@ async fn a_record_comes_back_as_it_was_sent() {
 async fn projections_and_limits_return_what_they_say() {
     let server = Running::start().await;
     let message = rows((1..=10).map(full).collect());
-    server.positions().await.report_once(message).await.unwrap();
+    server.positions().await.once(message).await.unwrap();
     let ids = ask(&server, v1::QueryOptions::default()).await;
     assert_eq!((ids.objects.len(), ids.fixes.len(), ids.header.total), (10, 0, 10));
     let projection = v1::Projection::Count.into();
@@ -73,10 +73,10 @@ async fn projections_and_limits_return_what_they_say() {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_let_records_pass_by_their_attributes() {
     let server = Running::start().await;
-    let slow = v1::Fix { speed_m_s: Some(0.5), state: Some(0b001), ..full(2) };
+    let slow = v1::Fix { speed_m_s: Some(0.5), state: 0b001, ..full(2) };
     let north = v1::Fix { heading_deg: Some(0.0), time_ms: START_MS + 1000, ..full(3) };
     let bare = fix(4, START_MS, 0.0, 0.0);
-    server.positions().await.report_once(rows(vec![full(1), slow, north, bare])).await.unwrap();
+    server.positions().await.once(rows(vec![full(1), slow, north, bare])).await.unwrap();
     let interval = |min, max| Some(v1::Interval { min, max });
     let cases = [
         (v1::Filter::default(), vec![1, 2, 3, 4]),
@@ -87,7 +87,7 @@ async fn filters_let_records_pass_by_their_attributes() {
         (v1::Filter { altitude_m: interval(-4.0, 0.0), ..Default::default() }, vec![1, 2, 3]),
         (v1::Filter { state_mask: 0b100, state_value: 0b100, ..Default::default() }, vec![1, 3]),
         (v1::Filter { state_mask: 0b100, state_value: 0, ..Default::default() }, vec![2, 4]),
-        (v1::Filter { age_max_ms: Some(999), ..Default::default() }, vec![3]),
+        (v1::Filter { age_max: Some(millis(999)), ..Default::default() }, vec![3]),
     ];
     for (filter, expected) in cases {
         let options = v1::QueryOptions { filter: Some(filter), ..Default::default() };
@@ -99,7 +99,7 @@ async fn filters_let_records_pass_by_their_attributes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn get_returns_those_that_exist_once() {
     let server = Running::start().await;
-    server.positions().await.report_once(rows((1..=3).map(full).collect())).await.unwrap();
+    server.positions().await.once(rows((1..=3).map(full).collect())).await.unwrap();
     let request = v1::GetRequest { objects: vec![3, 9, 1, 3], ..Default::default() };
     let answer = server.queries().await.get(request).await.unwrap().into_inner();
     let answer = whole(answer).await.unwrap();

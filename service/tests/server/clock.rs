@@ -9,7 +9,9 @@ use shoal_service::ServerOptions;
 use shoal_service::fleet::WallClock;
 use shoal_service::server::Surroundings;
 
-use crate::running::{Running, START_MS, fix, objects_in, rows, surroundings, until, whole, world};
+use crate::running::{
+    ReportsOnce as _, Running, START_MS, fix, objects_in, rows, surroundings, until, whole, world,
+};
 
 /// Surroundings whose time is a number.
 fn at_time(now_ms: &Arc<AtomicI64>) -> Surroundings {
@@ -37,10 +39,10 @@ async fn a_system_clock_that_steps_back_is_not_followed() {
     // Rows are judged by the clock that is, and 60 s beyond.
     let mut client = server.positions().await;
     let late = rows(vec![fix(1, START_MS - 3_600_000 + 60_001, 0.0, 0.0)]);
-    let ack = client.report_once(late).await.unwrap().into_inner();
+    let ack = client.once(late).await.unwrap().into_inner();
     assert_eq!(ack.refused_rows[0].reason(), v1::RefusalReason::TimeTooLate);
     let good = rows(vec![fix(1, START_MS - 3_600_000 + 60_000, 0.0, 0.0)]);
-    let ack = client.report_once(good).await.unwrap().into_inner();
+    let ack = client.once(good).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
     server.stop().await;
 }
@@ -51,7 +53,7 @@ async fn an_event_clock_follows_the_newest_row() {
     let mut client = server.positions().await;
     for (time_ms, expected_ms) in [(5000, 5000), (1000, 5000), (6000, 6000)] {
         let message = rows(vec![fix(1, START_MS + time_ms, 0.0, 0.0)]);
-        client.report_once(message).await.unwrap();
+        client.once(message).await.unwrap();
         assert_eq!(clock_ms(&server).await, START_MS + expected_ms);
     }
     server.stop().await;
@@ -67,15 +69,15 @@ async fn records_expire_in_an_idle_fleet() {
     };
     let server = Running::start_in(at_time(&now_ms), options).await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS + 500, 0.0, 0.0)]);
-    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
+    let ack = server.positions().await.once(message).await.unwrap().into_inner();
     let mut queries = server.queries().await;
     assert_eq!(objects_in(&mut queries, world(), ack.token).await, [1, 2]);
     now_ms.store(START_MS + 1001, Ordering::SeqCst);
     // Nobody asks the engine: it finds out by itself.
     let objects = async |expected: u64| {
-        let request = v1::DescribeFleetRequest::default();
-        let fleet = server.fleets().await.describe(request).await.unwrap().into_inner();
-        fleet.objects == expected
+        let request = v1::GetFleetRequest::default();
+        let fleet = server.fleets().await.get_fleet(request).await.unwrap().into_inner();
+        fleet.fleet.unwrap().object_count == expected
     };
     until(async || objects(1).await).await;
     now_ms.store(START_MS + 10_000, Ordering::SeqCst);

@@ -9,8 +9,8 @@ use shoal_service::client::block::BlockEncoder;
 use tonic::Code;
 
 use crate::running::{
-    Random, Running, START_MS, assert_refused, block, fix, objects_in, report, rows, sums, whole,
-    world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, block, detail, fix, objects_in,
+    reason, report, rows, sums, whole, world,
 };
 
 /// A message of objects that move along, one row in fifty wrong.
@@ -47,7 +47,7 @@ async fn told_and_held(
     let (mut client, mut told) = (server.positions().await, Vec::new());
     for message in messages {
         // One message a cycle: what is superseded depends on where cycles begin.
-        told.push(client.report_once(message).await.unwrap().into_inner());
+        told.push(client.once(message).await.unwrap().into_inner());
     }
     let min_token = told.last().unwrap().token.clone();
     let projection = v1::Projection::Fixes.into();
@@ -136,9 +136,16 @@ async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
     assert_eq!(sums(&acks), (2, 0, lies.len() as u64));
     let failed: Vec<_> = acks.iter().flat_map(|ack| &ack.failed).collect();
     for (failed, (_, expected)) in failed.iter().zip(&lies) {
-        assert_eq!(failed.reason, "BLOCK");
-        assert!(failed.detail.contains(expected), "{expected}: {}", failed.detail);
-        assert!(failed.detail.contains("chunk") && failed.detail.contains("byte"));
+        assert_eq!(reason(failed.status.as_ref()), "BLOCK");
+        assert!(
+            detail(failed.status.as_ref()).contains(expected),
+            "{expected}: {}",
+            detail(failed.status.as_ref())
+        );
+        assert!(
+            detail(failed.status.as_ref()).contains("chunk")
+                && detail(failed.status.as_ref()).contains("byte")
+        );
     }
     let token = acks.last().unwrap().token.clone();
     let held = objects_in(&mut server.queries().await, world(), token).await;
@@ -175,7 +182,7 @@ async fn more_rows_than_a_message_may_have_are_refused_unread() {
     bytes[80..84].copy_from_slice(&rows.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..124]);
     bytes[124..128].copy_from_slice(&crc.to_le_bytes());
-    let status = server.positions().await.report_once(block(bytes)).await.unwrap_err();
+    let status = server.positions().await.once(block(bytes)).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "BLOCK");
     let (found, limit) = (rows.to_string(), BLOCK_ROWS_MAX.to_string());
     assert!(status.message().contains(&found) && status.message().contains(&limit), "{status:?}");

@@ -9,8 +9,8 @@ use tonic_types::StatusExt as _;
 
 use crate::gated_engine::{Gate, LacksRoom};
 use crate::running::{
-    Running, START_MS, Whole, assert_refused, fix, objects_in, options, report, rows, sums, until,
-    whole, within, world,
+    ReportsOnce as _, Running, START_MS, Whole, assert_refused, fix, millis, objects_in, options,
+    report, rows, sums, until, whole, within, world,
 };
 
 fn named(name: &str) -> v1::CreateFleetRequest {
@@ -22,17 +22,19 @@ fn named(name: &str) -> v1::CreateFleetRequest {
 async fn a_fleet_lives_and_goes() {
     let server = Running::start().await;
     let mut fleets = server.fleets().await;
-    let planar = v1::Planar { width_m: 100.0, height_m: 50.0, quantum_m: 0.5 };
+    let planar = v1::PlanarSpace { width_m: 100.0, height_m: 50.0, quantum_m: 0.5 };
     let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
     let limits = Some(v1::FleetLimits { objects_max: 7 });
-    let request = v1::CreateFleetRequest { space, ttl_ms: 5000, limits, ..named("plane") };
-    let created = fleets.create(request.clone()).await.unwrap().into_inner();
+    let request =
+        v1::CreateFleetRequest { space, ttl: Some(millis(5000)), limits, ..named("plane") };
+    let created = fleets.create_fleet(request.clone()).await.unwrap().into_inner().fleet.unwrap();
     assert_eq!(created.space, space);
-    assert_eq!((created.clock(), created.ttl_ms), (v1::Clock::Event, 5000));
+    assert_eq!((created.clock(), created.ttl), (v1::Clock::Event, Some(millis(5000))));
     assert_eq!((created.limits, created.engine.as_str()), (limits, "cpu"));
-    let status = fleets.create(request).await.unwrap_err();
+    let status = fleets.create_fleet(request).await.unwrap_err();
     assert_refused(&status, Code::AlreadyExists, "FLEET_EXISTS");
-    let listed = fleets.list(v1::ListFleetsRequest {}).await.unwrap().into_inner().fleets;
+    let listed =
+        fleets.list_fleets(v1::ListFleetsRequest::default()).await.unwrap().into_inner().fleets;
     let names: Vec<_> = listed.iter().map(|fleet| fleet.name.as_str()).collect();
     assert_eq!(names, ["default", "plane"]);
     assert_ne!(listed[0].term, listed[1].term);
@@ -41,26 +43,26 @@ async fn a_fleet_lives_and_goes() {
     let message = to_plane(vec![fix(1, START_MS, 100.0, 50.0), fix(2, START_MS, 101.0, 0.0)]);
     let acks = report(&mut server.positions().await, vec![message]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
-    let request = v1::DescribeFleetRequest { name: "plane".into() };
-    let plane = fleets.describe(request.clone()).await.unwrap().into_inner();
-    let counts = plane.rows.unwrap();
-    assert_eq!((plane.objects, counts.applied, counts.refused), (1, 1, 1));
+    let request = v1::GetFleetRequest { name: "plane".into() };
+    let plane = fleets.get_fleet(request.clone()).await.unwrap().into_inner().fleet.unwrap();
+    let counts = plane.row_counts.unwrap();
+    assert_eq!((plane.object_count, counts.applied, counts.refused), (1, 1, 1));
     assert_eq!((plane.term, plane.clock_ms), (created.term, START_MS));
     assert!(plane.memory_bytes > 0 && plane.epoch >= 1);
 
     let clear = v1::ClearFleetRequest { name: "plane".into() };
-    let cleared = fleets.clear(clear).await.unwrap().into_inner();
-    assert_eq!(cleared.removed, 1);
+    let cleared = fleets.clear_fleet(clear).await.unwrap().into_inner();
+    assert_eq!(cleared.removed_count, 1);
     assert!(cleared.epoch > plane.epoch && !cleared.token.is_empty());
 
-    let request = v1::DropFleetRequest { name: "plane".into() };
-    fleets.drop(request.clone()).await.unwrap();
-    let status = fleets.drop(request).await.unwrap_err();
+    let request = v1::DeleteFleetRequest { name: "plane".into() };
+    fleets.delete_fleet(request.clone()).await.unwrap();
+    let status = fleets.delete_fleet(request).await.unwrap_err();
     assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
     let (_, metrics) = server.http("/metrics").await;
     assert!(!metrics.contains("plane"), "a dropped fleet left series behind");
     // The name is free again, for another fleet.
-    let again = fleets.create(named("plane")).await.unwrap().into_inner();
+    let again = fleets.create_fleet(named("plane")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, created.term);
     server.stop().await;
 }
@@ -71,14 +73,15 @@ async fn impossible_fleets_are_refused() {
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut fleets = server.fleets().await;
     for name in ["", "Upper", "a b", &"x".repeat(65)] {
-        let status = fleets.create(named(name)).await.unwrap_err();
+        let status = fleets.create_fleet(named(name)).await.unwrap_err();
         assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
     }
     let planar = |width_m, height_m, quantum_m| {
-        let planar = v1::Planar { width_m, height_m, quantum_m };
+        let planar = v1::PlanarSpace { width_m, height_m, quantum_m };
         let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
         v1::CreateFleetRequest { space, ..named("f") }
     };
+    let negative = prost_types::Duration { seconds: -1, nanos: 0 };
     let too_many = Some(v1::FleetLimits { objects_max: u64::MAX });
     for request in [
         planar(0.0, 1.0, 0.0),
@@ -87,16 +90,16 @@ async fn impossible_fleets_are_refused() {
         planar(1e12, 1.0, 0.01),
         planar(1.0, 1.0, -1.0),
         v1::CreateFleetRequest { clock: 9, ..named("f") },
-        v1::CreateFleetRequest { ttl_ms: -1, ..named("f") },
+        v1::CreateFleetRequest { ttl: Some(negative), ..named("f") },
         v1::CreateFleetRequest { limits: too_many, ..named("f") },
     ] {
-        let status = fleets.create(request).await.unwrap_err();
+        let status = fleets.create_fleet(request).await.unwrap_err();
         assert_refused(&status, Code::InvalidArgument, "FIELD");
     }
-    fleets.create(named("second")).await.unwrap();
-    let status = fleets.create(named("third")).await.unwrap_err();
+    fleets.create_fleet(named("second")).await.unwrap();
+    let status = fleets.create_fleet(named("third")).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "LIMIT");
-    let status = fleets.drop(v1::DropFleetRequest::default()).await.unwrap_err();
+    let status = fleets.delete_fleet(v1::DeleteFleetRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
     server.stop().await;
 }
@@ -106,7 +109,7 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     let gate = Gate::default();
     let server = Running::start_in(gate.surroundings(), options()).await;
     let mut fleets = server.fleets().await;
-    fleets.create(named("doomed")).await.unwrap();
+    fleets.create_fleet(named("doomed")).await.unwrap();
     let (sender, receiver) = mpsc::channel(10);
     let mut client = server.positions().await;
     let mut acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
@@ -116,7 +119,7 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     };
     sender.send(to_doomed(1)).await.unwrap();
     let first = within(acks.message()).await.unwrap().unwrap();
-    assert_eq!(sums(&[first]), (1, 0, 0));
+    assert_eq!(sums(&[first.ack.unwrap()]), (1, 0, 0));
     gate.shut();
     sender.send(to_doomed(2)).await.unwrap();
     until(async || gate.is_stopping_one()).await;
@@ -132,31 +135,30 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
         queries.get(request).await
     });
     until(async || server.metric(r#"shoal_queue_queries{fleet="doomed"}"#).await == 1.0).await;
-    let dropping =
-        tokio::spawn(
-            async move { fleets.drop(v1::DropFleetRequest { name: "doomed".into() }).await },
-        );
+    let dropping = tokio::spawn(async move {
+        fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await
+    });
     until(async || server.http("/metrics").await.1.contains("doomed")).await;
     // Whatever the engine had begun may still be applied; what waited is told.
     until(async || {
-        let request = v1::DescribeFleetRequest { name: "doomed".into() };
-        server.fleets().await.describe(request).await.is_err()
+        let request = v1::GetFleetRequest { name: "doomed".into() };
+        server.fleets().await.get_fleet(request).await.is_err()
     })
     .await;
     gate.open();
     within(dropping).await.unwrap().unwrap();
     let status = within(asking).await.unwrap().unwrap_err();
-    assert_refused(&status, Code::Aborted, "FLEET_DROPPED");
+    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
     let status = loop {
         match within(acks.message()).await {
             Ok(ack) => assert!(ack.is_some(), "the stream ended well"),
             Err(status) => break status,
         }
     };
-    assert_refused(&status, Code::Aborted, "FLEET_DROPPED");
+    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
     // The other fleet never noticed.
     let message = rows(vec![fix(9, START_MS, 0.0, 0.0)]);
-    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
+    let ack = server.positions().await.once(message).await.unwrap().into_inner();
     assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [9]);
     server.stop().await;
 }
@@ -169,10 +171,10 @@ async fn a_failed_engine_is_told_and_seen() {
     gate.fail();
     let mut client = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let status = client.report_once(message.clone()).await.unwrap_err();
+    let status = client.once(message.clone()).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "ENGINE_DEVICE");
     until(async || server.http("/healthz").await.0.contains("503")).await;
-    let status = client.report_once(message).await.unwrap_err();
+    let status = client.once(message).await.unwrap_err();
     assert_refused(&status, Code::Unavailable, "FLEET_FAILED");
     server.stop().await;
 }
@@ -185,7 +187,7 @@ async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
     for (object, lacks_room) in [(1, LacksRoom::Input), (2, LacksRoom::Changes)] {
         gate.lacks_room(lacks_room);
         let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
-        let status = client.report_once(message.clone()).await.unwrap_err();
+        let status = client.once(message.clone()).await.unwrap_err();
         assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
         let details = status.get_error_details();
         let told = &details.error_info().unwrap().metadata;
@@ -193,7 +195,7 @@ async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
         assert!(status.message().contains("the fleet's memory"), "{}", status.message());
         assert!(server.http("/healthz").await.0.contains("200"));
         gate.lacks_room(LacksRoom::Nothing);
-        let ack = client.report_once(message).await.unwrap().into_inner();
+        let ack = client.once(message).await.unwrap().into_inner();
         let known: Vec<u64> = (1..=object).collect();
         let options = v1::QueryOptions { min_token: ack.token, ..Default::default() };
         let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
@@ -212,7 +214,7 @@ async fn answers_without_room_are_refused_and_changes_stand() {
     let server = Running::start_in(gate.surroundings(), options()).await;
     gate.lacks_room(LacksRoom::Answers);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let ack = server.positions().await.report_once(message).await.unwrap().into_inner();
+    let ack = server.positions().await.once(message).await.unwrap().into_inner();
     let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
     let refused = match server.queries().await.range(request).await {
         Err(status) => status,

@@ -6,7 +6,8 @@ use shoal_proto::v1;
 use tonic::Code;
 
 use crate::running::{
-    Random, Running, START_MS, assert_refused, block, fix, objects_in, report, rows, sums, world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, block, fix, objects_in, reason,
+    report, rows, sums, world,
 };
 
 /// A good block of `count` objects.
@@ -89,7 +90,10 @@ async fn flipped_bits_are_noticed() {
         .collect();
     let acks = report(&mut client, messages).await;
     assert_eq!(sums(&acks), (0, 0, 500));
-    let reasons = acks.iter().flat_map(|ack| &ack.failed).all(|failed| failed.reason == "BLOCK");
+    let reasons = acks
+        .iter()
+        .flat_map(|ack| &ack.failed)
+        .all(|failed| reason(failed.status.as_ref()) == "BLOCK");
     assert!(reasons);
     server.stop().await;
 }
@@ -103,7 +107,7 @@ async fn a_billion_rows_in_a_tiny_block_cost_nothing() {
     bytes[80..84].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..124]);
     bytes[124..128].copy_from_slice(&crc.to_le_bytes());
-    let status = client.report_once(block(bytes)).await.unwrap_err();
+    let status = client.once(block(bytes)).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "BLOCK");
     assert!(status.message().contains("1000000000"), "{status:?}");
     server.stop().await;
@@ -117,8 +121,8 @@ async fn a_block_of_another_space_is_refused() {
     let acks = report(&mut client, vec![block(encoded(&planar, 3)), marker(1)]).await;
     assert_eq!(sums(&acks), (1, 0, 1));
     let failed = &acks.iter().find(|ack| ack.failed_messages > 0).unwrap().failed[0];
-    assert_eq!((failed.message, failed.reason.as_str()), (1, "SPACE_MISMATCH"));
-    let status = client.report_once(block(encoded(&planar, 3))).await.unwrap_err();
+    assert_eq!((failed.message, reason(failed.status.as_ref()).as_str()), (1, "SPACE_MISMATCH"));
+    let status = client.once(block(encoded(&planar, 3))).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "SPACE_MISMATCH");
     server.stop().await;
 }

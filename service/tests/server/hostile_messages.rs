@@ -7,7 +7,8 @@ use tonic::Code;
 
 use crate::raw_client::report_raw;
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, objects_in, report, rows, sums, world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, objects_in, reason,
+    report, rows, sums, world,
 };
 
 fn good(object: u64) -> v1::ReportRequest {
@@ -35,10 +36,10 @@ async fn malformed_messages_fail_alone_and_the_stream_goes_on() {
     let acks = report_raw(server.channel().await, messages).await.unwrap();
     assert_eq!(sums(&acks), (bad.len() as u64 + 1, 0, bad.len() as u64));
     let failed: Vec<_> = acks.iter().flat_map(|ack| &ack.failed).collect();
-    for (index, ((_, reason), failed)) in bad.iter().zip(&failed).enumerate() {
+    for (index, ((_, expected), failed)) in bad.iter().zip(&failed).enumerate() {
         assert_eq!(failed.message, 2 * index as u64 + 2);
-        assert_eq!(failed.reason, *reason, "{}", failed.detail);
-        assert_ne!(failed.code, 0);
+        assert_eq!(reason(failed.status.as_ref()), *expected, "{}", detail(failed.status.as_ref()));
+        assert_ne!(failed.status.as_ref().unwrap().code, 0);
     }
     server.stop().await;
 }
@@ -92,10 +93,10 @@ async fn empty_rows_are_a_message_like_any_other() {
     let mut client = server.positions().await;
     let acks = report(&mut client, vec![rows(Vec::new()), good(1)]).await;
     assert_eq!(sums(&acks), (1, 0, 0));
-    let ack = client.report_once(rows(Vec::new())).await.unwrap().into_inner();
+    let ack = client.once(rows(Vec::new())).await.unwrap().into_inner();
     assert_eq!((ack.first_message, ack.last_message), (1, 1));
     assert!(!ack.token.is_empty());
-    let status = client.report_once(v1::ReportRequest::default()).await.unwrap_err();
+    let status = client.once(v1::ReportRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     server.stop().await;
 }
@@ -108,7 +109,7 @@ async fn a_message_beyond_64_mib_is_refused_and_others_go_on() {
         ..v1::ReportRequest::default()
     };
     let mut client = server.positions().await;
-    let status = client.report_once(large.clone()).await.unwrap_err();
+    let status = client.once(large.clone()).await.unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
     assert!(status.message().contains("67108864"), "{status:?}");
     let messages = tokio_stream::iter(vec![good(1), large]);
@@ -116,7 +117,7 @@ async fn a_message_beyond_64_mib_is_refused_and_others_go_on() {
     let mut applied = 0;
     let status = loop {
         match stream.message().await {
-            Ok(Some(ack)) => applied += ack.rows.unwrap().applied,
+            Ok(Some(ack)) => applied += ack.ack.unwrap().rows.unwrap().applied,
             Ok(None) => panic!("the stream ended well"),
             Err(status) => break status,
         }
@@ -135,7 +136,7 @@ async fn a_message_of_the_largest_size_is_taken() {
     let fixes = (0..count).map(|row| fix(row % 1000, START_MS + row as i64, 1.0, 1.0));
     let message = rows(fixes.collect());
     assert!(message.encoded_len() > 62 << 20);
-    let ack = client.report_once(message).await.unwrap().into_inner();
+    let ack = client.once(message).await.unwrap().into_inner();
     let counts = ack.rows.unwrap();
     assert_eq!((counts.applied, counts.superseded), (1000, count - 1000));
     server.stop().await;
@@ -151,7 +152,7 @@ async fn long_lists_and_names_are_refused_with_their_limit() {
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     assert!(status.message().contains("65536"), "{status:?}");
     let request = v1::ReportRequest { producer: "p".repeat(129), ..good(1) };
-    let status = client.report_once(request).await.unwrap_err();
+    let status = client.once(request).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FIELD");
     let request = v1::RemoveRequest { producer: "p".repeat(129), ..Default::default() };
     let status = client.remove(request).await.unwrap_err();

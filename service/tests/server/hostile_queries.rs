@@ -6,7 +6,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::running::{
-    Running, START_MS, assert_refused, collect, fix, rectangle, rows, whole, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, collect, fix, reason, rectangle, rows,
+    whole, within, world,
 };
 
 async fn refused(server: &Running, region: v1::Region) -> Status {
@@ -76,7 +77,7 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
     // A bow tie: two triangles that meet where it crosses itself.
     let fixes = [(0.5, 1.0), (1.5, 1.0), (1.0, 0.2), (1.0, 1.0)];
     let fixes = fixes.iter().zip(1..).map(|(&(x, y), object)| fix(object, START_MS, x, y));
-    let ack = server.positions().await.report_once(rows(fixes.collect())).await.unwrap();
+    let ack = server.positions().await.once(rows(fixes.collect())).await.unwrap();
     let bow_tie = polygon(&[&[(0.0, 0.0), (2.0, 2.0), (2.0, 0.0), (0.0, 2.0)]]);
     let token = ack.into_inner().token;
     let mut queries = server.queries().await;
@@ -89,7 +90,7 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
 async fn nearest_takes_any_k_up_to_its_limit() {
     let server = Running::start().await;
     let fixes = (1..=3).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
-    server.positions().await.report_once(rows(fixes)).await.unwrap();
+    server.positions().await.once(rows(fixes)).await.unwrap();
     let mut queries = server.queries().await;
     for (k, expected) in [(0, vec![]), (1, vec![1]), (3, vec![1, 2, 3]), (4096, vec![1, 2, 3])] {
         let request = v1::NearestRequest { k, ..Default::default() };
@@ -154,9 +155,9 @@ async fn impossible_options_are_refused_with_their_field() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_of_a_batch_fails_alone_and_so_does_a_message() {
     let server = Running::start().await;
-    server.positions().await.report_once(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
+    server.positions().await.once(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
     let query = |kind| v1::BatchQuery { kind: Some(kind) };
-    let good = || query(Kind::Get(v1::Objects { objects: vec![1] }));
+    let good = || query(Kind::Get(v1::GetQuery { objects: vec![1] }));
     let message = |queries| v1::BatchRequest { queries, ..Default::default() };
     let bad_circle = query(Kind::Range(circle(0.0, 0.0, -1.0)));
     let none = v1::BatchQuery::default();
@@ -175,13 +176,14 @@ async fn a_query_of_a_batch_fails_alone_and_so_does_a_message() {
     let results = &chunks[0].results;
     let reasons: Vec<_> = results
         .iter()
-        .map(|result| result.failed.as_ref().map(|fail| fail.reason.as_str()))
+        .map(|result| result.error.as_ref().map(|error| reason(Some(error))))
         .collect();
-    assert_eq!(reasons, [None, Some("FIELD"), Some("FIELD"), None]);
+    let field = || Some("FIELD".to_owned());
+    assert_eq!(reasons, [None, field(), field(), None]);
     assert_eq!(results[3].objects, [1]);
-    assert_eq!(chunks[1].failed.as_ref().unwrap().reason, "FLEET_UNKNOWN");
-    assert_eq!(chunks[2].failed.as_ref().unwrap().reason, "FIELD");
-    assert!(chunks[3].failed.is_none() && chunks[3].results.is_empty());
+    assert_eq!(reason(chunks[1].error.as_ref()), "FLEET_UNKNOWN");
+    assert_eq!(reason(chunks[2].error.as_ref()), "FIELD");
+    assert!(chunks[3].error.is_none() && chunks[3].results.is_empty());
     assert_eq!(chunks[4].results[0].total, 1);
     assert!(chunks[4].header.as_ref().unwrap().epoch > 0);
     server.stop().await;

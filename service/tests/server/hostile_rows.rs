@@ -89,7 +89,7 @@ async fn a_full_fleet_refuses_new_objects_and_moves_known_ones() {
     let limits = Some(v1::FleetLimits { objects_max: 2 });
     let (name, clock) = ("small".to_owned(), v1::Clock::Event.into());
     let request = v1::CreateFleetRequest { name, clock, limits, ..Default::default() };
-    server.fleets().await.create(request).await.unwrap();
+    server.fleets().await.create_fleet(request).await.unwrap();
     let mut client = server.positions().await;
     let to_small = |fixes| v1::ReportRequest { fleet: "small".into(), ..rows(fixes) };
     let first = vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS, 0.0, 0.0)];

@@ -7,7 +7,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::running::{
-    Running, START_MS, assert_refused, fix, rectangle, report, rows, until, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, fix, millis, reason, rectangle, report,
+    rows, until, within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -24,7 +25,7 @@ fn star(vertices: usize) -> v1::Region {
     v1::Region { kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings: vec![ring] })) }
 }
 
-async fn refusal(server: &Running, regions: Vec<v1::StandingRegion>) -> Status {
+async fn refusal(server: &Running, regions: Vec<v1::RegionSubscription>) -> Status {
     Subscriber::open(server.subscriptions().await, subscribe(regions)).await.err().unwrap()
 }
 
@@ -41,10 +42,10 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
     assert_eq!(million.code(), Code::OutOfRange, "{million:?}");
     let cases = [
         (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon"),
-        (vec![v1::StandingRegion { region: None, ..good() }], "regions[0].region"),
+        (vec![v1::RegionSubscription { region: None, ..good() }], "regions[0].region"),
         (
-            vec![good(), v1::StandingRegion { judging: 9, ..standing(2, world()) }],
-            "regions[1].judging",
+            vec![good(), v1::RegionSubscription { evaluation: 9, ..standing(2, world()) }],
+            "regions[1].evaluation",
         ),
         (vec![good(), good()], "regions[1].region_id"),
         (vec![standing(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle"),
@@ -57,7 +58,7 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
     let filter =
         v1::Filter { speed_m_s: Some(v1::Interval { min: 2.0, max: 1.0 }), ..Default::default() };
     let status =
-        refusal(&server, vec![v1::StandingRegion { filter: Some(filter), ..good() }]).await;
+        refusal(&server, vec![v1::RegionSubscription { filter: Some(filter), ..good() }]).await;
     assert_eq!(field(&status), "regions[0].filter.speed_m_s");
     let many = (0..16_385).map(|id| standing(id, world())).collect();
     assert_eq!(field(&refusal(&server, many).await), "regions");
@@ -96,7 +97,7 @@ async fn sessions_regions_and_edges_have_their_limits() {
     let add = v1::ModifyRequest { add: vec![standing(9, star(12))], ..Default::default() };
     assert_eq!(first.modify(add.clone()).await.unwrap().errors, []);
     let failed = first.modify(add).await.unwrap().errors;
-    assert_eq!((failed[0].region_id, failed[0].reason.as_str()), (9, "FIELD"));
+    assert_eq!((failed[0].region_id, reason(failed[0].status.as_ref())), (9, "FIELD".into()));
     server.stop().await;
 }
 
@@ -109,7 +110,7 @@ async fn coming_and_going_leaves_nothing_behind() {
         Subscriber::open(client.clone(), subscribe(vec![standing(1, world())])).await.unwrap();
     for round in 0..200 {
         let request = v1::SubscribeRequest {
-            retention_ms: Some(0),
+            retention: Some(millis(0)),
             ..subscribe(vec![standing(1, world()), standing(2, star(50))])
         };
         let subscriber = Subscriber::open(client.clone(), request.clone()).await.unwrap();
@@ -136,7 +137,7 @@ async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
     const OBJECTS: u64 = 300_000;
     let fixes = (0..OBJECTS).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
     let mut positions = server.positions().await;
-    positions.report_once(rows(fixes)).await.unwrap();
+    positions.once(rows(fixes)).await.unwrap();
     let request = subscribe(vec![standing(1, world()), standing(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let mut chunks = 0;
@@ -162,10 +163,12 @@ async fn a_snapshot_that_nobody_reads_is_given_up_for_those_who_wait() {
     let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
     let fixes = (0..600_000).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
-    server.positions().await.report_once(rows(fixes)).await.unwrap();
+    server.positions().await.once(rows(fixes)).await.unwrap();
     let open = async || {
-        let request =
-            v1::SubscribeRequest { retention_ms: Some(0), ..subscribe(vec![standing(1, world())]) };
+        let request = v1::SubscribeRequest {
+            retention: Some(millis(0)),
+            ..subscribe(vec![standing(1, world())])
+        };
         Subscriber::open(server.subscriptions().await, request).await.unwrap()
     };
     let unread = open().await;

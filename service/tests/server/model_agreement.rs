@@ -20,11 +20,11 @@ fn space() -> Space {
 }
 
 async fn planar(server: &Running) {
-    let planar = v1::Planar { width_m: SIDE_M, height_m: SIDE_M, quantum_m: 0.0 };
+    let planar = v1::PlanarSpace { width_m: SIDE_M, height_m: SIDE_M, quantum_m: 0.0 };
     let space = Some(v1::Space { kind: Some(v1::space::Kind::Planar(planar)) });
     let (name, clock) = ("plane".to_owned(), v1::Clock::Event.into());
     let request = v1::CreateFleetRequest { name, space, clock, ..Default::default() };
-    server.fleets().await.create(request).await.unwrap();
+    server.fleets().await.create_fleet(request).await.unwrap();
 }
 
 /// Rows for the wire and the same rows for the model.
@@ -49,7 +49,7 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
         0 => {
             let objects: Vec<u64> =
                 (0..random.below(20)).map(|_| random.below(2 * OBJECTS)).collect();
-            (Kind::Get(v1::Objects { objects: objects.clone() }), QueryKind::Get(objects))
+            (Kind::Get(v1::GetQuery { objects: objects.clone() }), QueryKind::Get(objects))
         }
         1 => {
             let region = Region::rectangle(&space(), x, y, x + extent, y + extent).unwrap();
@@ -62,9 +62,9 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
         }
         _ => {
             let k = random.below(30) as u32;
-            let sent = Kind::Nearest(v1::Point { x, y, k });
+            let sent = Kind::Nearest(v1::NearestQuery { x, y, k, distance_max_m: None });
             let (x, y) = space().quantise(x, y).unwrap();
-            (sent, QueryKind::Nearest { x, y, k })
+            (sent, QueryKind::nearest(x, y, k))
         }
     }
 }
@@ -103,7 +103,7 @@ async fn answers_over_the_wire_equal_the_model() {
             let results: Vec<_> = chunks.into_iter().flat_map(|chunk| chunk.results).collect();
             assert_eq!(results.len(), expected.len());
             for (result, expected) in results.iter().zip(&expected) {
-                assert!(result.failed.is_none(), "{:?}", result.failed);
+                assert!(result.error.is_none(), "{:?}", result.error);
                 assert_eq!(&result.objects, expected, "seed {seed}, round {round}");
                 answered += result.objects.len();
             }

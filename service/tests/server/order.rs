@@ -5,7 +5,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::running::{
-    Running, START_MS, fix, objects_in, rectangle, report, rows, sums, within, world,
+    ReportsOnce as _, Running, START_MS, fix, objects_in, rectangle, report, rows, sums, within,
+    world,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,10 +62,10 @@ async fn late_and_identical_fixes_are_counted() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let newest = || rows(vec![fix(1, START_MS + 9, 1.0, 1.0)]);
-    client.report_once(newest()).await.unwrap();
-    let ack = client.report_once(rows(vec![fix(1, START_MS, 2.0, 2.0)])).await.unwrap();
+    client.once(newest()).await.unwrap();
+    let ack = client.once(rows(vec![fix(1, START_MS, 2.0, 2.0)])).await.unwrap();
     assert_eq!(ack.into_inner().rows.unwrap().late, 1);
-    let ack = client.report_once(newest()).await.unwrap();
+    let ack = client.once(newest()).await.unwrap();
     assert_eq!(ack.into_inner().rows.unwrap().duplicate, 1);
     server.stop().await;
 }
@@ -73,14 +74,14 @@ async fn late_and_identical_fixes_are_counted() {
 async fn removal_acts_at_its_arrival_and_leaves_no_trace() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    client.report_once(rows(vec![fix(1, START_MS + 9, 1.0, 1.0)])).await.unwrap();
+    client.once(rows(vec![fix(1, START_MS + 9, 1.0, 1.0)])).await.unwrap();
     let request = v1::RemoveRequest { objects: vec![1, 2], ..Default::default() };
     let removed = client.remove(request).await.unwrap().into_inner();
-    assert_eq!((removed.removed, removed.missing, removed.duplicate), (1, 1, false));
+    assert_eq!((removed.removed_count, removed.missing_count, removed.duplicate), (1, 1, false));
     let mut queries = server.queries().await;
     assert!(objects_in(&mut queries, world(), removed.token).await.is_empty());
     // An older fix brings the object back.
-    let ack = client.report_once(rows(vec![fix(1, START_MS, 1.0, 1.0)])).await.unwrap();
+    let ack = client.once(rows(vec![fix(1, START_MS, 1.0, 1.0)])).await.unwrap();
     assert_eq!(objects_in(&mut queries, world(), ack.into_inner().token).await, [1]);
     server.stop().await;
 }
@@ -94,7 +95,7 @@ async fn acknowledgements_follow_the_messages_while_the_stream_is_open() {
     let mut acks = stream.into_inner();
     for message in 1..=20_u64 {
         sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0)])).await.unwrap();
-        let ack = within(acks.message()).await.unwrap().unwrap();
+        let ack = within(acks.message()).await.unwrap().unwrap().ack.unwrap();
         assert_eq!((ack.first_message, ack.last_message), (message, message));
         assert_eq!(sums(&[ack]), (1, 0, 0));
     }
@@ -108,7 +109,7 @@ async fn one_stream_may_feed_several_fleets() {
     let server = Running::start().await;
     let clock = v1::Clock::Event.into();
     let request = v1::CreateFleetRequest { name: "other".into(), clock, ..Default::default() };
-    server.fleets().await.create(request).await.unwrap();
+    server.fleets().await.create_fleet(request).await.unwrap();
     let messages = (0..100).map(|message| {
         let fleet = if message % 2 == 0 { "" } else { "other" };
         let fixes = vec![fix(message, START_MS, 0.0, 0.0)];

@@ -9,8 +9,8 @@ use tonic_types::StatusExt as _;
 
 use crate::gated_engine::Gate;
 use crate::running::{
-    Running, START_MS, assert_refused, fix, objects_in, options, report, rows, sums, until, within,
-    world,
+    ReportsOnce as _, Running, START_MS, assert_refused, fix, objects_in, options, report, rows,
+    sums, until, within, world,
 };
 
 const QUEUE_ROWS: usize = 1000;
@@ -78,11 +78,11 @@ async fn single_calls_are_told_to_come_back() {
     let large = rows((0..950).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
     let first = tokio::spawn({
         let mut client = client.clone();
-        async move { client.report_once(large).await }
+        async move { client.once(large).await }
     });
     until(async || depth(&server, "rows").await == 950.0).await;
     let message = rows((0..100).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
-    let status = client.report_once(message.clone()).await.unwrap_err();
+    let status = client.once(message.clone()).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
     let retry = status.get_error_details().retry_info().unwrap().retry_delay.unwrap();
     assert!(retry > Duration::ZERO && retry < Duration::from_secs(10));
@@ -92,7 +92,7 @@ async fn single_calls_are_told_to_come_back() {
     assert_eq!(server.metric("shoal_busy_total").await, 2.0);
     gate.open();
     assert_eq!(within(first).await.unwrap().unwrap().into_inner().rows.unwrap().applied, 950);
-    until(async || client.report_once(message.clone()).await.is_ok()).await;
+    until(async || client.once(message.clone()).await.is_ok()).await;
     server.stop().await;
 }
 
@@ -101,7 +101,7 @@ async fn queries_have_a_queue_of_their_own() {
     let gate = Gate::default();
     let server = Running::start_in(gate.surroundings(), small_queues()).await;
     gate.shut();
-    let get = v1::batch_query::Kind::Get(v1::Objects { objects: vec![1] });
+    let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![1] });
     let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
     let batch = v1::BatchRequest { queries, ..Default::default() };
     // The first fills the queue, the second waits in its stream.
@@ -115,7 +115,7 @@ async fn queries_have_a_queue_of_their_own() {
     // Reports are not in its way.
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let mut positions = server.positions().await;
-    let ack = tokio::spawn(async move { positions.report_once(message).await });
+    let ack = tokio::spawn(async move { positions.once(message).await });
     gate.open();
     within(ack).await.unwrap().unwrap();
     let chunks = within(crate::running::collect(stream)).await.unwrap();

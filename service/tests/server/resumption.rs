@@ -7,15 +7,16 @@ use tokio::sync::watch;
 use tonic::{Code, Status};
 
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, objects_in, report, rows, until, within, world,
+    Random, Running, START_MS, assert_refused, fix, millis, objects_in, report, rows, until,
+    within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
 const SESSIONS: &str = r#"shoal_sessions{fleet="default"}"#;
 const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
 
-async fn of_world(server: &Running, retention_ms: Option<u32>) -> Subscriber {
-    let request = v1::SubscribeRequest { retention_ms, ..subscribe(vec![standing(1, world())]) };
+async fn of_world(server: &Running, retention: Option<prost_types::Duration>) -> Subscriber {
+    let request = v1::SubscribeRequest { retention, ..subscribe(vec![standing(1, world())]) };
     Subscriber::open(server.subscriptions().await, request).await.unwrap()
 }
 
@@ -174,10 +175,10 @@ async fn tokens_of_another_term_open_a_new_session_or_are_refused() {
         let name = "again".to_owned();
         let mut client = server.fleets().await;
         if is_drop {
-            client.drop(v1::DropFleetRequest { name: name.clone() }).await.unwrap();
+            client.delete_fleet(v1::DeleteFleetRequest { name: name.clone() }).await.unwrap();
         }
         let request = v1::CreateFleetRequest { name, ..Default::default() };
-        client.create(request).await.unwrap();
+        client.create_fleet(request).await.unwrap();
     };
     fleets(false).await;
     let regions = vec![standing(4, world())];
@@ -249,7 +250,7 @@ async fn sessions_that_are_left_end_with_their_time_or_their_room() {
     drop(anew);
     // Its time.
     for retention_ms in [0, 1] {
-        drop(of_world(&server, Some(retention_ms)).await);
+        drop(of_world(&server, Some(millis(retention_ms))).await);
     }
     until(async || server.metric(SESSIONS).await == 1.0).await;
     server.stop().await;

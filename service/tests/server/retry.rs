@@ -3,7 +3,7 @@
 use shoal_proto::v1;
 
 use crate::running::{
-    Running, START_MS, block, fix, objects_in, report, rows, sums, within, world,
+    ReportsOnce as _, Running, START_MS, block, fix, objects_in, report, rows, sums, within, world,
 };
 
 /// Message `batch_seq` of a producer: removing what it brings shows whether it was applied again.
@@ -66,19 +66,19 @@ async fn a_failed_message_may_be_sent_again_with_its_number() {
 async fn removals_share_the_numbers_of_their_producer() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    client.report_once(numbered("p", 1, 5)).await.unwrap();
+    client.once(numbered("p", 1, 5)).await.unwrap();
     let remove = |batch_seq| {
         let producer = "p".into();
         v1::RemoveRequest { objects: vec![5], producer, batch_seq, ..Default::default() }
     };
     let again = client.remove(remove(1)).await.unwrap().into_inner();
-    assert_eq!((again.duplicate, again.removed), (true, 0));
+    assert_eq!((again.duplicate, again.removed_count), (true, 0));
     let fresh = client.remove(remove(2)).await.unwrap().into_inner();
-    assert_eq!((fresh.duplicate, fresh.removed), (false, 1));
-    let ack = client.report_once(numbered("p", 2, 5)).await.unwrap().into_inner();
+    assert_eq!((fresh.duplicate, fresh.removed_count), (false, 1));
+    let ack = client.once(numbered("p", 2, 5)).await.unwrap().into_inner();
     assert_eq!((ack.duplicate_messages, ack.rows.unwrap().applied), (1, 0));
     // Another producer has numbers of its own.
-    let ack = client.report_once(numbered("q", 1, 5)).await.unwrap().into_inner();
+    let ack = client.once(numbered("q", 1, 5)).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
     server.stop().await;
 }

@@ -18,8 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
-use tonic_types::StatusExt as _;
+use tonic::{Code, IntoRequest, Response, Status, Streaming};
+use tonic_types::{RpcStatusExt as _, StatusExt as _};
 
 /// Long enough for anything that is not hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,7 +67,7 @@ impl Running {
         });
         let running = Self { address, metrics_address, stop: Some(stop), task };
         // The listeners are bound already; this waits for the first answer.
-        running.fleets().await.list(v1::ListFleetsRequest {}).await.unwrap();
+        running.fleets().await.list_fleets(v1::ListFleetsRequest::default()).await.unwrap();
         running
     }
 
@@ -163,7 +163,54 @@ pub(crate) async fn report(
     messages: Vec<v1::ReportRequest>,
 ) -> Vec<v1::ReportAck> {
     let stream = client.report(tokio_stream::iter(messages)).await.unwrap().into_inner();
-    within(collect(stream)).await.unwrap()
+    let responses = within(collect(stream)).await.unwrap();
+    responses.into_iter().map(|response| response.ack.unwrap()).collect()
+}
+
+/// One report by the unary call.
+pub(crate) trait ReportsOnce {
+    async fn once(
+        &mut self,
+        request: impl IntoRequest<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportAck>, Status>;
+}
+
+impl ReportsOnce for PositionServiceClient<Channel> {
+    async fn once(
+        &mut self,
+        request: impl IntoRequest<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportAck>, Status> {
+        use v1::report_once_request::Payload as Once;
+        use v1::report_request::Payload;
+        let request = request.into_request().map(|request| {
+            let v1::ReportRequest { fleet, producer, batch_seq, payload } = request;
+            let payload = payload.map(|payload| match payload {
+                Payload::Rows(rows) => Once::Rows(rows),
+                Payload::Block(block) => Once::Block(block),
+            });
+            v1::ReportOnceRequest { fleet, producer, batch_seq, payload }
+        });
+        Ok(self.report_once(request).await?.map(|response| response.ack.unwrap()))
+    }
+}
+
+/// Whole milliseconds on the wire.
+pub(crate) fn millis(millis: u64) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: (millis / 1_000) as i64,
+        nanos: (millis % 1_000) as i32 * 1_000_000,
+    }
+}
+
+/// The stable reason of a failure inside a message.
+pub(crate) fn reason(status: Option<&tonic_types::Status>) -> String {
+    let info = status.unwrap().get_error_details().error_info().cloned();
+    info.expect("every status has ErrorInfo").reason
+}
+
+/// The text of a failure inside a message.
+pub(crate) fn detail(status: Option<&tonic_types::Status>) -> &str {
+    &status.unwrap().message
 }
 
 /// Everything that a stream brings.
@@ -198,21 +245,41 @@ pub(crate) struct Whole {
     pub(crate) distance_m: Vec<f64>,
 }
 
-pub(crate) async fn whole(stream: Streaming<v1::QueryAnswer>) -> Result<Whole, Status> {
-    let chunks = within(collect(stream)).await?;
-    let mut whole = Whole {
-        header: chunks[0].header.clone().unwrap(),
-        objects: Vec::new(),
-        fixes: Vec::new(),
-        distance_m: Vec::new(),
-    };
-    for (index, chunk) in chunks.into_iter().enumerate() {
-        assert_eq!(chunk.header.is_some(), index == 0, "the header is in the first chunk");
-        whole.objects.extend(chunk.objects);
-        whole.fixes.extend(chunk.fixes);
-        whole.distance_m.extend(chunk.distance_m);
+/// One message of an answer: header, objects, fixes, distances.
+pub(crate) trait Chunk {
+    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>);
+}
+
+impl Chunk for v1::GetResponse {
+    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
+        (self.header, self.objects, self.fixes, Vec::new())
     }
-    Ok(whole)
+}
+
+impl Chunk for v1::RangeResponse {
+    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
+        (self.header, self.objects, self.fixes, Vec::new())
+    }
+}
+
+impl Chunk for v1::NearestResponse {
+    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
+        (self.header, self.objects, self.fixes, self.distance_m)
+    }
+}
+
+pub(crate) async fn whole<T: Chunk>(stream: Streaming<T>) -> Result<Whole, Status> {
+    let mut header = None;
+    let (mut objects, mut fixes, mut distance_m) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, chunk) in within(collect(stream)).await?.into_iter().enumerate() {
+        let (first, more_objects, more_fixes, more_distances) = chunk.split();
+        assert_eq!(first.is_some(), index == 0, "the header is in the first chunk");
+        header = header.or(first);
+        objects.extend(more_objects);
+        fixes.extend(more_fixes);
+        distance_m.extend(more_distances);
+    }
+    Ok(Whole { header: header.unwrap(), objects, fixes, distance_m })
 }
 
 /// A rectangle.

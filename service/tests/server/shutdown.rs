@@ -9,7 +9,8 @@ use tonic::Code;
 
 use crate::gated_engine::Gate;
 use crate::running::{
-    Running, START_MS, assert_refused, fix, options, rows, sums, until, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, fix, options, rows, sums, until, within,
+    world,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +31,7 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
     let mut applied = Vec::new();
     let status = loop {
         match within(acks.message()).await {
-            Ok(Some(ack)) => applied.push(ack),
+            Ok(Some(response)) => applied.push(response.ack.unwrap()),
             Ok(None) => panic!("the stream ended well"),
             Err(status) => break status,
         }
@@ -45,7 +46,7 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
 async fn peers_that_never_read_are_cut() {
     let mut server = Running::start().await;
     let fixes = (0..200_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
-    server.positions().await.report_once(rows(fixes)).await.unwrap();
+    server.positions().await.once(rows(fixes)).await.unwrap();
     let projection = v1::Projection::Fixes.into();
     let options = Some(v1::QueryOptions { projection, ..Default::default() });
     let request = v1::RangeRequest { options, region: Some(world()) };

@@ -11,7 +11,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::raw_client::open;
-use crate::running::{Running, START_MS, collect, fix, report, rows, sums, until, within};
+use crate::running::{
+    ReportsOnce as _, Running, START_MS, collect, fix, report, rows, sums, until, within,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
@@ -26,7 +28,8 @@ async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
         within(sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0), bad]))).await.unwrap();
     }
     drop(sender);
-    let acks = within(collect(acks)).await.unwrap();
+    let responses = within(collect(acks)).await.unwrap();
+    let acks: Vec<_> = responses.into_iter().filter_map(|response| response.ack).collect();
     assert_eq!(sums(&acks), (MESSAGES, MESSAGES, 0));
     assert_eq!(acks.last().unwrap().last_message, MESSAGES);
     server.stop().await;
@@ -36,7 +39,7 @@ async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
 async fn a_stopped_reader_of_a_large_answer_blocks_nobody() {
     let server = Running::start().await;
     let fixes = (0..200_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
-    server.positions().await.report_once(rows(fixes)).await.unwrap();
+    server.positions().await.once(rows(fixes)).await.unwrap();
     let projection = v1::Projection::Fixes.into();
     let options = Some(v1::QueryOptions { projection, ..Default::default() });
     let region = Some(crate::running::world());
@@ -51,7 +54,7 @@ async fn a_stopped_reader_of_a_large_answer_blocks_nobody() {
     assert!(held > 0.0 && held < f64::from(1 << 30));
     for object in 0..50 {
         let message = rows(vec![fix(object, START_MS + 1, 0.0, 0.0)]);
-        within(server.positions().await.report_once(message)).await.unwrap();
+        within(server.positions().await.once(message)).await.unwrap();
         let get = v1::GetRequest { objects: vec![object], ..Default::default() };
         within(server.queries().await.get(get)).await.unwrap();
     }
@@ -107,7 +110,7 @@ async fn a_thousand_idle_connections_do_not_slow_the_others() {
     let mut client = server.positions().await;
     for object in 0..20 {
         let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
-        within(client.report_once(message)).await.unwrap();
+        within(client.once(message)).await.unwrap();
     }
     drop(idle);
     until(async || server.metric("shoal_connections").await < 100.0).await;

@@ -50,16 +50,16 @@ pub(crate) async fn start(limits: ServerLimits) -> Running {
 }
 
 /// A region of which everything is told.
-pub(crate) fn standing(region_id: u64, region: v1::Region) -> v1::StandingRegion {
-    v1::StandingRegion {
+pub(crate) fn standing(region_id: u64, region: v1::Region) -> v1::RegionSubscription {
+    v1::RegionSubscription {
         region_id,
         region: Some(region),
         snapshot: true,
-        ..v1::StandingRegion::default()
+        ..v1::RegionSubscription::default()
     }
 }
 
-pub(crate) fn subscribe(regions: Vec<v1::StandingRegion>) -> v1::SubscribeRequest {
+pub(crate) fn subscribe(regions: Vec<v1::RegionSubscription>) -> v1::SubscribeRequest {
     v1::SubscribeRequest { regions, ..v1::SubscribeRequest::default() }
 }
 
@@ -93,7 +93,10 @@ impl Subscriber {
     }
 
     /// Breaks the stream and comes back with the token; regions are told in case it is too late.
-    pub(crate) async fn reopen(&mut self, regions: Vec<v1::StandingRegion>) -> Result<(), Status> {
+    pub(crate) async fn reopen(
+        &mut self,
+        regions: Vec<v1::RegionSubscription>,
+    ) -> Result<(), Status> {
         let request = v1::SubscribeRequest {
             fleet: self.opened.fleet.clone(),
             resume_token: self.token.clone(),

@@ -8,8 +8,8 @@ use tonic::Code;
 
 use crate::gated_engine::{Gate, LacksRoom};
 use crate::running::{
-    Random, Running, START_MS, assert_refused, fix, options, rectangle, report, rows, until, whole,
-    within, world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, reason,
+    rectangle, report, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -81,16 +81,16 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;
     report(&mut positions, vec![rows(vec![fix(1, START_MS, 1.0, 1.0)])]).await;
-    let fixes = v1::StandingRegion {
+    let fixes = v1::RegionSubscription {
         projection: v1::Projection::Fixes.into(),
         ..standing(0, circle(1.0, 1.0, 1_000.0))
     };
-    let leaves = v1::StandingRegion {
+    let leaves = v1::RegionSubscription {
         events: vec![EventKind::Left.into(), EventKind::Removed.into()],
         snapshot: false,
         ..standing(9, circle(1.0, 1.0, 1_000.0))
     };
-    let slow = v1::StandingRegion {
+    let slow = v1::RegionSubscription {
         filter: Some(v1::Filter {
             speed_m_s: Some(v1::Interval { min: 0.0, max: 2.0 }),
             ..Default::default()
@@ -119,7 +119,7 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
     let left = |id| (id, vec![EventKind::Left]);
     assert_eq!(kinds, [left(0), left(9), (5, vec![EventKind::Filtered])]);
     let clear = v1::ClearFleetRequest::default();
-    server.fleets().await.clear(clear).await.unwrap();
+    server.fleets().await.clear_fleet(clear).await.unwrap();
     let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
     assert_eq!(batch.regions[0].kinds().collect::<Vec<_>>(), [EventKind::Cleared]);
     assert_eq!(batch.regions.len(), 1);
@@ -151,19 +151,24 @@ async fn regions_come_change_and_go_in_one_epoch() {
     let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
     let mut subscriber = opening.await.unwrap();
     let moved =
-        v1::StandingRegion { snapshot: false, ..standing(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
+        v1::RegionSubscription { snapshot: false, ..standing(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
     let bad = standing(8, circle(0.0, 0.0, -1.0));
     let request = v1::ModifyRequest {
-        add: vec![standing(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad, standing(2, world())],
+        add: vec![standing(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad],
         change: vec![moved, standing(77, world())],
-        remove: vec![2, 2],
+        remove: vec![2, 78],
         ..Default::default()
     };
     let response = subscriber.modify(request).await.unwrap();
-    let failed: Vec<_> =
-        response.errors.iter().map(|error| (error.region_id, error.reason.as_str())).collect();
-    assert_eq!(failed, [(8, "FIELD"), (2, "FIELD"), (77, "FIELD"), (2, "FIELD")]);
-    assert!(response.errors[0].detail.starts_with("add[1].region.circle: "), "{response:?}");
+    let failed: Vec<_> = response
+        .errors
+        .iter()
+        .map(|error| (error.region_id, reason(error.status.as_ref())))
+        .collect();
+    let field = |region_id| (region_id, "FIELD".to_owned());
+    assert_eq!(failed, [field(8), field(77), field(78)]);
+    let text = detail(response.errors[0].status.as_ref());
+    assert!(text.starts_with("add[1].region.circle.radius_m: "), "{text}");
     subscriber.until(response.epoch).await;
     let told = subscriber.at(response.epoch);
     assert_eq!(told[&1].iter().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
@@ -209,15 +214,15 @@ async fn a_closed_session_ends_its_stream_well_and_frees_its_regions() {
 async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
     let mut server = start(ServerLimits::default()).await;
     let create = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
-    server.fleets().await.create(create).await.unwrap();
+    server.fleets().await.create_fleet(create).await.unwrap();
     let request =
         v1::SubscribeRequest { fleet: "other".into(), ..subscribe(vec![standing(1, world())]) };
     let mut of_other = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let request = subscribe(vec![standing(1, world())]);
     let mut of_default = Subscriber::open(server.subscriptions().await, request).await.unwrap();
-    let drop_fleet = v1::DropFleetRequest { name: "other".into() };
-    within(server.fleets().await.drop(drop_fleet)).await.unwrap();
-    assert_refused(&of_other.end().await.unwrap(), Code::Aborted, "FLEET_DROPPED");
+    let drop_fleet = v1::DeleteFleetRequest { name: "other".into() };
+    within(server.fleets().await.delete_fleet(drop_fleet)).await.unwrap();
+    assert_refused(&of_other.end().await.unwrap(), Code::Aborted, "FLEET_DELETED");
     let status = of_other.modify(v1::ModifyRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
     until(async || server.metric("shoal_streams").await == 1.0).await;
@@ -254,7 +259,7 @@ async fn a_cycle_that_is_refused_changes_no_region() {
     assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), [1]);
     gate.fail();
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
-    server.positions().await.report_once(message).await.unwrap_err();
+    server.positions().await.once(message).await.unwrap_err();
     assert_refused(&subscriber.end().await.unwrap(), Code::Unavailable, "FLEET_FAILED");
     server.stop().await;
 }

@@ -7,7 +7,8 @@ use tonic::{Code, Request};
 
 use crate::gated_engine::Gate;
 use crate::running::{
-    Running, START_MS, assert_refused, fix, objects_in, options, report, rows, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, fix, objects_in, options, report, rows,
+    within, world,
 };
 
 fn range(min_token: Vec<u8>) -> v1::RangeRequest {
@@ -22,7 +23,7 @@ async fn a_query_with_a_token_sees_what_was_written() {
     let mut queries = server.queries().await;
     for object in 1..=50 {
         let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
-        let ack = positions.report_once(message).await.unwrap().into_inner();
+        let ack = positions.once(message).await.unwrap().into_inner();
         let objects = objects_in(&mut queries, world(), ack.token).await;
         assert_eq!(objects, (1..=object).collect::<Vec<_>>());
     }
@@ -34,7 +35,7 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let token = positions.report_once(message).await.unwrap().into_inner().token;
+    let token = positions.once(message).await.unwrap().into_inner().token;
     server.stop().await;
     let server = Running::start().await;
     let status = server.queries().await.range(range(token)).await.unwrap_err();
@@ -46,7 +47,8 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
 async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
     let server = Running::start().await;
     let request = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
-    let fleet = server.fleets().await.create(request).await.unwrap().into_inner();
+    let fleet =
+        server.fleets().await.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     let mut queries = server.queries().await;
     let foreign = shoal_service::fleet::Token::new(fleet.term, 0).to_bytes();
     let status = queries.range(range(foreign)).await.unwrap_err();
@@ -56,8 +58,8 @@ async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
         assert_refused(&status, Code::InvalidArgument, "TOKEN");
     }
     // An epoch that nobody was told must not be waited for.
-    let request = v1::DescribeFleetRequest::default();
-    let own = server.fleets().await.describe(request).await.unwrap().into_inner();
+    let request = v1::GetFleetRequest::default();
+    let own = server.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     let early = shoal_service::fleet::Token::new(own.term, u64::MAX).to_bytes();
     let status = queries.range(range(early)).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "TOKEN");
@@ -71,8 +73,8 @@ async fn every_answer_names_its_state() {
     let acks = report(&mut server.positions().await, vec![message]).await;
     let answer = server.queries().await.range(range(acks[0].token.clone())).await.unwrap();
     let header = crate::running::whole(answer.into_inner()).await.unwrap().header;
-    let request = v1::DescribeFleetRequest::default();
-    let fleet = server.fleets().await.describe(request).await.unwrap().into_inner();
+    let request = v1::GetFleetRequest::default();
+    let fleet = server.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     assert_eq!((header.fleet.as_str(), header.term), ("default", fleet.term));
     assert!(header.epoch > acks[0].epoch && header.epoch <= fleet.epoch);
     assert_eq!((header.clock_ms, header.total), (START_MS + 77, 1));
@@ -93,7 +95,7 @@ async fn a_deadline_is_kept_while_the_engine_is_busy() {
     assert_refused(&status, Code::DeadlineExceeded, "DEADLINE");
     let mut request = Request::new(rows(vec![fix(1, START_MS, 0.0, 0.0)]));
     request.set_timeout(Duration::from_millis(100));
-    let status = within(server.positions().await.report_once(request)).await.unwrap_err();
+    let status = within(server.positions().await.once(request)).await.unwrap_err();
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
     gate.open();
     server.stop().await;

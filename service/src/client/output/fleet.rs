@@ -39,15 +39,15 @@ impl FleetJson {
             space: space_name(fleet),
             clock: clock_name(fleet),
             clock_ms: fleet.clock_ms,
-            ttl_ms: fleet.ttl_ms,
+            ttl_ms: ttl_ms(fleet),
             objects_max: fleet.limits.unwrap_or_default().objects_max,
             term: fleet.term.to_string(),
             epoch: fleet.epoch,
-            objects: fleet.objects,
+            objects: fleet.object_count,
             memory_bytes: fleet.memory_bytes,
             engine: fleet.engine.clone(),
-            rows: counts_json(&fleet.rows.unwrap_or_default()),
-            queries: fleet.queries,
+            rows: counts_json(&fleet.row_counts.unwrap_or_default()),
+            queries: fleet.query_count,
         }
     }
 
@@ -75,8 +75,16 @@ fn bytes_text(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
+/// Time to live in milliseconds; 0 without.
+fn ttl_ms(fleet: &v1::Fleet) -> i64 {
+    fleet.ttl.map_or(0, |ttl| ttl.seconds * 1_000 + i64::from(ttl.nanos) / 1_000_000)
+}
+
 fn ttl_text(fleet: &v1::Fleet) -> String {
-    if fleet.ttl_ms > 0 { age(fleet.ttl_ms) } else { "none".to_owned() }
+    match ttl_ms(fleet) {
+        0 => "none".to_owned(),
+        ttl_ms => age(ttl_ms),
+    }
 }
 
 /// All fleets, one a row.
@@ -92,10 +100,10 @@ pub fn fleet_table(fleets: &[v1::Fleet]) -> Table {
             clock_name(fleet).to_owned(),
             ttl_text(fleet),
             fleet.engine.clone(),
-            fleet.objects.to_string(),
+            fleet.object_count.to_string(),
             bytes_text(fleet.memory_bytes),
             fleet.epoch.to_string(),
-            fleet.queries.to_string(),
+            fleet.query_count.to_string(),
         ]);
     }
     table
@@ -109,14 +117,14 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         0 => clock_name(fleet).to_owned(),
         clock_ms => format!("{}, at {}", clock_name(fleet), rfc3339(clock_ms)),
     };
-    let rows = fleet.rows.unwrap_or_default();
+    let rows = fleet.row_counts.unwrap_or_default();
     let objects_max = fleet.limits.unwrap_or_default().objects_max;
     for (name, text) in [
         ("space", space_name(fleet)),
         ("clock", clock),
         ("ttl", ttl_text(fleet)),
         ("engine", fleet.engine.clone()),
-        ("objects", format!("{} of at most {objects_max}", fleet.objects)),
+        ("objects", format!("{} of at most {objects_max}", fleet.object_count)),
         ("memory", bytes_text(fleet.memory_bytes)),
         ("epoch", fleet.epoch.to_string()),
         ("term", fleet.term.to_string()),
@@ -125,7 +133,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("rows superseded", rows.superseded.to_string()),
         ("rows late", rows.late.to_string()),
         ("rows refused", rows.refused.to_string()),
-        ("queries", fleet.queries.to_string()),
+        ("queries", fleet.query_count.to_string()),
     ] {
         table.add_row([name.to_owned(), text]);
     }
@@ -138,13 +146,13 @@ mod tests {
 
     #[test]
     fn a_fleet_is_told_in_full() {
-        let plane = v1::Planar { width_m: 100.0, height_m: 50.0, quantum_m: 0.01 };
+        let plane = v1::PlanarSpace { width_m: 100.0, height_m: 50.0, quantum_m: 0.01 };
         let fleet = v1::Fleet {
             name: "yard".to_owned(),
             space: Some(v1::Space { kind: Some(v1::space::Kind::Planar(plane)) }),
             clock: v1::Clock::Event.into(),
             term: u64::MAX,
-            objects: 3,
+            object_count: 3,
             ..Default::default()
         };
         let line: Value = serde_json::from_str(&FleetJson::new(&fleet).line()).unwrap();

@@ -1,6 +1,6 @@
-//! `FleetService.Clear`: every object goes; the fleet, its epoch and its clock stay.
+//! `FleetService.ClearFleet`: removes every object; the fleet, its epochs and its clock continue.
 //!
-//! Acts at its arrival, in the order of the fleet's queue, like a removal. Never waits for room.
+//! Takes effect on arrival, in the order of the fleet's queue, like a removal. Never waits for room.
 
 use shoal_engine::Request as Change;
 use shoal_proto::v1::{ClearFleetRequest, ClearFleetResponse};
@@ -8,9 +8,9 @@ use shoal_proto::v1::{ClearFleetRequest, ClearFleetResponse};
 use super::deadline::Deadline;
 use super::door::Door;
 use crate::error::ServiceError;
-use crate::fleet::{ChangeReply, Token};
+use crate::fleet::{ChangeReply, FleetName, Token};
 
-pub(super) async fn clear(
+pub(super) async fn clear_fleet(
     door: &Door,
     request: ClearFleetRequest,
     deadline: Deadline,
@@ -22,14 +22,16 @@ async fn settle(
     door: &Door,
     request: ClearFleetRequest,
 ) -> Result<ClearFleetResponse, ServiceError> {
-    let fleet = door.registry.find_requested(&request.name)?;
+    // Empty does not mean the default fleet: a call that destroys names its target.
+    let fleet = door.registry.find(&FleetName::new(&request.name)?)?;
     let permit = fleet.try_room(0)?;
-    let (epoch, removed) = match fleet.change(permit, Change::Clear, None).await? {
+    let (epoch, removed_count) = match fleet.change(permit, Change::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
         // Without a producer there are no resends.
         ChangeReply::Duplicate { epoch } => (epoch, 0),
-        ChangeReply::Refused(error) => return Err(error.into()),
+        ChangeReply::Refused(error) => return Err(error),
     };
-    let token = Token::new(fleet.term(), epoch).to_bytes();
-    Ok(ClearFleetResponse { removed, epoch, token })
+    let term = fleet.term();
+    let token = Token::new(term, epoch).to_bytes();
+    Ok(ClearFleetResponse { removed_count, epoch, token, term })
 }

@@ -7,6 +7,7 @@ use shoal_engine::limits::DWELL_MS_MAX;
 use shoal_engine::{Circle, EventKind, EventKinds, Judging, Ranker, Space, Subscription};
 use shoal_proto::v1;
 
+use super::duration::millis;
 use super::filter::filter;
 use super::region::region;
 use crate::error::ServiceError;
@@ -17,37 +18,43 @@ use crate::error::ServiceError;
 /// [`ServiceError::Field`].
 pub(super) fn subscription(
     space: &Space,
-    sent: &v1::StandingRegion,
+    sent: &v1::RegionSubscription,
 ) -> Result<Box<Subscription>, ServiceError> {
     let with_fixes = match v1::Projection::try_from(sent.projection) {
         Ok(v1::Projection::Unspecified | v1::Projection::Ids) => false,
         Ok(v1::Projection::Fixes) => true,
         Ok(v1::Projection::Count) | Err(_) => {
-            let problem = format!("is {}, it must be IDS or FIXES", sent.projection);
+            let problem = format!(
+                "{} is not PROJECTION_IDS ({}) or PROJECTION_FIXES ({})",
+                sent.projection,
+                v1::Projection::Ids as i32,
+                v1::Projection::Fixes as i32
+            );
             return Err(ServiceError::field("projection", problem));
         }
     };
-    for (field, value) in [
-        ("move_interval_ms", sent.move_interval_ms),
-        ("enter_dwell_ms", sent.enter_dwell_ms),
-        ("leave_dwell_ms", sent.leave_dwell_ms),
-    ] {
-        if value > DWELL_MS_MAX {
-            let problem = format!("is {value}, the limit is {DWELL_MS_MAX}");
-            return Err(ServiceError::field(field, problem));
-        }
-    }
     Ok(Box::new(Subscription {
-        region: region(space, sent.region.as_ref())?,
-        filter: filter(sent.filter.as_ref())?.boxed(),
+        region: region(space, sent.region.as_ref()).map_err(|error| error.under("region"))?,
+        filter: filter(sent.filter.as_ref()).map_err(|error| error.under("filter"))?.boxed(),
         wanted: wanted(&sent.events)?,
         with_fixes,
-        judging: judging(sent.judging)?,
-        move_interval_ms: sent.move_interval_ms,
-        enter_dwell_ms: sent.enter_dwell_ms,
-        leave_dwell_ms: sent.leave_dwell_ms,
+        judging: judging(sent.evaluation)?,
+        move_interval_ms: dwell_ms("move_interval", sent.move_interval.as_ref())?,
+        enter_dwell_ms: dwell_ms("enter_dwell", sent.enter_dwell.as_ref())?,
+        leave_dwell_ms: dwell_ms("leave_dwell", sent.leave_dwell.as_ref())?,
         hysteresis_rank_max: hysteresis(space, sent.hysteresis_m)?,
     }))
+}
+
+fn dwell_ms(field: &str, sent: Option<&prost_types::Duration>) -> Result<u32, ServiceError> {
+    let sent_ms = millis(field, sent)?.unwrap_or(0);
+    match u32::try_from(sent_ms) {
+        Ok(dwell_ms) if dwell_ms <= DWELL_MS_MAX => Ok(dwell_ms),
+        _ => {
+            let problem = format!("{sent_ms} ms exceeds the limit of {DWELL_MS_MAX} ms");
+            Err(ServiceError::field(field, problem))
+        }
+    }
 }
 
 fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
@@ -58,7 +65,7 @@ fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
     for (index, number) in sent.iter().enumerate() {
         let kind = u8::try_from(*number).ok().and_then(EventKind::of);
         let Some(kind) = kind.filter(|kind| *kind != EventKind::Present) else {
-            let problem = format!("is {number}, which is no kind of event");
+            let problem = format!("unknown event kind: {number}");
             return Err(ServiceError::field(format!("events[{index}]"), problem));
         };
         kinds.0 |= EventKinds::of(&[kind]).0;
@@ -67,17 +74,17 @@ fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
 }
 
 fn judging(sent: i32) -> Result<Judging, ServiceError> {
-    match v1::Judging::try_from(sent) {
-        Ok(v1::Judging::Unspecified | v1::Judging::Cycle) => Ok(Judging::Cycle),
-        Ok(v1::Judging::EveryFix) => Ok(Judging::EveryFix),
-        Ok(v1::Judging::Crossing) => Ok(Judging::Crossing),
-        Err(_) => Err(ServiceError::field("judging", format!("is {sent}, which is none"))),
+    match v1::Evaluation::try_from(sent) {
+        Ok(v1::Evaluation::Unspecified | v1::Evaluation::PerCycle) => Ok(Judging::Cycle),
+        Ok(v1::Evaluation::EveryFix) => Ok(Judging::EveryFix),
+        Ok(v1::Evaluation::Crossing) => Ok(Judging::Crossing),
+        Err(_) => Err(ServiceError::field("evaluation", format!("unknown evaluation: {sent}"))),
     }
 }
 
 fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceError> {
     if !(distance_m.is_finite() && distance_m >= 0.0) {
-        let problem = format!("is {distance_m}, it must be finite and 0 or more");
+        let problem = format!("{distance_m} m must be finite and 0 or greater");
         return Err(ServiceError::field("hysteresis_m", problem));
     }
     // How far a rank reaches does not depend on the centre.
@@ -87,12 +94,13 @@ fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceErro
 
 #[cfg(test)]
 mod tests {
+    use super::super::duration::duration;
     use super::*;
 
-    fn sent() -> v1::StandingRegion {
+    fn sent() -> v1::RegionSubscription {
         let circle = v1::Circle { x: 10.0, y: 50.0, radius_m: 500.0 };
         let region = v1::Region { kind: Some(v1::region::Kind::Circle(circle)) };
-        v1::StandingRegion { region: Some(region), ..Default::default() }
+        v1::RegionSubscription { region: Some(region), ..Default::default() }
     }
 
     #[test]
@@ -101,9 +109,9 @@ mod tests {
         let found = subscription(&space, &sent()).unwrap();
         assert_eq!((found.wanted, found.with_fixes), (EventKinds::ALL, false));
         assert_eq!((found.judging, found.hysteresis_rank_max), (Judging::Cycle, None));
-        let told = v1::StandingRegion {
+        let told = v1::RegionSubscription {
             events: vec![v1::EventKind::Enter as i32, v1::EventKind::Left as i32],
-            judging: v1::Judging::Crossing as i32,
+            evaluation: v1::Evaluation::Crossing as i32,
             hysteresis_m: 25.0,
             ..sent()
         };
@@ -131,18 +139,19 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         let space = Space::geographic();
+        let too_long = duration(u64::from(DWELL_MS_MAX) + 1);
         let cases = [
-            (v1::StandingRegion { region: None, ..sent() }, "region"),
-            (v1::StandingRegion { events: vec![1, 10], ..sent() }, "events[1]"),
-            (v1::StandingRegion { events: vec![0], ..sent() }, "events[0]"),
+            (v1::RegionSubscription { region: None, ..sent() }, "region"),
+            (v1::RegionSubscription { events: vec![1, 10], ..sent() }, "events[1]"),
+            (v1::RegionSubscription { events: vec![0], ..sent() }, "events[0]"),
             (
-                v1::StandingRegion { projection: v1::Projection::Count.into(), ..sent() },
+                v1::RegionSubscription { projection: v1::Projection::Count.into(), ..sent() },
                 "projection",
             ),
-            (v1::StandingRegion { judging: 4, ..sent() }, "judging"),
-            (v1::StandingRegion { leave_dwell_ms: DWELL_MS_MAX + 1, ..sent() }, "leave_dwell_ms"),
-            (v1::StandingRegion { hysteresis_m: f64::NAN, ..sent() }, "hysteresis_m"),
-            (v1::StandingRegion { hysteresis_m: -1.0, ..sent() }, "hysteresis_m"),
+            (v1::RegionSubscription { evaluation: 4, ..sent() }, "evaluation"),
+            (v1::RegionSubscription { leave_dwell: Some(too_long), ..sent() }, "leave_dwell"),
+            (v1::RegionSubscription { hysteresis_m: f64::NAN, ..sent() }, "hysteresis_m"),
+            (v1::RegionSubscription { hysteresis_m: -1.0, ..sent() }, "hysteresis_m"),
         ];
         for (sent, named) in cases {
             match subscription(&space, &sent) {
