@@ -115,7 +115,7 @@ fn understand(asking: &Asking, sent: BatchQuery) -> Result<Query, ServiceError> 
         Some(Kind::Get(get)) => asking.get(get.objects),
         Some(Kind::Range(region)) => asking.range(Some(&region)),
         Some(Kind::Nearest(point)) => asking.nearest(point.x, point.y, point.k),
-        None => Err(ServiceError::field("kind", "is not set")),
+        None => Err(ServiceError::field("kind", "required, but not set")),
     }
 }
 

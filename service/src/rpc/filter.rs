@@ -55,7 +55,7 @@ fn altitude(sent: &v1::Interval) -> Result<(i32, i32), ServiceError> {
 fn heading(sent: &v1::Interval) -> Result<(u16, u16), ServiceError> {
     for value in [sent.min, sent.max] {
         if !(0.0..=360.0).contains(&value) {
-            let problem = format!("is {value}, it must lie in [0, 360]");
+            let problem = format!("{value} is outside [0, 360]");
             return Err(ServiceError::field("filter.heading_deg", problem));
         }
     }
@@ -69,8 +69,7 @@ fn ordered(field: &str, sent: &v1::Interval) -> Result<(f64, f64), ServiceError>
     if sent.min <= sent.max {
         return Ok((sent.min, sent.max));
     }
-    let problem =
-        format!("is [{}, {}], its least must not exceed its greatest", sent.min, sent.max);
+    let problem = format!("[{}, {}] is invalid: min must not exceed max", sent.min, sent.max);
     Err(ServiceError::field(field, problem))
 }
 

@@ -24,17 +24,17 @@ pub(super) fn spec(
         Ok(v1::Clock::Unspecified | v1::Clock::System) => Clock::System,
         Ok(v1::Clock::Event) => Clock::Event,
         Err(_) => {
-            let problem = format!("is {}, which is none", request.clock);
+            let problem = format!("unknown clock: {}", request.clock);
             return Err(ServiceError::field("clock", problem));
         }
     };
     if request.ttl_ms < 0 {
-        let problem = format!("is {}, it must not be negative", request.ttl_ms);
+        let problem = format!("{} is invalid: use 0 or greater", request.ttl_ms);
         return Err(ServiceError::field("ttl_ms", problem));
     }
     let asked_max = request.limits.as_ref().map_or(0, |limits| limits.objects_max);
     if asked_max > limits.fleet_objects_max {
-        let problem = format!("is {asked_max}, the limit is {}", limits.fleet_objects_max);
+        let problem = format!("{asked_max} exceeds the limit of {}", limits.fleet_objects_max);
         return Err(ServiceError::field("limits.objects_max", problem));
     }
     Ok(FleetSpec {

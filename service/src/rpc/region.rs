@@ -15,7 +15,7 @@ use crate::error::ServiceError;
 /// # Errors
 /// [`ServiceError::Field`] under `region`.
 pub(super) fn region(space: &Space, sent: Option<&v1::Region>) -> Result<Region, ServiceError> {
-    let unset = || ServiceError::field("region", "is not set");
+    let unset = || ServiceError::field("region", "required, but not set");
     match sent.and_then(|sent| sent.kind.as_ref()).ok_or_else(unset)? {
         Kind::Rectangle(sides) => {
             let v1::Rectangle { west, south, east, north } = *sides;
@@ -37,7 +37,7 @@ fn rings(sent: &[v1::Ring]) -> Result<Vec<Vec<(f64, f64)>>, ServiceError> {
     let vertices: usize = sent.iter().map(|ring| ring.x.len()).sum();
     if vertices.max(sent.len()) > 2 * POLYGON_VERTICES_MAX {
         let problem = format!(
-            "has {vertices} vertices in {} rings, the limit is {POLYGON_VERTICES_MAX} vertices",
+            "{vertices} vertices in {} rings exceed the limit of {POLYGON_VERTICES_MAX} vertices",
             sent.len()
         );
         return Err(ServiceError::field("region.polygon", problem));
@@ -46,7 +46,8 @@ fn rings(sent: &[v1::Ring]) -> Result<Vec<Vec<(f64, f64)>>, ServiceError> {
     for (index, ring) in sent.iter().enumerate() {
         if ring.x.len() != ring.y.len() {
             let (x, y) = (ring.x.len(), ring.y.len());
-            let problem = format!("has {x} x and {y} y, there must be as many");
+            let problem =
+                format!("{x} values of x and {y} of y: both lists must have the same length");
             return Err(ServiceError::field(format!("region.polygon.rings[{index}]"), problem));
         }
         rings.push(ring.x.iter().copied().zip(ring.y.iter().copied()).collect());

@@ -23,7 +23,7 @@ pub(super) fn subscription(
         Ok(v1::Projection::Unspecified | v1::Projection::Ids) => false,
         Ok(v1::Projection::Fixes) => true,
         Ok(v1::Projection::Count) | Err(_) => {
-            let problem = format!("is {}, it must be IDS or FIXES", sent.projection);
+            let problem = format!("unsupported projection: {}; use IDS or FIXES", sent.projection);
             return Err(ServiceError::field("projection", problem));
         }
     };
@@ -33,7 +33,7 @@ pub(super) fn subscription(
         ("leave_dwell_ms", sent.leave_dwell_ms),
     ] {
         if value > DWELL_MS_MAX {
-            let problem = format!("is {value}, the limit is {DWELL_MS_MAX}");
+            let problem = format!("{value} exceeds the limit of {DWELL_MS_MAX}");
             return Err(ServiceError::field(field, problem));
         }
     }
@@ -58,7 +58,7 @@ fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
     for (index, number) in sent.iter().enumerate() {
         let kind = u8::try_from(*number).ok().and_then(EventKind::of);
         let Some(kind) = kind.filter(|kind| *kind != EventKind::Present) else {
-            let problem = format!("is {number}, which is no kind of event");
+            let problem = format!("unknown event kind: {number}");
             return Err(ServiceError::field(format!("events[{index}]"), problem));
         };
         kinds.0 |= EventKinds::of(&[kind]).0;
@@ -71,13 +71,13 @@ fn judging(sent: i32) -> Result<Judging, ServiceError> {
         Ok(v1::Judging::Unspecified | v1::Judging::Cycle) => Ok(Judging::Cycle),
         Ok(v1::Judging::EveryFix) => Ok(Judging::EveryFix),
         Ok(v1::Judging::Crossing) => Ok(Judging::Crossing),
-        Err(_) => Err(ServiceError::field("judging", format!("is {sent}, which is none"))),
+        Err(_) => Err(ServiceError::field("judging", format!("unknown judging: {sent}"))),
     }
 }
 
 fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceError> {
     if !(distance_m.is_finite() && distance_m >= 0.0) {
-        let problem = format!("is {distance_m}, it must be finite and 0 or more");
+        let problem = format!("{distance_m} is invalid: use a finite number, 0 or greater");
         return Err(ServiceError::field("hysteresis_m", problem));
     }
     // How far a rank reaches does not depend on the centre.
