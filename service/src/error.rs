@@ -17,7 +17,7 @@ pub enum ServiceError {
     /// A listener outside loopback without consent: add `--insecure`.
     #[error(
         "{address} can be reached from other machines and nothing here is encrypted or \
-         authenticated: listen on a loopback address, or say --insecure"
+         authenticated: listen on a loopback address, or pass --insecure"
     )]
     Insecure {
         /// Where the server was to listen.
@@ -32,7 +32,7 @@ pub enum ServiceError {
         cause: String,
     },
     /// A limit of the configuration that contradicts another.
-    #[error("limit {name} is {value}, it must lie in {min} to {max}")]
+    #[error("limit {name} is {value}; allowed: {min} to {max}")]
     LimitRange {
         /// Name of the limit.
         name: &'static str,
@@ -55,13 +55,18 @@ pub enum ServiceError {
     #[error("the gRPC server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
     /// A fleet's name breaks the rule.
-    #[error("fleet name {0:?} is not [a-z0-9_-]{{1,64}}")]
-    FleetName(String),
+    #[error("fleet name {name:?} is invalid: use 1 to 64 characters of a-z, 0-9, '_' and '-'")]
+    FleetName {
+        /// Path of the field that holds the name, as named in the protos.
+        field: &'static str,
+        /// The name, cut where it is too long.
+        name: String,
+    },
     /// No fleet of that name.
-    #[error("there is no fleet {0:?}")]
+    #[error("fleet {0:?} not found")]
     FleetUnknown(String),
     /// A fleet of that name is there already.
-    #[error("fleet {0:?} exists already")]
+    #[error("fleet {0:?} already exists")]
     FleetExists(String),
     /// The fleet was dropped while the request was under way.
     #[error("fleet {0:?} was dropped")]
@@ -69,7 +74,7 @@ pub enum ServiceError {
     /// The fleet's engine failed; it takes no more requests.
     #[error("the engine of fleet {0:?} failed")]
     FleetFailed(String),
-    /// The fleet's engine could not carry the cycle out, but goes on.
+    /// The fleet's engine could not carry the cycle out, but still runs.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A field of a request breaks a rule.
@@ -81,7 +86,7 @@ pub enum ServiceError {
         problem: String,
     },
     /// The bytes of a message are not what its type says.
-    #[error("message is not a {what} of shoal.v1: {problem} at byte {offset}")]
+    #[error("cannot decode {what}: {problem} at byte {offset}")]
     Malformed {
         /// Name of the message type.
         what: &'static str,
@@ -94,12 +99,12 @@ pub enum ServiceError {
     #[error("block: {0}")]
     Block(#[from] BlockError),
     /// A token that this service never issued.
-    #[error("token is not one of this service: {0}")]
+    #[error("invalid token: {0}")]
     Token(&'static str),
     /// A token of another run of the engine, or of another fleet.
     #[error(
-        "token belongs to another run of the engine or to another fleet; fleet {fleet:?} has \
-         term {term:016x}"
+        "token belongs to another fleet or to an earlier term; the term of fleet {fleet:?} is \
+         {term}"
     )]
     TokenTerm {
         /// Name of the fleet asked.
@@ -108,13 +113,21 @@ pub enum ServiceError {
         term: u64,
     },
     /// A session of a subscriber that ended, or never was.
-    #[error("the session is no more: its client closed it, or nobody read it for too long")]
+    #[error("session not found: it was closed, or no client read it within its retention")]
     SessionGone,
-    /// Another stream goes on with the session.
-    #[error("another stream goes on with this session")]
+    /// A session of another fleet than the request names.
+    #[error("the session belongs to fleet {session_fleet:?}; the request names fleet {fleet:?}")]
+    SessionOtherFleet {
+        /// The fleet of the request.
+        fleet: String,
+        /// The fleet of the session.
+        session_fleet: String,
+    },
+    /// Another stream resumed the session.
+    #[error("another stream resumed this session")]
     SessionTakenOver,
     /// A queue is full: try again after the time given.
-    #[error("{what} is full, its limit is {limit}; try again in {retry_ms} ms")]
+    #[error("{what} has reached its limit of {limit}; retry in {retry_ms} ms")]
     Busy {
         /// Which queue.
         what: &'static str,
@@ -134,7 +147,7 @@ pub enum ServiceError {
         limit: u64,
     },
     /// A block of another space than its fleet's.
-    #[error("the block holds positions of {found:?}, fleet {fleet:?} has {expected:?}")]
+    #[error("the space of the block is {found}; the space of fleet {fleet:?} is {expected}")]
     SpaceMismatch {
         /// Name of the fleet.
         fleet: String,
@@ -144,10 +157,10 @@ pub enum ServiceError {
         expected: SpaceTag,
     },
     /// A client that did not read its answer lost it.
-    #[error("the answer was not read for {0} ms and was given up")]
+    #[error("the client read nothing for {0} ms; the rest of the answer is discarded")]
     NotRead(u64),
     /// A message that began and did not end.
-    #[error("a message of {bytes} bytes was not complete after {limit_ms} ms")]
+    #[error("message of {bytes} bytes is incomplete after {limit_ms} ms")]
     MessageStalled {
         /// Its length.
         bytes: u64,
@@ -155,7 +168,7 @@ pub enum ServiceError {
         limit_ms: u64,
     },
     /// The client's deadline passed.
-    #[error("the deadline passed before the request was carried out")]
+    #[error("deadline exceeded before the request completed")]
     Deadline,
     /// The server is going down.
     #[error("the server is shutting down")]

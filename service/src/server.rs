@@ -181,7 +181,7 @@ async fn open_registry(
         ttl_ms: options.default_ttl_ms,
         objects_max: options.limits.fleet_objects_max,
     };
-    registry.create(FleetName::new(DEFAULT)?, spec).await?;
+    registry.create(FleetName::new("name", DEFAULT)?, spec).await?;
     Ok(Arc::new(registry))
 }
 

@@ -2,10 +2,12 @@
 //!
 //! The one table: code and stable reason of every [`ServiceError`]. Reasons are part of the wire
 //! and never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
-//! where trying again helps.
+//! where a retry helps.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use shoal_codec::BlockError;
 use shoal_engine::EngineError;
 use shoal_proto::v1::{FailedMessage, FailedQuery, RegionError};
 use tonic::{Code, Status};
@@ -22,7 +24,7 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
     match error {
         ServiceError::Insecure { .. } => (Code::FailedPrecondition, "INSECURE"),
         ServiceError::EngineUnavailable { .. } => (Code::FailedPrecondition, "ENGINE_UNAVAILABLE"),
-        ServiceError::FleetName(_) => (Code::InvalidArgument, "FLEET_NAME"),
+        ServiceError::FleetName { .. } => (Code::InvalidArgument, "FLEET_NAME"),
         ServiceError::FleetUnknown(_) => (Code::NotFound, "FLEET_UNKNOWN"),
         ServiceError::FleetExists(_) => (Code::AlreadyExists, "FLEET_EXISTS"),
         ServiceError::FleetDropped(_) => (Code::Aborted, "FLEET_DROPPED"),
@@ -34,6 +36,7 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
         ServiceError::Token(_) => (Code::InvalidArgument, "TOKEN"),
         ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, "TOKEN_TERM"),
         ServiceError::SessionGone => (Code::NotFound, "SESSION_GONE"),
+        ServiceError::SessionOtherFleet { .. } => (Code::FailedPrecondition, "SESSION_OTHER_FLEET"),
         ServiceError::SessionTakenOver => (Code::Aborted, "SESSION_TAKEN_OVER"),
         ServiceError::Busy { .. } => (Code::ResourceExhausted, "BUSY"),
         ServiceError::Limit { .. } => (Code::ResourceExhausted, "LIMIT"),
@@ -42,7 +45,7 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
         ServiceError::MessageStalled { .. } => (Code::Aborted, "MESSAGE_STALLED"),
         ServiceError::Deadline => (Code::DeadlineExceeded, "DEADLINE"),
         ServiceError::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
-        // Not errors of a request: whoever sees one here sees a fault of this server.
+        // Not errors of a request: one that a client sees is a fault of this server.
         _ => (Code::Internal, "INTERNAL"),
     }
 }
@@ -66,6 +69,12 @@ impl From<ServiceError> for Status {
             ServiceError::Field { field, problem } => {
                 details.add_bad_request_violation(field, problem);
             }
+            ServiceError::FleetName { field, .. } => {
+                details.add_bad_request_violation(field, &message);
+            }
+            ServiceError::Block(_) | ServiceError::SpaceMismatch { .. } => {
+                details.add_bad_request_violation("block", &message);
+            }
             ServiceError::Busy { retry_ms, .. } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));
             }
@@ -75,50 +84,84 @@ impl From<ServiceError> for Status {
     }
 }
 
-/// What a program would want of an error.
-fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
-    let pairs: Vec<(&str, String)> = match error {
-        ServiceError::FleetName(name)
-        | ServiceError::FleetUnknown(name)
-        | ServiceError::FleetExists(name)
-        | ServiceError::FleetDropped(name)
-        | ServiceError::FleetFailed(name) => vec![("fleet", name.clone())],
+/// What a program needs of an error, beside its reason.
+fn metadata(error: &ServiceError) -> HashMap<String, String> {
+    let pairs = match error {
+        ServiceError::Block(error) => block_place(error),
+        ServiceError::Engine(error) => engine_numbers(error),
+        error => request_values(error),
+    };
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Keys and values of an ErrorInfo.
+type Pairs = Vec<(&'static str, String)>;
+
+fn request_values(error: &ServiceError) -> Pairs {
+    match error {
+        ServiceError::FleetName { name: fleet, .. }
+        | ServiceError::FleetUnknown(fleet)
+        | ServiceError::FleetExists(fleet)
+        | ServiceError::FleetDropped(fleet)
+        | ServiceError::FleetFailed(fleet) => vec![("fleet", fleet.clone())],
         ServiceError::TokenTerm { fleet, term } => {
-            vec![("fleet", fleet.clone()), ("term", format!("{term:016x}"))]
+            vec![("fleet", fleet.clone()), ("term", term.to_string())]
         }
+        ServiceError::SessionOtherFleet { fleet, session_fleet } => {
+            vec![("fleet", fleet.clone()), ("session_fleet", session_fleet.clone())]
+        }
+        ServiceError::SpaceMismatch { fleet, found, expected } => vec![
+            ("fleet", fleet.clone()),
+            ("block_space", found.to_string()),
+            ("fleet_space", expected.to_string()),
+        ],
         ServiceError::Busy { what, limit, .. } => {
             vec![("what", (*what).into()), ("limit", limit.to_string())]
         }
-        ServiceError::Limit { what, value, limit }
-        | ServiceError::Engine(EngineError::Limit { what, value, limit }) => vec![
-            ("what", (*what).into()),
-            ("value", value.to_string()),
-            ("limit", limit.to_string()),
-        ],
-        ServiceError::Engine(EngineError::OutOfMemory {
-            budget,
-            budget_bytes,
-            needed_bytes,
-            left_bytes,
-        }) => vec![
+        ServiceError::Limit { what, value, limit } => counts(what, *value, *limit),
+        ServiceError::Malformed { offset, .. } => vec![("offset", offset.to_string())],
+        _ => Vec::new(),
+    }
+}
+
+fn counts(what: &str, value: u64, limit: u64) -> Pairs {
+    vec![("what", what.into()), ("value", value.to_string()), ("limit", limit.to_string())]
+}
+
+fn engine_numbers(error: &EngineError) -> Pairs {
+    match error {
+        EngineError::Limit { what, value, limit } => counts(what, *value, *limit),
+        EngineError::OutOfMemory { budget, budget_bytes, needed_bytes, left_bytes } => vec![
             ("budget", (*budget).into()),
             ("budget_bytes", budget_bytes.to_string()),
             ("needed_bytes", needed_bytes.to_string()),
             ("left_bytes", left_bytes.to_string()),
         ],
         _ => Vec::new(),
-    };
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
 }
 
-/// An error told inside an acknowledgement.
+/// Where a block breaks a rule, as far as the codec knows.
+fn block_place(error: &BlockError) -> Pairs {
+    match error {
+        BlockError::Truncated { offset, .. }
+        | BlockError::Checksum { offset, .. }
+        | BlockError::Header { offset, .. } => vec![("offset", offset.to_string())],
+        BlockError::Chunk { chunk, offset, .. } | BlockError::RowOutside { chunk, offset, .. } => {
+            vec![("chunk", chunk.to_string()), ("offset", offset.to_string())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An error inside an acknowledgement.
 #[must_use]
 pub fn failed_message(message: u64, error: &ServiceError) -> FailedMessage {
     let (code, reason) = code_and_reason(error);
     FailedMessage { message, code: code as i32, reason: reason.into(), detail: error.to_string() }
 }
 
-/// An error told inside a batch of answers.
+/// An error inside a batch of answers.
 #[must_use]
 pub fn failed_query(error: &ServiceError) -> FailedQuery {
     let (code, reason) = code_and_reason(error);

@@ -36,14 +36,14 @@ impl Asking {
         options: Option<v1::QueryOptions>,
     ) -> Result<Self, ServiceError> {
         let options = options.unwrap_or_default();
-        let fleet = door.registry.find_requested(&options.fleet)?;
+        let fleet = door.registry.find_requested("options.fleet", &options.fleet)?;
         let epoch_min = fleet.epoch_min(&options.min_token)?;
         let projection = match v1::Projection::try_from(options.projection) {
             Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
             Ok(v1::Projection::Fixes) => Projection::Fixes,
             Ok(v1::Projection::Count) => Projection::Count,
             Err(_) => {
-                let problem = format!("is {}, which is none", options.projection);
+                let problem = format!("unknown projection: {}", options.projection);
                 return Err(ServiceError::field("options.projection", problem));
             }
         };
@@ -80,12 +80,12 @@ impl Asking {
     /// [`ServiceError::Field`].
     pub(super) fn nearest(&self, x: f64, y: f64, k: u32) -> Result<Query, ServiceError> {
         if k as usize > NEAREST_MAX {
-            let problem = format!("is {k}, the limit is {NEAREST_MAX}");
+            let problem = format!("{k} exceeds the limit of {NEAREST_MAX}");
             return Err(ServiceError::field("k", problem));
         }
         let space = self.fleet.space();
         let (x, y) = space.quantise(x, y).map_err(|_| {
-            let problem = format!("({x}, {y}) is not a point of the fleet's space, {space}");
+            let problem = format!("({x}, {y}) lies outside the fleet's space, {space}");
             ServiceError::field("x,y", problem)
         })?;
         Ok(self.query(QueryKind::Nearest { x, y, k }))

@@ -22,7 +22,7 @@ async fn settle(
     door: &Door,
     request: ClearFleetRequest,
 ) -> Result<ClearFleetResponse, ServiceError> {
-    let fleet = door.registry.find_requested(&request.name)?;
+    let fleet = door.registry.find_requested("name", &request.name)?;
     let permit = fleet.try_room(0)?;
     let (epoch, removed) = match fleet.change(permit, Change::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),

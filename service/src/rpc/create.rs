@@ -13,7 +13,7 @@ pub(super) async fn create(
     door: &Arc<Door>,
     request: CreateFleetRequest,
 ) -> Result<Fleet, ServiceError> {
-    let name = FleetName::new(&request.name)?;
+    let name = FleetName::new("name", &request.name)?;
     let spec = spec(&request, &door.limits)?;
     let door = door.clone();
     // Its own task: a client that leaves must not leave half a fleet.

@@ -7,6 +7,6 @@ use super::fleet_message::message;
 use crate::error::ServiceError;
 
 pub(super) fn describe(door: &Door, request: &DescribeFleetRequest) -> Result<Fleet, ServiceError> {
-    let fleet = door.registry.find_requested(&request.name)?;
+    let fleet = door.registry.find_requested("name", &request.name)?;
     Ok(message(&fleet, door.registry.engine_name()))
 }

@@ -13,7 +13,7 @@ pub(super) async fn drop_fleet(
     request: DropFleetRequest,
 ) -> Result<DropFleetResponse, ServiceError> {
     // Empty does not mean the default here: what is destroyed is named.
-    let name = FleetName::new(&request.name)?;
+    let name = FleetName::new("name", &request.name)?;
     let door = door.clone();
     // Its own task: a client that leaves must not leave half a fleet.
     let dropped = tokio::spawn(async move { door.registry.drop_fleet(&name).await });

@@ -75,7 +75,7 @@ impl Intake {
                 Ok(fleet.clone())
             }
             _ => {
-                let fleet = self.door.registry.find_requested(name)?;
+                let fleet = self.door.registry.find_requested("fleet", name)?;
                 self.fleet = Some((name.to_owned(), fleet.clone()));
                 Ok(fleet)
             }
