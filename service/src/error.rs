@@ -9,6 +9,9 @@ use std::net::SocketAddr;
 use shoal_codec::{BlockError, SpaceTag};
 use shoal_engine::{EngineError, GeometryError};
 use thiserror::Error;
+use tonic::Code;
+
+use crate::foreign_status::bounded;
 
 /// A start, a run or a request that could not be carried out.
 #[derive(Debug, Error)]
@@ -95,6 +98,44 @@ pub enum ServiceError {
         /// Where.
         offset: usize,
     },
+    /// The bytes of a message are not what its method takes; found by the generated decoder.
+    #[error("cannot decode the request of {method}: {problem}")]
+    Undecodable {
+        /// Path of the method.
+        method: String,
+        /// Message type, field and what is wrong.
+        problem: String,
+    },
+    /// A message above the limit of its method.
+    #[error("message of {bytes} bytes exceeds the limit of {limit} bytes")]
+    MessageTooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The most that the method takes.
+        limit: u64,
+    },
+    /// No method has this path.
+    #[error("unknown method: {path}")]
+    MethodUnknown {
+        /// The path, cut where it is too long.
+        path: String,
+    },
+    /// A compressed message.
+    #[error("compression {encoding:?} is not supported: send uncompressed messages")]
+    CompressionUnsupported {
+        /// Name of the compression.
+        encoding: String,
+    },
+    /// A status that the gRPC library or one of its own services made.
+    #[error("{message}")]
+    Foreign {
+        /// Its code.
+        code: Code,
+        /// The reason that it is given here.
+        reason: &'static str,
+        /// Its message.
+        message: String,
+    },
     /// A block that cannot be read; nothing of it was applied.
     #[error("block: {0}")]
     Block(#[from] BlockError),
@@ -179,6 +220,11 @@ impl ServiceError {
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// A path that no method has.
+    pub(crate) fn method_unknown(path: &str) -> Self {
+        Self::MethodUnknown { path: bounded(path) }
     }
 
     /// The same error, said of a field inside another.

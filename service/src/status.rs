@@ -2,7 +2,7 @@
 //!
 //! The one table: code and stable reason of every [`ServiceError`]. Reasons are part of the wire
 //! and never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
-//! where a retry helps.
+//! where a retry helps. `foreign_status.rs` says which errors are those of the gRPC library.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -31,7 +31,15 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
         ServiceError::FleetFailed(_) => (Code::Unavailable, "FLEET_FAILED"),
         ServiceError::Engine(error) => engine_code_and_reason(error),
         ServiceError::Field { .. } => (Code::InvalidArgument, "FIELD"),
-        ServiceError::Malformed { .. } => (Code::InvalidArgument, "MALFORMED"),
+        ServiceError::Malformed { .. } | ServiceError::Undecodable { .. } => {
+            (Code::InvalidArgument, "MALFORMED")
+        }
+        ServiceError::MessageTooLarge { .. } => (Code::OutOfRange, "MESSAGE_TOO_LARGE"),
+        ServiceError::MethodUnknown { .. } => (Code::Unimplemented, "METHOD_UNKNOWN"),
+        ServiceError::CompressionUnsupported { .. } => {
+            (Code::Unimplemented, "COMPRESSION_UNSUPPORTED")
+        }
+        ServiceError::Foreign { code, reason, .. } => (*code, reason),
         ServiceError::Block(_) => (Code::InvalidArgument, "BLOCK"),
         ServiceError::Token(_) => (Code::InvalidArgument, "TOKEN"),
         ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, "TOKEN_TERM"),
@@ -120,6 +128,12 @@ fn request_values(error: &ServiceError) -> Pairs {
         }
         ServiceError::Limit { what, value, limit } => counts(what, *value, *limit),
         ServiceError::Malformed { offset, .. } => vec![("offset", offset.to_string())],
+        ServiceError::Undecodable { method, .. } => vec![("method", method.clone())],
+        ServiceError::MessageTooLarge { bytes, limit } => {
+            vec![("bytes", bytes.to_string()), ("limit", limit.to_string())]
+        }
+        ServiceError::MethodUnknown { path } => vec![("path", path.clone())],
+        ServiceError::CompressionUnsupported { encoding } => vec![("encoding", encoding.clone())],
         _ => Vec::new(),
     }
 }
