@@ -1,7 +1,7 @@
 """Does a plain Python client, generated from the published protos, get what it is promised?
 
 Creates a fleet of its own on a running server, reports, queries, provokes errors, receives an
-answer far larger than one message, and drops the fleet again. Every step checks itself: it prints a
+answer far larger than one message, and deletes the fleet again. Every step checks itself: it prints a
 PASS line or ends with exit code 1. Nothing here is special to Shoal but the protos; it is meant to
 be read as an example as well.
 """
@@ -63,6 +63,19 @@ def messages(fleet, objects, rows_a_message=10_000):
         yield request
 
 
+def details(status):
+    """ErrorInfo and BadRequest of a google.rpc.Status; None for one that is absent."""
+    info, bad = None, None
+    for detail in status.details:
+        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo()
+            detail.Unpack(info)
+        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+            bad = error_details_pb2.BadRequest()
+            detail.Unpack(bad)
+    return info, bad
+
+
 def refused(call, code):
     """The status, ErrorInfo and BadRequest of a call that must be refused with `code`."""
     try:
@@ -71,17 +84,9 @@ def refused(call, code):
             next(answer)
     except grpc.RpcError as error:
         assert error.code() == code, f"{error.code()} where {code} was due: {error.details()}"
-        info, bad = None, None
         status = rpc_status.from_call(error)
         assert status is not None, "the refusal carries no google.rpc.Status"
-        for detail in status.details:
-            if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-                info = error_details_pb2.ErrorInfo()
-                detail.Unpack(info)
-            elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-                bad = error_details_pb2.BadRequest()
-                detail.Unpack(bad)
-        return error, info, bad
+        return error, *details(status)
     raise AssertionError(f"the call went through where {code} was due")
 
 
@@ -95,7 +100,7 @@ def collect(stream):
             header = chunk.header
         objects.extend(chunk.objects)
         fixes.extend(chunk.fixes)
-        distances.extend(chunk.distance_m)
+        distances.extend(getattr(chunk, "distance_m", []))
         chunks += 1
     assert header is not None, "no header"
     return header, objects, fixes, distances, chunks
@@ -121,20 +126,27 @@ class Client:
         passed("health says serving")
 
     def create(self):
-        plane = fleets.Space(planar=fleets.Planar(width_m=SIDE_M, height_m=SIDE_M))
+        plane = fleets.Space(planar=fleets.PlanarSpace(width_m=SIDE_M, height_m=SIDE_M))
         request = fleets.CreateFleetRequest(
             name=self.fleet, space=plane, clock=fleets.CLOCK_EVENT
         )
-        created = self.fleets.Create(request)
-        assert created.name == self.fleet and created.objects == 0
-        listed = self.fleets.List(fleets.ListFleetsRequest()).fleets
-        assert self.fleet in [fleet.name for fleet in listed]
+        created = self.fleets.CreateFleet(request).fleet
+        assert created.name == self.fleet and created.object_count == 0
+        listed, page = [], fleets.ListFleetsRequest(page_size=1)
+        while True:
+            response = self.fleets.ListFleets(page)
+            listed.extend(fleet.name for fleet in response.fleets)
+            if not response.next_page_token:
+                break
+            page.page_token = response.next_page_token
+        assert self.fleet in listed and listed == sorted(listed)
         passed(f"fleet {self.fleet} created, engine {created.engine}")
 
     def report(self):
         started = time.monotonic()
         applied, last, token = 0, 0, b""
-        for ack in self.positions.Report(messages(self.fleet, self.objects)):
+        for response in self.positions.Report(messages(self.fleet, self.objects)):
+            ack = response.ack
             assert ack.first_message == last + 1, "acks out of order"
             last = ack.last_message
             applied += ack.rows.applied
@@ -156,7 +168,7 @@ class Client:
         passed(f"a query with the token sees all {header.total} objects at epoch {header.epoch}")
 
     def judge_rows(self):
-        request = positions.ReportRequest(fleet=self.fleet)
+        request = positions.ReportOnceRequest(fleet=self.fleet)
         good = dict(object=1_000_000_001, time_ms=START_MS, x=1.0, y=2.0)
         for change in [
             dict(),
@@ -168,7 +180,7 @@ class Client:
             dict(object=2**64 - 1),
         ]:
             request.rows.fixes.add(**{**good, **change})
-        ack = self.positions.ReportOnce(request)
+        ack = self.positions.ReportOnce(request).ack
         assert (ack.rows.applied, ack.rows.refused) == (1, 6), ack
         found = [(row.row, row.field, row.reason) for row in ack.refused_rows]
         assert found == [
@@ -182,17 +194,23 @@ class Client:
         removed = self.positions.Remove(
             positions.RemoveRequest(fleet=self.fleet, objects=[1_000_000_001, 1_000_000_002])
         )
-        assert (removed.removed, removed.missing) == (1, 1)
+        assert (removed.removed_count, removed.missing_count) == (1, 1)
         passed("rows are judged one by one; removal counts what was there")
 
     def retry(self):
         fix = positions.Fix(object=0, time_ms=START_MS + 1, x=5.0, y=5.0)
-        request = positions.ReportRequest(
+        request = positions.ReportOnceRequest(
             fleet=self.fleet, producer="example", batch_seq=1, rows=positions.Rows(fixes=[fix])
         )
-        first, again = self.positions.ReportOnce(request), self.positions.ReportOnce(request)
+        first = self.positions.ReportOnce(request).ack
+        again = self.positions.ReportOnce(request).ack
         assert (first.duplicate_messages, again.duplicate_messages) == (0, 1)
-        passed("a message sent twice is applied once")
+        request.batch_seq = 3
+        error, info, _ = refused(
+            lambda: self.positions.ReportOnce(request), grpc.StatusCode.FAILED_PRECONDITION
+        )
+        assert (info.reason, info.metadata["expected"]) == ("OUT_OF_ORDER", "2")
+        passed("a message sent twice is applied once; a skipped number is refused")
 
     def bad_message(self):
         def stream():
@@ -203,13 +221,15 @@ class Client:
             )
 
         failed, rows = [], 0
-        for ack in self.positions.Report(stream()):
+        for response in self.positions.Report(stream()):
+            ack = response.ack
             failed.extend(ack.failed)
             rows += ack.rows.applied + ack.rows.duplicate + ack.rows.late
-        assert len(failed) == 1 and failed[0].message == 1 and failed[0].reason, failed
-        assert rows == 1, "the stream did not go on"
-        why = f"{failed[0].reason}: {failed[0].detail}"
-        passed(f"a bad block fails alone ({why}), the stream goes on")
+        assert len(failed) == 1 and failed[0].message == 1, failed
+        assert rows == 1, "the stream did not continue"
+        info, _ = details(failed[0].status)
+        why = f"{info.reason}: {failed[0].status.message}"
+        passed(f"a bad block fails alone ({why}), the stream continues")
 
     def query(self):
         options = self.options()
@@ -240,7 +260,37 @@ class Client:
         near = queries.NearestRequest(options=options, x=x, y=y, k=5)
         header, objects, _, distances, _ = collect(self.queries.Nearest(near))
         assert objects[0] == 7 and len(objects) == 5 and distances == sorted(distances)
-        passed("get, circle, polygon with a filter, and nearest answer what they should")
+        near.distance_max_m = distances[2]
+        header, nearer, _, _, _ = collect(self.queries.Nearest(near))
+        assert nearer[:2] == objects[:2] and 2 <= header.total < 5
+
+        parts = [queries.Polygon(rings=[queries.Ring(x=[0, w, w, 0], y=[0, 0, h, h])])
+                 for w, h in ((SIDE_M, SIDE_M / 2), (SIDE_M / 2, SIDE_M))]
+        regions = [queries.Region(polygon=part) for part in parts]
+        regions.append(queries.Region(multi_polygon=queries.MultiPolygon(polygons=parts)))
+        counted = self.queries.CountRegions(
+            queries.CountRegionsRequest(fleet=self.fleet, regions=regions)
+        )
+        assert max(counted.counts[:2]) < counted.counts[2] < sum(counted.counts[:2])
+        passed("get, circle, polygon with a filter, nearest and counts answer what they should")
+
+    def pages(self):
+        request = queries.RangeRequest(
+            options=self.options(queries.PROJECTION_IDS, limit=1_000),
+            region=queries.Region(circle=queries.Circle(x=0, y=0, radius_m=SIDE_M / 4)),
+        )
+        listed, pages = [], 0
+        while True:
+            header, objects, *_ = collect(self.queries.Range(request))
+            listed.extend(objects)
+            pages += 1
+            if not header.truncated:
+                break
+            request.options.after_object = objects[-1]
+        request.options.limit = 0
+        request.options.ClearField("after_object")
+        assert listed == collect(self.queries.Range(request))[1]
+        passed(f"{len(listed)} objects listed in {pages} pages")
 
     def batch(self):
         def one(**kind):
@@ -249,9 +299,9 @@ class Client:
         request = queries.BatchRequest(
             options=self.options(queries.PROJECTION_IDS),
             queries=[
-                one(get=queries.Objects(objects=[3])),
+                one(get=queries.GetQuery(objects=[3])),
                 one(range=queries.Region(circle=queries.Circle(x=1, y=1, radius_m=-1))),
-                one(nearest=queries.Point(x=1, y=1, k=2)),
+                one(nearest=queries.NearestQuery(x=1, y=1, k=2)),
             ],
         )
         results = {}
@@ -259,8 +309,9 @@ class Client:
             for result in answer.results:
                 results[result.query] = result
         assert list(results[0].objects) == [3] and len(results[2].objects) == 2
-        assert results[1].failed.reason, "a negative radius was taken"
-        passed(f"of a batch one query fails alone ({results[1].failed.detail})")
+        info, bad = details(results[1].error)
+        assert bad.field_violations[0].field == "queries[1].range.circle.radius_m", bad
+        passed(f"of a batch one query fails alone ({results[1].error.message})")
 
     def large_answer(self):
         everywhere = queries.Region(
@@ -294,17 +345,17 @@ class Client:
         passed(f"too many neighbours: {error.details()}")
 
         request = fleets.CreateFleetRequest(name="No Such Name!")
-        error, *_ = refused(lambda: self.fleets.Create(request), grpc.StatusCode.INVALID_ARGUMENT)
+        error, *_ = refused(lambda: self.fleets.CreateFleet(request), grpc.StatusCode.INVALID_ARGUMENT)
         passed(f"bad name: {error.details()}")
 
         request = fleets.CreateFleetRequest(name=self.fleet)
-        error, *_ = refused(lambda: self.fleets.Create(request), grpc.StatusCode.ALREADY_EXISTS)
+        error, *_ = refused(lambda: self.fleets.CreateFleet(request), grpc.StatusCode.ALREADY_EXISTS)
         passed(f"name taken: {error.details()}")
 
-    def drop(self):
-        self.fleets.Drop(fleets.DropFleetRequest(name=self.fleet))
-        request = fleets.DescribeFleetRequest(name=self.fleet)
-        refused(lambda: self.fleets.Describe(request), grpc.StatusCode.NOT_FOUND)
+    def delete(self):
+        self.fleets.DeleteFleet(fleets.DeleteFleetRequest(name=self.fleet))
+        request = fleets.GetFleetRequest(name=self.fleet)
+        refused(lambda: self.fleets.GetFleet(request), grpc.StatusCode.NOT_FOUND)
         passed("the fleet is gone")
 
 
@@ -319,6 +370,7 @@ def main():
     try:
         client.read_own_writes(client.report())
         client.query()
+        client.pages()
         client.batch()
         client.large_answer()
         client.judge_rows()
@@ -326,7 +378,7 @@ def main():
         client.bad_message()
         client.refusals()
     finally:
-        client.drop()
+        client.delete()
     print("all passed")
 
 

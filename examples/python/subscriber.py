@@ -2,8 +2,8 @@
 """A subscriber of Shoal in Python, from the protos alone.
 
 Creates a fleet, subscribes to a circle and to everything, reports objects that wander, and holds
-the members of both regions by the events alone. Breaks its stream several times and goes on with
-the token, changes a region, and compares what it holds with what a query answers. Every step
+the members of both regions by the events alone. Breaks its stream several times and resumes it
+with the token, changes a region, and compares what it holds with what a query answers. Every step
 checks itself: it prints a PASS line or ends with exit code 1.
 
 The class Subscriber is what a client of your own needs.
@@ -33,7 +33,14 @@ from shoal.v1 import subscription_pb2 as subscriptions
 from shoal.v1 import subscription_pb2_grpc as subscriptions_grpc
 
 SIDE_M = 10_000.0
-LEAVES = range(subscriptions.EVENT_KIND_LEFT, subscriptions.EVENT_KIND_CLEARED + 1)
+LEAVES = [
+    subscriptions.EVENT_KIND_LEFT,
+    subscriptions.EVENT_KIND_REMOVED,
+    subscriptions.EVENT_KIND_EXPIRED,
+    subscriptions.EVENT_KIND_FILTERED,
+    subscriptions.EVENT_KIND_REGION_CHANGED,
+    subscriptions.EVENT_KIND_CLEARED,
+]
 
 
 class Subscriber:
@@ -48,7 +55,7 @@ class Subscriber:
         self.open()
 
     def open(self):
-        """Opens a session, or goes on with it: the regions are used only if it is no more."""
+        """Opens a session, or resumes it: the regions are used only if it has ended."""
         if self.stream is not None:
             self.stream.cancel()
         self.stream = self.stub.Subscribe(
@@ -83,7 +90,7 @@ class Subscriber:
             # Snapshots follow.
             self.gaps += 1
             self.last = message.gap.next_sequence - 1
-        # Only now: whoever comes back with it has everything up to here.
+        # Only now: the token stands for everything up to here.
         self.token = message.resume_token
         if message.epoch_done:
             self.epoch = (
@@ -112,15 +119,15 @@ class Wanderers:
         self.subscriptions = subscriptions_grpc.SubscriptionServiceStub(self.channel)
         self.fleet = f"subscriber-{os.getpid()}-{time.time_ns() % 1_000_000}"
         self.objects, self.round = objects, 0
-        plane = fleets.Space(planar=fleets.Planar(width_m=SIDE_M, height_m=SIDE_M))
-        self.fleets.Create(
+        plane = fleets.Space(planar=fleets.PlanarSpace(width_m=SIDE_M, height_m=SIDE_M))
+        self.fleets.CreateFleet(
             fleets.CreateFleetRequest(name=self.fleet, space=plane, clock=fleets.CLOCK_EVENT)
         )
 
     def report(self):
-        """Everybody walks on; gives the acknowledgement."""
+        """Moves every object; returns the acknowledgement."""
         self.round += 1
-        request = positions.ReportRequest(fleet=self.fleet)
+        request = positions.ReportOnceRequest(fleet=self.fleet)
         for object in range(self.objects):
             angle = object * 2.4 + self.round * 0.05
             radius = SIDE_M * (0.1 + 0.35 * (object * 0.7548776662 % 1.0))
@@ -130,7 +137,7 @@ class Wanderers:
                 x=SIDE_M / 2 + radius * math.cos(angle),
                 y=SIDE_M / 2 + radius * math.sin(angle),
             )
-        return self.positions.ReportOnce(request)
+        return self.positions.ReportOnce(request).ack
 
     def inside(self, region, token):
         options = queries.QueryOptions(fleet=self.fleet, min_token=token)
@@ -153,10 +160,10 @@ def run(wanderers):
         wanderers.subscriptions,
         wanderers.fleet,
         [
-            subscriptions.StandingRegion(
+            subscriptions.RegionSubscription(
                 region_id=1, region=stop, events=enter_and_leave, snapshot=True
             ),
-            subscriptions.StandingRegion(region_id=2, region=everything, snapshot=True),
+            subscriptions.RegionSubscription(region_id=2, region=everything, snapshot=True),
         ],
     )
     while len(subscriber.members) < 2:
@@ -173,22 +180,22 @@ def run(wanderers):
     for _ in range(20):
         wanderers.report()
         subscriber.next()
-        assert subscriber.open().resumed, "the session is no more"
+        assert subscriber.open().resumed, "the session has ended"
     ack = wanderers.report()
     subscriber.until(ack.epoch)
     assert subscriber.gaps == 0
     assert subscriber.members[1] == wanderers.inside(stop, ack.token)
-    passed("20 broken streams were gone on with, nothing lost, nothing repeated")
+    passed("20 broken streams were resumed, nothing lost, nothing repeated")
 
     further = circle(3_000, 5_000, 800)
-    moved = subscriptions.StandingRegion(region_id=1, region=further, events=enter_and_leave)
-    wrong = subscriptions.StandingRegion(region_id=3, region=circle(0, 0, -1))
+    moved = subscriptions.RegionSubscription(region_id=1, region=further, events=enter_and_leave)
+    wrong = subscriptions.RegionSubscription(region_id=3, region=circle(0, 0, -1))
     changed = subscriber.modify(change=[moved], add=[wrong], remove=[2])
     assert [error.region_id for error in changed.errors] == [3]
     ack = wanderers.report()
     subscriber.until(ack.epoch)
     assert subscriber.members[1] == wanderers.inside(further, ack.token)
-    passed(f"from epoch {changed.epoch} on the stop is elsewhere; {changed.errors[0].detail}")
+    passed(f"from epoch {changed.epoch} on the stop is elsewhere; {changed.errors[0].status.message}")
 
     forged = bytearray(subscriber.token)
     forged[20] ^= 1
@@ -212,7 +219,7 @@ def main():
     try:
         run(wanderers)
     finally:
-        wanderers.fleets.Drop(fleets.DropFleetRequest(name=wanderers.fleet))
+        wanderers.fleets.DeleteFleet(fleets.DeleteFleetRequest(name=wanderers.fleet))
     print("all passed")
 
 

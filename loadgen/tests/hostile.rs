@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use in_process::{InProcess, assert_verified};
 use shoal_proto::v1::position_service_client::PositionServiceClient;
-use shoal_proto::v1::report_request::Payload;
-use shoal_proto::v1::{Fix, ReportRequest, Rows};
+use shoal_proto::v1::report_once_request::Payload;
+use shoal_proto::v1::{Fix, ReportOnceRequest, Rows};
 
 const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.2";
 
@@ -81,10 +81,10 @@ async fn meddle(url: String) {
             y: 5.0,
             ..Fix::default()
         };
-        let request = ReportRequest {
+        let request = ReportOnceRequest {
             fleet: "meddled".to_owned(),
             payload: Some(Payload::Rows(Rows { fixes: vec![fix] })),
-            ..ReportRequest::default()
+            ..ReportOnceRequest::default()
         };
         // Until the fleet exists there is nobody to tell.
         drop(client.report_once(request).await);

@@ -10,11 +10,11 @@ use in_process::InProcess;
 use shoal_loadgen::Summary;
 use shoal_loadgen::subscription::Follower;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
-use shoal_proto::v1::report_request::Payload;
+use shoal_proto::v1::report_once_request::Payload;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_proto::v1::{
-    self as proto, EventKind, Fix, Rectangle, RegionSubscription, ReportRequest, Rows,
+    self as proto, EventKind, Fix, Rectangle, RegionSubscription, ReportOnceRequest, Rows,
     SubscribeRequest, SubscribeResponse, region,
 };
 use shoal_service::ServerLimits;
@@ -135,7 +135,7 @@ async fn recorded(server: &InProcess, epochs: usize) -> Vec<SubscribeResponse> {
         };
         let rows = Rows { fixes: (0..6).map(fix).collect() };
         let payload = Some(Payload::Rows(rows));
-        positions.report_once(ReportRequest { payload, ..Default::default() }).await.unwrap();
+        positions.report_once(ReportOnceRequest { payload, ..Default::default() }).await.unwrap();
         loop {
             let message = stream.message().await.unwrap().unwrap();
             let is_events = matches!(message.kind, Some(Kind::Events(_)));

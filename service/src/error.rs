@@ -8,7 +8,11 @@ use std::net::SocketAddr;
 
 use shoal_codec::{BlockError, SpaceTag};
 use shoal_engine::{EngineError, GeometryError};
+use shoal_proto::v1::ErrorReason;
 use thiserror::Error;
+use tonic::Code;
+
+use crate::foreign_status::bounded;
 
 /// A start, a run or a request that could not be carried out.
 #[derive(Debug, Error)]
@@ -17,7 +21,7 @@ pub enum ServiceError {
     /// A listener outside loopback without consent: add `--insecure`.
     #[error(
         "{address} can be reached from other machines and nothing here is encrypted or \
-         authenticated: listen on a loopback address, or say --insecure"
+         authenticated: listen on a loopback address, or pass --insecure"
     )]
     Insecure {
         /// Where the server was to listen.
@@ -32,7 +36,7 @@ pub enum ServiceError {
         cause: String,
     },
     /// A limit of the configuration that contradicts another.
-    #[error("limit {name} is {value}, it must lie in {min} to {max}")]
+    #[error("limit {name} is {value}; allowed: {min} to {max}")]
     LimitRange {
         /// Name of the limit.
         name: &'static str,
@@ -55,13 +59,18 @@ pub enum ServiceError {
     #[error("the gRPC server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
     /// A fleet's name breaks the rule.
-    #[error("fleet name {0:?} is not [a-z0-9_-]{{1,64}}")]
-    FleetName(String),
+    #[error("fleet name {name:?} is invalid: use 1 to 64 characters of a-z, 0-9, '_' and '-'")]
+    FleetName {
+        /// Path of the field that holds the name, as named in the protos.
+        field: &'static str,
+        /// The name, cut where it is too long.
+        name: String,
+    },
     /// No fleet of that name.
-    #[error("there is no fleet {0:?}")]
+    #[error("fleet {0:?} not found")]
     FleetUnknown(String),
     /// A fleet of that name is there already.
-    #[error("fleet {0:?} exists already")]
+    #[error("fleet {0:?} already exists")]
     FleetExists(String),
     /// The fleet was deleted while the request was in progress.
     #[error("fleet {0:?} was deleted")]
@@ -69,7 +78,7 @@ pub enum ServiceError {
     /// The fleet's engine failed; it takes no more requests.
     #[error("the engine of fleet {0:?} failed")]
     FleetFailed(String),
-    /// The fleet's engine could not carry the cycle out, but goes on.
+    /// The fleet's engine could not carry the cycle out, but still runs.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A field of a request breaks a rule.
@@ -81,7 +90,7 @@ pub enum ServiceError {
         problem: String,
     },
     /// The bytes of a message are not what its type says.
-    #[error("message is not a {what} of shoal.v1: {problem} at byte {offset}")]
+    #[error("cannot decode {what}: {problem} at byte {offset}")]
     Malformed {
         /// Name of the message type.
         what: &'static str,
@@ -89,6 +98,44 @@ pub enum ServiceError {
         problem: &'static str,
         /// Where.
         offset: usize,
+    },
+    /// The bytes of a message are not what its method takes; found by the generated decoder.
+    #[error("cannot decode the request of {method}: {problem}")]
+    Undecodable {
+        /// Path of the method.
+        method: String,
+        /// Message type, field and what is wrong.
+        problem: String,
+    },
+    /// A message above the limit of its method.
+    #[error("message of {bytes} bytes exceeds the limit of {limit} bytes")]
+    MessageTooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The most that the method takes.
+        limit: u64,
+    },
+    /// No method has this path.
+    #[error("unknown method: {path}")]
+    MethodUnknown {
+        /// The path, cut where it is too long.
+        path: String,
+    },
+    /// A compressed message.
+    #[error("compression {encoding:?} is not supported: send uncompressed messages")]
+    CompressionUnsupported {
+        /// Name of the compression.
+        encoding: String,
+    },
+    /// A status that the gRPC library or one of its own services made.
+    #[error("{message}")]
+    Foreign {
+        /// Its code.
+        code: Code,
+        /// The reason that it is given here.
+        reason: ErrorReason,
+        /// Its message.
+        message: String,
     },
     /// A block that cannot be read; nothing of it was applied.
     #[error("block: {0}")]
@@ -114,12 +161,12 @@ pub enum ServiceError {
         found: u64,
     },
     /// A token that this service never issued.
-    #[error("token is not one of this service: {0}")]
+    #[error("invalid token: {0}")]
     Token(&'static str),
     /// A token of another run of the engine, or of another fleet.
     #[error(
-        "token belongs to another run of the engine or to another fleet; fleet {fleet:?} has \
-         term {term:016x}"
+        "token belongs to another fleet or to an earlier term; the term of fleet {fleet:?} is \
+         {term}"
     )]
     TokenTerm {
         /// Name of the fleet asked.
@@ -128,13 +175,21 @@ pub enum ServiceError {
         term: u64,
     },
     /// A session of a subscriber that ended, or never was.
-    #[error("the session is no more: its client closed it, or nobody read it for too long")]
+    #[error("session not found: it was closed, or no client read it within its retention")]
     SessionGone,
-    /// Another stream goes on with the session.
-    #[error("another stream goes on with this session")]
+    /// A session of another fleet than the request names.
+    #[error("the session belongs to fleet {session_fleet:?}; the request names fleet {fleet:?}")]
+    SessionOtherFleet {
+        /// The fleet of the request.
+        fleet: String,
+        /// The fleet of the session.
+        session_fleet: String,
+    },
+    /// Another stream resumed the session.
+    #[error("another stream resumed this session")]
     SessionTakenOver,
     /// A queue is full: try again after the time given.
-    #[error("{what} is full, its limit is {limit}; try again in {retry_ms} ms")]
+    #[error("{what} has reached its limit of {limit}; retry in {retry_ms} ms")]
     Busy {
         /// Which queue.
         what: &'static str,
@@ -154,7 +209,7 @@ pub enum ServiceError {
         limit: u64,
     },
     /// A block of another space than its fleet's.
-    #[error("the block holds positions of {found:?}, fleet {fleet:?} has {expected:?}")]
+    #[error("the space of the block is {found}; the space of fleet {fleet:?} is {expected}")]
     SpaceMismatch {
         /// Name of the fleet.
         fleet: String,
@@ -164,10 +219,10 @@ pub enum ServiceError {
         expected: SpaceTag,
     },
     /// A client that did not read its answer lost it.
-    #[error("the answer was not read for {0} ms and was given up")]
+    #[error("the client read nothing for {0} ms; the rest of the answer is discarded")]
     NotRead(u64),
     /// A message that began and did not end.
-    #[error("a message of {bytes} bytes was not complete after {limit_ms} ms")]
+    #[error("message of {bytes} bytes is incomplete after {limit_ms} ms")]
     MessageStalled {
         /// Its length.
         bytes: u64,
@@ -175,7 +230,7 @@ pub enum ServiceError {
         limit_ms: u64,
     },
     /// The client's deadline passed.
-    #[error("the deadline passed before the request was carried out")]
+    #[error("deadline exceeded before the request completed")]
     Deadline,
     /// The server is going down.
     #[error("the server is shutting down")]
@@ -188,11 +243,16 @@ impl ServiceError {
         Self::Field { field: field.into(), problem: problem.into() }
     }
 
+    /// A path that no method has.
+    pub(crate) fn method_unknown(path: &str) -> Self {
+        Self::MethodUnknown { path: bounded(path) }
+    }
+
     /// The same error, said of a field inside another.
     #[must_use]
     pub fn under(self, outer: &str) -> Self {
         match self {
-            Self::Field { field, problem } => Self::Field { field: join(outer, field), problem },
+            Self::Field { field, problem } => Self::Field { field: join(outer, &field), problem },
             other => other,
         }
     }
@@ -204,9 +264,9 @@ impl ServiceError {
 }
 
 /// A field inside another; either may be the message itself, whose path is empty.
-fn join(outer: &str, field: String) -> String {
-    match (outer, field.as_str()) {
-        ("", _) => field,
+fn join(outer: &str, field: &str) -> String {
+    match (outer, field) {
+        ("", _) => field.to_owned(),
         (_, "") => outer.to_owned(),
         _ => format!("{outer}.{field}"),
     }

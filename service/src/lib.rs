@@ -12,6 +12,7 @@ mod connections;
 pub mod engine_choice;
 pub mod error;
 pub mod fleet;
+mod foreign_status;
 pub mod limits;
 pub mod logs;
 pub mod metrics;

@@ -33,7 +33,9 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Watched, serve_http, watch_health};
-use crate::rpc::{Door, Fleets, MessageBudget, PositionServer, Queries, SubscriptionServer};
+use crate::rpc::{
+    Door, ErrorDetails, Fleets, MessageBudget, PositionServer, Queries, SubscriptionServer,
+};
 
 /// What a server is told once, when it starts.
 #[derive(Clone, Debug)]
@@ -181,7 +183,7 @@ async fn open_registry(
         ttl_ms: options.default_ttl_ms,
         objects_max: options.limits.fleet_objects_max,
     };
-    registry.create(FleetName::new(DEFAULT)?, spec).await?;
+    registry.create(FleetName::new("name", DEFAULT)?, spec).await?;
     Ok(Arc::new(registry))
 }
 
@@ -223,8 +225,11 @@ async fn serve(
     }
 }
 
+/// What every call passes, the outermost last.
+type Layers = Stack<MessageBudget, Stack<ErrorDetails, Identity>>;
+
 /// HTTP/2 with every window, count and wait bounded.
-fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Stack<MessageBudget, Identity>> {
+fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
     let budget =
         MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());
     Server::builder()
@@ -235,6 +240,7 @@ fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Stack<MessageBu
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .http2_keepalive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
         .http2_keepalive_timeout(Some(Duration::from_millis(KEEPALIVE_TIMEOUT_MS)))
+        .layer(ErrorDetails)
         .layer(budget)
 }
 

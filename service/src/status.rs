@@ -1,13 +1,16 @@
 //! Which gRPC status is each error?
 //!
-//! The one table: code and stable reason of every [`ServiceError`]. Reasons are part of the wire
-//! and never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
-//! where trying again helps.
+//! The one table: code and stable reason of every [`ServiceError`]. `error.proto` documents the
+//! reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
+//! where a retry helps. `foreign_status.rs` says which errors are those of the gRPC library.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use prost::Message as _;
+use shoal_codec::BlockError;
 use shoal_engine::EngineError;
+use shoal_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -18,44 +21,59 @@ pub const DOMAIN: &str = "shoal";
 
 /// Code and reason of an error.
 #[must_use]
-pub fn code_and_reason(error: &ServiceError) -> (Code, &'static str) {
+pub fn code_and_reason(error: &ServiceError) -> (Code, ErrorReason) {
     match error {
-        ServiceError::Insecure { .. } => (Code::FailedPrecondition, "INSECURE"),
-        ServiceError::EngineUnavailable { .. } => (Code::FailedPrecondition, "ENGINE_UNAVAILABLE"),
-        ServiceError::FleetName(_) => (Code::InvalidArgument, "FLEET_NAME"),
-        ServiceError::FleetUnknown(_) => (Code::NotFound, "FLEET_UNKNOWN"),
-        ServiceError::FleetExists(_) => (Code::AlreadyExists, "FLEET_EXISTS"),
-        ServiceError::FleetDeleted(_) => (Code::Aborted, "FLEET_DELETED"),
-        ServiceError::FleetFailed(_) => (Code::Unavailable, "FLEET_FAILED"),
+        ServiceError::EngineUnavailable { .. } => (Code::FailedPrecondition, ErrorReason::EngineUnavailable),
+        ServiceError::FleetName { .. } => (Code::InvalidArgument, ErrorReason::FleetName),
+        ServiceError::FleetUnknown(_) => (Code::NotFound, ErrorReason::FleetUnknown),
+        ServiceError::FleetExists(_) => (Code::AlreadyExists, ErrorReason::FleetExists),
+        ServiceError::FleetDeleted(_) => (Code::Aborted, ErrorReason::FleetDeleted),
+        ServiceError::FleetFailed(_) => (Code::Unavailable, ErrorReason::FleetFailed),
         ServiceError::Engine(error) => engine_code_and_reason(error),
-        ServiceError::Field { .. } => (Code::InvalidArgument, "FIELD"),
-        ServiceError::Malformed { .. } => (Code::InvalidArgument, "MALFORMED"),
-        ServiceError::Block(_) => (Code::InvalidArgument, "BLOCK"),
-        ServiceError::OutOfOrder { .. } => (Code::FailedPrecondition, "OUT_OF_ORDER"),
-        ServiceError::ProducerUnknown { .. } => (Code::FailedPrecondition, "PRODUCER_UNKNOWN"),
-        ServiceError::Token(_) => (Code::InvalidArgument, "TOKEN"),
-        ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, "TOKEN_TERM"),
-        ServiceError::SessionGone => (Code::NotFound, "SESSION_GONE"),
-        ServiceError::SessionTakenOver => (Code::Aborted, "SESSION_TAKEN_OVER"),
-        ServiceError::Busy { .. } => (Code::ResourceExhausted, "BUSY"),
-        ServiceError::Limit { .. } => (Code::ResourceExhausted, "LIMIT"),
-        ServiceError::SpaceMismatch { .. } => (Code::InvalidArgument, "SPACE_MISMATCH"),
-        ServiceError::NotRead(_) => (Code::Aborted, "NOT_READ"),
-        ServiceError::MessageStalled { .. } => (Code::Aborted, "MESSAGE_STALLED"),
-        ServiceError::Deadline => (Code::DeadlineExceeded, "DEADLINE"),
-        ServiceError::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
-        // Not errors of a request: whoever sees one here sees a fault of this server.
-        _ => (Code::Internal, "INTERNAL"),
+        ServiceError::Field { .. } => (Code::InvalidArgument, ErrorReason::Field),
+        ServiceError::Malformed { .. } | ServiceError::Undecodable { .. } => {
+            (Code::InvalidArgument, ErrorReason::Malformed)
+        }
+        ServiceError::MessageTooLarge { .. } => (Code::OutOfRange, ErrorReason::MessageTooLarge),
+        ServiceError::MethodUnknown { .. } => (Code::Unimplemented, ErrorReason::MethodUnknown),
+        ServiceError::CompressionUnsupported { .. } => {
+            (Code::Unimplemented, ErrorReason::CompressionUnsupported)
+        }
+        ServiceError::Foreign { code, reason, .. } => (*code, *reason),
+        ServiceError::Block(_) => (Code::InvalidArgument, ErrorReason::Block),
+        ServiceError::OutOfOrder { .. } => (Code::FailedPrecondition, ErrorReason::OutOfOrder),
+        ServiceError::ProducerUnknown { .. } => (Code::FailedPrecondition, ErrorReason::ProducerUnknown),
+        ServiceError::Token(_) => (Code::InvalidArgument, ErrorReason::Token),
+        ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, ErrorReason::TokenTerm),
+        ServiceError::SessionGone => (Code::NotFound, ErrorReason::SessionGone),
+        ServiceError::SessionOtherFleet { .. } => (Code::FailedPrecondition, ErrorReason::SessionOtherFleet),
+        ServiceError::SessionTakenOver => (Code::Aborted, ErrorReason::SessionTakenOver),
+        ServiceError::Busy { .. } => (Code::ResourceExhausted, ErrorReason::Busy),
+        ServiceError::Limit { .. } => (Code::ResourceExhausted, ErrorReason::Limit),
+        ServiceError::SpaceMismatch { .. } => (Code::InvalidArgument, ErrorReason::SpaceMismatch),
+        ServiceError::NotRead(_) => (Code::Aborted, ErrorReason::NotRead),
+        ServiceError::MessageStalled { .. } => (Code::Aborted, ErrorReason::MessageStalled),
+        ServiceError::Deadline => (Code::DeadlineExceeded, ErrorReason::Deadline),
+        ServiceError::ShuttingDown => (Code::Unavailable, ErrorReason::ShuttingDown),
+        // Not errors of a request: one that a client sees is a fault of this server.
+        _ => (Code::Internal, ErrorReason::Internal),
     }
 }
 
-fn engine_code_and_reason(error: &EngineError) -> (Code, &'static str) {
+fn engine_code_and_reason(error: &EngineError) -> (Code, ErrorReason) {
     match error {
-        EngineError::Limit { .. } => (Code::InvalidArgument, "ENGINE_LIMIT"),
-        EngineError::OutOfMemory { .. } => (Code::ResourceExhausted, "ENGINE_MEMORY"),
-        EngineError::Device(_) => (Code::Unavailable, "ENGINE_DEVICE"),
-        _ => (Code::Internal, "INTERNAL"),
+        EngineError::Limit { .. } => (Code::InvalidArgument, ErrorReason::EngineLimit),
+        EngineError::OutOfMemory { .. } => (Code::ResourceExhausted, ErrorReason::EngineMemory),
+        EngineError::Device(_) => (Code::Unavailable, ErrorReason::EngineDevice),
+        _ => (Code::Internal, ErrorReason::Internal),
     }
+}
+
+/// A reason as ErrorInfo has it.
+#[must_use]
+pub fn reason_name(reason: ErrorReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
 }
 
 impl From<ServiceError> for Status {
@@ -63,10 +81,16 @@ impl From<ServiceError> for Status {
         let (code, reason) = code_and_reason(&error);
         let message = error.to_string();
         let mut details = ErrorDetails::new();
-        details.set_error_info(reason, DOMAIN, metadata(&error));
+        details.set_error_info(reason_name(reason), DOMAIN, metadata(&error));
         match error {
             ServiceError::Field { field, problem } => {
                 details.add_bad_request_violation(field, problem);
+            }
+            ServiceError::FleetName { field, .. } => {
+                details.add_bad_request_violation(field, &message);
+            }
+            ServiceError::Block(_) | ServiceError::SpaceMismatch { .. } => {
+                details.add_bad_request_violation("block", &message);
             }
             ServiceError::Busy { retry_ms, .. } => {
                 details.set_retry_info(Some(Duration::from_millis(retry_ms)));
@@ -77,14 +101,26 @@ impl From<ServiceError> for Status {
     }
 }
 
-/// What a program would want of an error.
-fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
-    let pairs: Vec<(&str, String)> = match error {
-        ServiceError::FleetName(name)
-        | ServiceError::FleetUnknown(name)
-        | ServiceError::FleetExists(name)
-        | ServiceError::FleetDeleted(name)
-        | ServiceError::FleetFailed(name) => vec![("fleet", name.clone())],
+/// What a program needs of an error, beside its reason.
+fn metadata(error: &ServiceError) -> HashMap<String, String> {
+    let pairs = match error {
+        ServiceError::Block(error) => block_place(error),
+        ServiceError::Engine(error) => engine_numbers(error),
+        error => request_values(error),
+    };
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Keys and values of an ErrorInfo.
+type Pairs = Vec<(&'static str, String)>;
+
+fn request_values(error: &ServiceError) -> Pairs {
+    match error {
+        ServiceError::FleetName { name: fleet, .. }
+        | ServiceError::FleetUnknown(fleet)
+        | ServiceError::FleetExists(fleet)
+        | ServiceError::FleetDeleted(fleet)
+        | ServiceError::FleetFailed(fleet) => vec![("fleet", fleet.clone())],
         ServiceError::OutOfOrder { producer, expected, .. } => {
             vec![("producer", producer.clone()), ("expected", expected.to_string())]
         }
@@ -92,31 +128,59 @@ fn metadata(error: &ServiceError) -> std::collections::HashMap<String, String> {
             vec![("producer", producer.clone()), ("expected", "1".into())]
         }
         ServiceError::TokenTerm { fleet, term } => {
-            vec![("fleet", fleet.clone()), ("term", format!("{term:016x}"))]
+            vec![("fleet", fleet.clone()), ("term", term.to_string())]
         }
+        ServiceError::SessionOtherFleet { fleet, session_fleet } => {
+            vec![("fleet", fleet.clone()), ("session_fleet", session_fleet.clone())]
+        }
+        ServiceError::SpaceMismatch { fleet, found, expected } => vec![
+            ("fleet", fleet.clone()),
+            ("block_space", found.to_string()),
+            ("fleet_space", expected.to_string()),
+        ],
         ServiceError::Busy { what, limit, .. } => {
             vec![("what", (*what).into()), ("limit", limit.to_string())]
         }
-        ServiceError::Limit { what, value, limit }
-        | ServiceError::Engine(EngineError::Limit { what, value, limit }) => vec![
-            ("what", (*what).into()),
-            ("value", value.to_string()),
-            ("limit", limit.to_string()),
-        ],
-        ServiceError::Engine(EngineError::OutOfMemory {
-            budget,
-            budget_bytes,
-            needed_bytes,
-            left_bytes,
-        }) => vec![
+        ServiceError::Limit { what, value, limit } => counts(what, *value, *limit),
+        ServiceError::Malformed { offset, .. } => vec![("offset", offset.to_string())],
+        ServiceError::Undecodable { method, .. } => vec![("method", method.clone())],
+        ServiceError::MessageTooLarge { bytes, limit } => {
+            vec![("bytes", bytes.to_string()), ("limit", limit.to_string())]
+        }
+        ServiceError::MethodUnknown { path } => vec![("path", path.clone())],
+        ServiceError::CompressionUnsupported { encoding } => vec![("encoding", encoding.clone())],
+        _ => Vec::new(),
+    }
+}
+
+fn counts(what: &str, value: u64, limit: u64) -> Pairs {
+    vec![("what", what.into()), ("value", value.to_string()), ("limit", limit.to_string())]
+}
+
+fn engine_numbers(error: &EngineError) -> Pairs {
+    match error {
+        EngineError::Limit { what, value, limit } => counts(what, *value, *limit),
+        EngineError::OutOfMemory { budget, budget_bytes, needed_bytes, left_bytes } => vec![
             ("budget", (*budget).into()),
             ("budget_bytes", budget_bytes.to_string()),
             ("needed_bytes", needed_bytes.to_string()),
             ("left_bytes", left_bytes.to_string()),
         ],
         _ => Vec::new(),
-    };
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+}
+
+/// Where a block breaks a rule, as far as the codec knows.
+fn block_place(error: &BlockError) -> Pairs {
+    match error {
+        BlockError::Truncated { offset, .. }
+        | BlockError::Checksum { offset, .. }
+        | BlockError::Header { offset, .. } => vec![("offset", offset.to_string())],
+        BlockError::Chunk { chunk, offset, .. } | BlockError::RowOutside { chunk, offset, .. } => {
+            vec![("chunk", chunk.to_string()), ("offset", offset.to_string())]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// An error inside a message: the same code, text and details as the status of a call.

@@ -3,6 +3,8 @@
 //! The tag is compared bit for bit: two spaces that differ in the last bit of an origin are
 //! different. It does not convert coordinates; that is the engine's work.
 
+use std::fmt;
+
 use crate::error::BlockError;
 
 /// Kind of space.
@@ -76,6 +78,18 @@ impl PartialEq for SpaceTag {
 
 impl Eq for SpaceTag {}
 
+impl fmt::Display for SpaceTag {
+    /// For people; tags that differ read differently.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, origin_x, origin_y, quantum } = self;
+        let (kind, unit) = match kind {
+            SpaceKind::Geographic => ("geographic", "degrees"),
+            SpaceKind::Planar => ("planar", "m"),
+        };
+        write!(f, "{kind}, quantum {quantum:?} {unit}, origin ({origin_x}, {origin_y})")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +101,9 @@ mod tests {
         assert_eq!(plane, plane);
         assert_ne!(plane, SpaceTag { origin_x: -0.0, ..plane });
         assert_ne!(plane, SpaceTag { kind: SpaceKind::Geographic, ..plane });
+        assert_eq!(plane.to_string(), "planar, quantum 0.01 m, origin (0, 0)");
+        let world = SpaceTag { kind: SpaceKind::Geographic, quantum: 1e-7, ..plane };
+        assert_eq!(world.to_string(), "geographic, quantum 1e-7 degrees, origin (0, 0)");
         plane.check().unwrap();
         for quantum in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(SpaceTag { quantum, ..plane }.check().is_err());

@@ -182,7 +182,7 @@ impl Fleet {
         })?;
         // Tokens are made after their epoch was applied, so a greater one was made up.
         if epoch > self.view().epoch {
-            return Err(ServiceError::Token("it names a state that is still to come"));
+            return Err(ServiceError::Token("its epoch is in the future"));
         }
         Ok(epoch)
     }

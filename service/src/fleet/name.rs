@@ -17,25 +17,26 @@ const NAME_CHARS_MAX: usize = 64;
 pub struct FleetName(Box<str>);
 
 impl FleetName {
-    /// Checks a name; empty is refused.
+    /// Checks the name in a field of a request; empty is refused.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`].
-    pub fn new(name: &str) -> Result<Self, ServiceError> {
+    pub fn new(field: &'static str, name: &str) -> Result<Self, ServiceError> {
         let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
         if (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed) {
             return Ok(Self(name.into()));
         }
         // The message is bounded, whatever was sent.
-        Err(ServiceError::FleetName(name.chars().take(NAME_CHARS_MAX + 1).collect()))
+        let name = name.chars().take(NAME_CHARS_MAX + 1).collect();
+        Err(ServiceError::FleetName { field, name })
     }
 
     /// The name that a request means: empty is `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`].
-    pub fn of_request(name: &str) -> Result<Self, ServiceError> {
-        Self::new(if name.is_empty() { DEFAULT } else { name })
+    pub fn of_request(field: &'static str, name: &str) -> Result<Self, ServiceError> {
+        Self::new(field, if name.is_empty() { DEFAULT } else { name })
     }
 
     /// As text.
@@ -58,13 +59,13 @@ mod tests {
     #[test]
     fn the_rule_holds_at_its_borders() {
         for good in ["a", "0", "_-", "bus_austin-7", &"x".repeat(64)] {
-            assert_eq!(FleetName::new(good).unwrap().as_str(), good);
+            assert_eq!(FleetName::new("name", good).unwrap().as_str(), good);
         }
         for bad in ["", "A", "a b", "ä", "a.b", "a/b", "a\n", &"x".repeat(65)] {
-            assert!(FleetName::new(bad).is_err(), "{bad:?}");
+            assert!(FleetName::new("name", bad).is_err(), "{bad:?}");
         }
-        assert_eq!(FleetName::of_request("").unwrap().as_str(), DEFAULT);
-        let long = FleetName::new(&"é".repeat(1 << 20)).unwrap_err().to_string();
+        assert_eq!(FleetName::of_request("name", "").unwrap().as_str(), DEFAULT);
+        let long = FleetName::new("name", &"é".repeat(1 << 20)).unwrap_err().to_string();
         assert!(long.len() < 300);
     }
 }

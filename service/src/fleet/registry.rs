@@ -23,7 +23,9 @@ use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
 use crate::limits::ServerLimits;
 use crate::metrics::{FleetMetrics, Metrics};
-use crate::subscription::{Chores, FanOut, FanOutSender, Pool, SessionTools, Sessions};
+use crate::subscription::{
+    Chores, FanOut, FanOutSender, Pool, SessionHandle, SessionTools, Sessions,
+};
 
 /// What a new fleet is told.
 #[derive(Clone, Debug)]
@@ -192,12 +194,37 @@ impl Registry {
         fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
     }
 
-    /// The fleet that a request names; empty is `default`.
+    /// The fleet that a field of a request names; empty is `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`].
-    pub fn find_requested(&self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
-        self.find(&FleetName::of_request(name)?)
+    pub fn find_requested(
+        &self,
+        field: &'static str,
+        name: &str,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.find(&FleetName::of_request(field, name)?)
+    }
+
+    /// Confirms that no other fleet owns the session that a handle names.
+    ///
+    /// # Errors
+    /// [`ServiceError::SessionOtherFleet`].
+    pub(crate) fn check_session_fleet(
+        &self,
+        handle: &SessionHandle,
+        requested: &Fleet,
+    ) -> Result<(), ServiceError> {
+        if handle.term == requested.term() {
+            return Ok(());
+        }
+        let owner = self.list().into_iter().find(|fleet| fleet.term() == handle.term);
+        owner.map_or(Ok(()), |owner| {
+            Err(ServiceError::SessionOtherFleet {
+                fleet: requested.name().as_str().into(),
+                session_fleet: owner.name().as_str().into(),
+            })
+        })
     }
 
     /// All fleets by name.

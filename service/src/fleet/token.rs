@@ -64,14 +64,14 @@ impl Token {
     /// [`ServiceError::Token`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ServiceError> {
         let Some((&version, states)) = bytes.split_first() else {
-            return Err(ServiceError::Token("it is empty"));
+            return Err(ServiceError::Token("empty"));
         };
         if version != VERSION {
-            return Err(ServiceError::Token("its version is unknown"));
+            return Err(ServiceError::Token("unknown version"));
         }
         let (states, rest) = states.as_chunks::<STATE_BYTES>();
         if bytes.len() > TOKEN_BYTES_MAX || states.is_empty() || !rest.is_empty() {
-            return Err(ServiceError::Token("its length is wrong"));
+            return Err(ServiceError::Token("wrong length"));
         }
         let number = |state: &[u8; STATE_BYTES], offset: usize| {
             let mut field = [0; 8];

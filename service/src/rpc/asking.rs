@@ -47,7 +47,8 @@ impl Asking {
         options: v1::QueryOptions,
         path: &str,
     ) -> Result<Self, ServiceError> {
-        let fleet = door.registry.find_requested(&options.fleet)?;
+        let fleet_path = if path.is_empty() { "fleet" } else { "options.fleet" };
+        let fleet = door.registry.find_requested(fleet_path, &options.fleet)?;
         let epoch_min = fleet.epoch_min(&options.min_token)?;
         let projection = match v1::Projection::try_from(options.projection) {
             Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,

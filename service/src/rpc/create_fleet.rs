@@ -13,7 +13,7 @@ pub(super) async fn create_fleet(
     door: &Arc<Door>,
     request: CreateFleetRequest,
 ) -> Result<CreateFleetResponse, ServiceError> {
-    let name = FleetName::new(&request.name)?;
+    let name = FleetName::new("name", &request.name)?;
     let spec = spec(&request, &door.limits)?;
     let door = door.clone();
     // Its own task: a client that leaves must not leave half a fleet.

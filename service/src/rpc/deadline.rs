@@ -2,11 +2,12 @@
 //!
 //! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport
 //! cancels calls at that moment with a bare CANCELLED; ours passes a little earlier, so that
-//! clients are told DEADLINE_EXCEEDED with details.
+//! clients get DEADLINE_EXCEEDED with details.
 
 use std::future::Future;
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::time::{Instant, timeout_at};
 use tonic::metadata::MetadataMap;
 
@@ -22,7 +23,12 @@ pub(super) struct Deadline(Option<Instant>);
 impl Deadline {
     /// The deadline of a call that arrives now.
     pub(super) fn of(metadata: &MetadataMap) -> Self {
-        let header = metadata.get("grpc-timeout").and_then(|value| value.to_str().ok());
+        Self::of_headers(metadata.as_ref())
+    }
+
+    /// As [`Deadline::of`], of a call that is not decoded yet.
+    pub(super) fn of_headers(headers: &HeaderMap) -> Self {
+        let header = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
         let timeout = header.and_then(timeout);
         // Far deadlines may be beyond what the clock can say: that is none.
         let instant = timeout

@@ -13,7 +13,7 @@ pub(super) async fn delete_fleet(
     request: DeleteFleetRequest,
 ) -> Result<DeleteFleetResponse, ServiceError> {
     // Empty does not mean the default fleet: a call that destroys names its target.
-    let name = FleetName::new(&request.name)?;
+    let name = FleetName::new("name", &request.name)?;
     let door = door.clone();
     // Its own task: a client that leaves must not leave half a fleet.
     let deleted = tokio::spawn(async move { door.registry.delete(&name).await });

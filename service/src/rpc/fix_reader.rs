@@ -164,7 +164,7 @@ fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
             (6, Value::Fixed32(bits)) => fix.heading_deg = Some(f32::from_bits(bits)),
             (7, Value::Fixed64(bits)) => fix.altitude_m = Some(f64::from_bits(bits)),
             (8, Value::Fixed32(bits)) => fix.state = bits,
-            (1..=8, _) => return Err(reader.malformed("a field has another wire type")),
+            (1..=8, _) => return Err(reader.malformed("wrong wire type")),
             _ => {}
         }
     }

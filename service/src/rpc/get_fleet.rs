@@ -10,7 +10,7 @@ pub(super) fn get_fleet(
     door: &Door,
     request: &GetFleetRequest,
 ) -> Result<GetFleetResponse, ServiceError> {
-    let fleet = door.registry.find_requested(&request.name)?;
+    let fleet = door.registry.find_requested("name", &request.name)?;
     let fleet = Some(message(&fleet, door.registry.engine_name()));
     Ok(GetFleetResponse { fleet })
 }

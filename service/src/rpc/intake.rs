@@ -91,7 +91,7 @@ impl Intake {
                 Ok(fleet.clone())
             }
             _ => {
-                let fleet = self.door.registry.find_requested(name)?;
+                let fleet = self.door.registry.find_requested("fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {
                     self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
                 }

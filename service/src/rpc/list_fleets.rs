@@ -25,7 +25,7 @@ pub(super) fn list_fleets(
     };
     let after = match request.page_token.as_str() {
         "" => None,
-        token => Some(FleetName::new(token).map_err(|_| {
+        token => Some(FleetName::new("page_token", token).map_err(|_| {
             ServiceError::field("page_token", "not a next_page_token of this service")
         })?),
     };

@@ -16,6 +16,7 @@ mod deadline;
 mod delete_fleet;
 mod door;
 mod duration;
+mod error_details;
 mod filter;
 mod fix_reader;
 mod fleet_message;
@@ -54,6 +55,7 @@ use tonic::body::Body;
 pub use batch_answer::BatchStream;
 pub use chunk_stream::ChunkStream;
 pub use door::Door;
+pub use error_details::ErrorDetails;
 pub use fleet_service::Fleets;
 pub use message_budget::MessageBudget;
 pub use position_service::PositionServer;
@@ -61,11 +63,13 @@ pub use query_service::Queries;
 pub use session_stream::SessionStream;
 pub use subscription_service::SubscriptionServer;
 
+use crate::error::ServiceError;
+
 /// What the services that are written by hand give back.
 type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 
-/// The answer to a path that none of a service's calls has.
+/// The answer to a path that no method of a service has.
 fn no_call(path: &str) -> BoxFuture<http::Response<Body>, Infallible> {
-    let status = Status::unimplemented(format!("there is no call {path}"));
+    let status = Status::from(ServiceError::method_unknown(path));
     Box::pin(async move { Ok(status.into_http()) })
 }

@@ -32,11 +32,13 @@ pub(super) async fn modify(
 async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, ServiceError> {
     let changes = request.add.len() + request.change.len() + request.remove.len();
     at_most("add,change,remove", changes, "regions", REGION_CHANGES_MAX)?;
-    let fleet = door.registry.find_requested(&request.fleet)?;
-    let session = fleet.sessions().find(&SessionHandle::parse(&request.session)?)?;
+    let fleet = door.registry.find_requested("fleet", &request.fleet)?;
+    let handle = SessionHandle::parse(&request.session)?;
+    door.registry.check_session_fleet(&handle, &fleet)?;
+    let session = fleet.sessions().find(&handle)?;
     if request.close {
         if changes > 0 {
-            let problem = format!("is set beside {changes} changes; a session is closed alone");
+            let problem = format!("must not be set together with {changes} region changes");
             return Err(ServiceError::field("close", problem));
         }
         fleet.sessions().close(&session, SessionEnd::Closed);

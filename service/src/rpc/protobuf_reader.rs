@@ -45,14 +45,14 @@ impl<'a> ProtobufReader<'a> {
         let key = self.varint()?;
         let number = u32::try_from(key >> 3).unwrap_or(0);
         if number == 0 || number >= 1 << 29 {
-            return Err(self.malformed("a field number is out of range"));
+            return Err(self.malformed("field number out of range"));
         }
         let value = match key & 7 {
             0 => Value::Varint(self.varint()?),
             1 => Value::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => Value::Bytes(self.length_delimited()?),
             5 => Value::Fixed32(u32::from_le_bytes(self.array()?)),
-            _ => return Err(self.malformed("a wire type is unknown")),
+            _ => return Err(self.malformed("unknown wire type")),
         };
         Ok(Some((number, value)))
     }
@@ -72,7 +72,7 @@ impl<'a> ProtobufReader<'a> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let Some(&byte) = self.bytes.get(self.at) else {
-                return Err(self.malformed("it ends inside a number"));
+                return Err(self.malformed("truncated number"));
             };
             self.at += 1;
             if shift == 63 && byte > 1 {
@@ -83,7 +83,7 @@ impl<'a> ProtobufReader<'a> {
                 return Ok(value);
             }
         }
-        Err(self.malformed("a number has more than 64 bits"))
+        Err(self.malformed("number exceeds 64 bits"))
     }
 
     #[inline]
@@ -93,7 +93,7 @@ impl<'a> ProtobufReader<'a> {
                 self.at += N;
                 Ok(*array)
             }
-            None => Err(self.malformed("it ends inside a number")),
+            None => Err(self.malformed("truncated number")),
         }
     }
 
@@ -106,7 +106,7 @@ impl<'a> ProtobufReader<'a> {
                 self.at += bytes.len();
                 Ok(bytes)
             }
-            None => Err(self.malformed("it ends inside a field")),
+            None => Err(self.malformed("truncated field")),
         }
     }
 

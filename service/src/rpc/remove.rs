@@ -26,7 +26,7 @@ pub(super) async fn remove(
 
 async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, ServiceError> {
     let RemoveRequest { fleet, mut objects, producer, batch_seq } = request;
-    let fleet = door.registry.find_requested(&fleet)?;
+    let fleet = door.registry.find_requested("fleet", &fleet)?;
     at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
     check_numbered(&producer, batch_seq)?;
     let batch = BatchId { producer: producer.into(), batch_seq };
@@ -58,5 +58,5 @@ pub(super) fn at_most(
     if length <= limit {
         return Ok(());
     }
-    Err(ServiceError::field(field, format!("has {length} {unit}, the limit is {limit}")))
+    Err(ServiceError::field(field, format!("{length} {unit} exceed the limit of {limit}")))
 }

@@ -70,7 +70,7 @@ impl ReportMessage {
                     payload = Payload::Block(bytes.slice(end - block.len()..end));
                 }
                 (FLEET | PRODUCER | BATCH_SEQ | ROWS | BLOCK, _) => {
-                    return Err(reader.malformed("a field has another wire type"));
+                    return Err(reader.malformed("wrong wire type"));
                 }
                 _ => {}
             }
@@ -83,7 +83,7 @@ impl ReportMessage {
     fn check(&self) -> Result<(), ServiceError> {
         check_numbered(self.producer(), self.batch_seq)?;
         match self.payload {
-            Payload::None => Err(ServiceError::field("payload", "neither rows nor block is set")),
+            Payload::None => Err(ServiceError::field("payload", "required: set rows or block")),
             Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
                 what: "the number of rows in a message",
                 value: count as u64,
@@ -123,7 +123,7 @@ pub(super) fn check_numbered(producer: &str, batch_seq: u64) -> Result<(), Servi
     let bytes = producer.len();
     match (producer.is_empty(), batch_seq) {
         _ if bytes > PRODUCER_BYTES_MAX => {
-            let problem = format!("has {bytes} bytes, the limit is {PRODUCER_BYTES_MAX}");
+            let problem = format!("{bytes} bytes exceed the limit of {PRODUCER_BYTES_MAX}");
             Err(ServiceError::field("producer", problem))
         }
         (false, 0) => {
@@ -173,7 +173,7 @@ fn count_fixes(rows: &[u8], base: usize) -> Result<usize, ServiceError> {
         if number == FIXES {
             match value {
                 Value::Bytes(_) => count += 1,
-                _ => return Err(reader.malformed("a field has another wire type")),
+                _ => return Err(reader.malformed("wrong wire type")),
             }
         }
     }
@@ -188,7 +188,7 @@ fn text_span(
 ) -> Result<(usize, usize), ServiceError> {
     match std::str::from_utf8(text) {
         Ok(_) => Ok((end - text.len(), end)),
-        Err(_) => Err(reader.malformed("a text is not UTF-8")),
+        Err(_) => Err(reader.malformed("string is not UTF-8")),
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
         let mut long = request(Some(rows(1)));
         long.producer = "p".repeat(129);
         let error = ReportMessage::parse(long.encode_to_vec().into()).unwrap_err();
-        assert!(error.to_string().contains("129 bytes, the limit is 128"), "{error}");
+        assert!(error.to_string().contains("129 bytes exceed the limit of 128"), "{error}");
 
         // Empty fixes, 2 bytes each.
         let mut rows = Vec::new();

@@ -33,8 +33,8 @@ pub(super) async fn subscribe(
     let deadline = Deadline::of(request.metadata());
     let request = request.into_inner();
     at_most("regions", request.regions.len(), "regions", REGION_CHANGES_MAX)?;
-    let fleet = door.registry.find_requested(&request.fleet)?;
-    let (reading, first) = match way(&fleet, &request)? {
+    let fleet = door.registry.find_requested("fleet", &request.fleet)?;
+    let (reading, first) = match way(door, &fleet, &request)? {
         Way::On(begun) => begun,
         Way::Anew(gap) => {
             let opening = begin(&fleet, request, gap);
@@ -55,11 +55,12 @@ enum Way {
     Anew(Option<GapReason>),
 }
 
-fn way(fleet: &Arc<Fleet>, request: &SubscribeRequest) -> Result<Way, ServiceError> {
+fn way(door: &Door, fleet: &Arc<Fleet>, request: &SubscribeRequest) -> Result<Way, ServiceError> {
     if request.resume_token.is_empty() {
         return Ok(Way::Anew(None));
     }
     let token = ResumeToken::parse(&request.resume_token)?;
+    door.registry.check_session_fleet(&token.handle, fleet)?;
     let can_begin = !request.regions.is_empty();
     if token.handle.term != fleet.term() {
         let (name, term) = (fleet.name().as_str().to_owned(), fleet.term());

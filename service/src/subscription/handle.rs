@@ -60,10 +60,10 @@ impl SessionHandle {
     /// # Errors
     /// [`ServiceError::Token`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ServiceError> {
-        let wrong = || ServiceError::Token("its length is wrong");
+        let wrong = || ServiceError::Token("wrong length");
         let bytes: &[u8; HANDLE_BYTES] = bytes.try_into().map_err(|_| wrong())?;
         if bytes[0] != VERSION {
-            return Err(ServiceError::Token("its version is unknown"));
+            return Err(ServiceError::Token("unknown version"));
         }
         let mut secret = [0; SECRET_BYTES];
         secret.copy_from_slice(&bytes[17..]);
@@ -81,7 +81,7 @@ impl SessionHandle {
         if difference == 0 && (self.term, self.session) == (brought.term, brought.session) {
             return Ok(());
         }
-        Err(ServiceError::Token("its secret is not that of the session"))
+        Err(ServiceError::Token("wrong secret"))
     }
 
     /// The token that goes on after a message.
@@ -101,7 +101,7 @@ impl ResumeToken {
     /// [`ServiceError::Token`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ServiceError> {
         let split = bytes.split_at_checked(HANDLE_BYTES).filter(|(_, rest)| rest.len() == 8);
-        let (handle, rest) = split.ok_or(ServiceError::Token("its length is wrong"))?;
+        let (handle, rest) = split.ok_or(ServiceError::Token("wrong length"))?;
         Ok(Self { handle: SessionHandle::parse(handle)?, sequence: number(rest) })
     }
 }

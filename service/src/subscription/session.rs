@@ -207,7 +207,7 @@ impl Session {
                     (Some(state.outbox.next_sequence()), state.await_all())
                 }
                 Rewound::Ahead => {
-                    return Err(ServiceError::Token("it names a message that is still to come"));
+                    return Err(ServiceError::Token("its message is in the future"));
                 }
             };
             snapshots.extend(state.deferred.drain());

@@ -217,11 +217,11 @@ impl Sessions {
         regions: &mut HashMap<u64, Standing>,
         wanted: Wanted,
     ) -> Result<Change, ServiceError> {
-        let unknown = || ServiceError::field("region_id", "is not one of the session's regions");
+        let unknown = || ServiceError::field("region_id", "the session has no region with this id");
         match wanted {
             Wanted::Add { region_id, subscription, snapshot } => {
                 if regions.contains_key(&region_id) {
-                    let problem = "is used by a region of the session already";
+                    let problem = "the session already has a region with this id";
                     return Err(ServiceError::field("region_id", problem));
                 }
                 let (value, limit) = (regions.len() + 1, self.limits.session_regions_max);

@@ -7,6 +7,7 @@
 mod answers;
 mod clock;
 mod encoded_blocks;
+mod error_details;
 mod fleets;
 mod gated_engine;
 mod hostile_blocks;
@@ -20,6 +21,7 @@ mod operations;
 mod order;
 mod overload;
 mod raw_client;
+mod raw_http;
 mod resumption;
 mod retry;
 mod running;

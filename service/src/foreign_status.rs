@@ -1,0 +1,105 @@
+//! Which error of ours is a status that the gRPC library made?
+//!
+//! tonic, prost, health and reflection return statuses without details, which only their code and
+//! the beginning of their message tell apart. This is the only place that knows those texts;
+//! `tests/server/error_details.rs` fails when a new version changes one of them. `status.rs` has
+//! the code and the reason of each error.
+
+use shoal_proto::v1::ErrorReason;
+use tonic::{Code, Status};
+
+use crate::error::ServiceError;
+
+/// Characters of a foreign text that a status repeats at most.
+const TEXT_CHARS_MAX: usize = 256;
+/// prost, before type, field and problem.
+const UNDECODABLE: &str = "failed to decode Protobuf message: ";
+/// tonic, before the name of the compression, which a backquote ends.
+const COMPRESSED: &str = "Content is compressed with `";
+/// tonic, before the length of the message and the limit.
+const TOO_LARGE: &str = "Error, decoded message length too large: ";
+/// tonic, where the body of a call is not a sequence of gRPC frames, or has none.
+const FRAMING: [&str; 3] =
+    ["Missing request message", "Unexpected EOF decoding stream", "protocol error: "];
+
+/// The error that a status without details stands for; `path` is that of the call.
+pub(crate) fn own_error(status: &Status, path: &str) -> ServiceError {
+    let message = status.message();
+    let error = match status.code() {
+        Code::Unimplemented => Some(unimplemented(message, path)),
+        Code::OutOfRange => too_large(message),
+        Code::Internal => undecodable(message, path),
+        Code::InvalidArgument if path.starts_with("/grpc.reflection.") => {
+            Some(ServiceError::field("message_request", "required, but not set"))
+        }
+        _ => None,
+    };
+    error.unwrap_or_else(|| ServiceError::Foreign {
+        code: status.code(),
+        reason: foreign_reason(status, path),
+        message: bounded(message),
+    })
+}
+
+fn unimplemented(message: &str, path: &str) -> ServiceError {
+    let encoding = message.strip_prefix(COMPRESSED).and_then(|rest| rest.split('`').next());
+    match encoding {
+        Some(encoding) => ServiceError::CompressionUnsupported { encoding: bounded(encoding) },
+        None => ServiceError::method_unknown(path),
+    }
+}
+
+fn too_large(message: &str) -> Option<ServiceError> {
+    let words = message.strip_prefix(TOO_LARGE)?.split(' ');
+    let mut numbers = words.filter_map(|word| word.parse().ok());
+    Some(ServiceError::MessageTooLarge { bytes: numbers.next()?, limit: numbers.next()? })
+}
+
+fn undecodable(message: &str, path: &str) -> Option<ServiceError> {
+    let problem = message.strip_prefix(UNDECODABLE)?;
+    Some(ServiceError::Undecodable { method: bounded(path), problem: bounded(problem) })
+}
+
+/// The reason of an error that keeps its code and message.
+fn foreign_reason(status: &Status, path: &str) -> ErrorReason {
+    match status.code() {
+        Code::Internal if FRAMING.iter().any(|text| status.message().starts_with(text)) => {
+            ErrorReason::Framing
+        }
+        Code::NotFound if path.starts_with("/grpc.health.") => ErrorReason::ServiceUnknown,
+        Code::NotFound if path.starts_with("/grpc.reflection.") => ErrorReason::DescriptorUnknown,
+        _ => ErrorReason::Transport,
+    }
+}
+
+/// A text of a client, short enough for the headers of a response.
+pub(crate) fn bounded(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::code_and_reason;
+
+    #[test]
+    fn a_status_that_is_not_known_keeps_its_code_and_message() {
+        for status in [Status::cancelled("gone"), Status::internal("?"), Status::out_of_range("x")]
+        {
+            let error = own_error(&status, "/a/B");
+            assert_eq!(code_and_reason(&error), (status.code(), ErrorReason::Transport));
+            assert_eq!(error.to_string(), status.message());
+        }
+    }
+
+    #[test]
+    fn a_foreign_text_is_cut() {
+        let text = "é".repeat(1 << 20);
+        let symbol = Status::not_found(format!("symbol '{text}' not found"));
+        let encoding = Status::unimplemented(format!("{COMPRESSED}{text}` which"));
+        for status in [symbol, encoding, Status::unimplemented("")] {
+            let error = own_error(&status, &format!("/grpc.reflection.v1/{text}"));
+            assert!(error.to_string().chars().count() < 2 * TEXT_CHARS_MAX);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! How does every status get its ErrorInfo, whatever layer made it?
+//!
+//! A layer around all services, health and reflection included. It looks at the status of a call,
+//! in the headers or in the trailers of the response, and replaces one that has no details
+//! (`foreign_status.rs`). It also ends calls at their deadline, where the transport would end them
+//! with CANCELLED and no details. Messages pass untouched.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, Uri};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use super::deadline::Deadline;
+use crate::error::ServiceError;
+use crate::foreign_status::own_error;
+
+const STATUS: &str = "grpc-status";
+const STATUS_DETAILS: &str = "grpc-status-details-bin";
+
+/// See the module documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorDetails;
+
+impl<S> Layer<S> for ErrorDetails {
+    type Service = Detailed<S>;
+
+    fn layer(&self, inner: S) -> Detailed<S> {
+        Detailed(inner)
+    }
+}
+
+/// A service whose errors have details.
+#[derive(Clone, Debug)]
+pub struct Detailed<S>(S);
+
+impl<S> Service<http::Request<Body>> for Detailed<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let uri = request.uri().clone();
+        let deadline = Deadline::of_headers(request.headers());
+        let response = self.0.call(request);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                response = response => response.map(|response| detailed(response, uri)),
+                () = deadline.passed() => Ok(Status::from(ServiceError::Deadline).into_http()),
+            }
+        })
+    }
+}
+
+fn detailed(mut response: http::Response<Body>, uri: Uri) -> http::Response<Body> {
+    if response.headers().contains_key(STATUS) {
+        add_details(response.headers_mut(), &uri);
+        return response;
+    }
+    response.map(|inner| Body::new(DetailedBody { inner, uri }))
+}
+
+/// Replaces a status without details; other headers stay.
+fn add_details(headers: &mut HeaderMap, uri: &Uri) {
+    let is_ok = headers.get(STATUS).is_none_or(|code| code == "0");
+    if is_ok || headers.contains_key(STATUS_DETAILS) {
+        return;
+    }
+    if let Some(status) = Status::from_header_map(headers) {
+        let status = Status::from(own_error(&status, uri.path()));
+        // Only text that is not encoded could be refused, and tonic encodes all of it.
+        let _ = status.add_header(headers);
+    }
+}
+
+/// The messages of a call and its status.
+struct DetailedBody {
+    inner: Body,
+    uri: Uri,
+}
+
+impl HttpBody for DetailedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        let mut frame = ready!(Pin::new(&mut this.inner).poll_frame(context));
+        if let Some(Ok(frame)) = &mut frame
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            add_details(trailers, &this.uri);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

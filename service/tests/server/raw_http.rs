@@ -1,0 +1,67 @@
+//! A client that sends any bytes as the body of a call and returns the status it gets back.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::Body as _;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::Channel;
+use tower::{Service as _, ServiceExt as _};
+
+use crate::running::{Running, within};
+
+/// One gRPC frame without compression.
+pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
+    frame_head(0, message.len()).into_iter().chain(message.iter().copied()).collect()
+}
+
+/// Compression flag and length of a frame.
+pub(crate) fn frame_head(flag: u8, length: usize) -> Vec<u8> {
+    let length = u32::try_from(length).unwrap();
+    [flag].into_iter().chain(length.to_be_bytes()).collect()
+}
+
+/// Status of a call, whether its headers or its trailers carry it.
+pub(crate) async fn status_of(
+    server: &Running,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: impl Into<axum::body::Body>,
+) -> Status {
+    let uri = format!("http://{}{path}", server.address);
+    let mut request = http::Request::post(uri).header("content-type", "application/grpc");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Body::new(body.into())).unwrap();
+    let mut channel: Channel = server.channel().await;
+    let response = within(channel.ready().await.unwrap().call(request)).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let (parts, body) = response.into_parts();
+    match Status::from_header_map(&parts.headers) {
+        Some(status) => status,
+        None => Status::from_header_map(&trailers(body).await).unwrap(),
+    }
+}
+
+/// Reads a response to its end.
+async fn trailers(mut body: Body) -> HeaderMap {
+    let mut next = async || {
+        within(std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context))).await
+    };
+    while let Some(frame) = next().await {
+        if let Ok(trailers) = frame.unwrap().into_trailers() {
+            return trailers;
+        }
+    }
+    panic!("the response has no trailers");
+}
+
+/// A body that begins with these bytes and never ends.
+pub(crate) fn endless(bytes: Vec<u8>) -> axum::body::Body {
+    use tokio_stream::StreamExt as _;
+    let first = tokio_stream::once(Ok::<_, Status>(Bytes::from(bytes)));
+    axum::body::Body::from_stream(first.chain(tokio_stream::pending()))
+}
