@@ -134,7 +134,7 @@ pub enum ServiceError {
         limit: u64,
     },
     /// A block of another space than its fleet's.
-    #[error("the block holds positions of {found:?}, fleet {fleet:?} has {expected:?}")]
+    #[error("the block holds positions of {found}, fleet {fleet} has {expected}")]
     SpaceMismatch {
         /// Name of the fleet.
         fleet: String,
