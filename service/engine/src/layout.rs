@@ -112,8 +112,12 @@ constants! { CONSTANTS:
     SHAPE_CIRCLE_PLANAR: u32 = 1;
     /// A shape: squared chord from a unit vector.
     SHAPE_CIRCLE_GEOGRAPHIC: u32 = 2;
-    /// A shape: even-odd over edges filed by slab.
+    /// A shape: even-odd over edges filed by slab, polygon by polygon.
     SHAPE_POLYGON: u32 = 3;
+    /// The same, where points stored at longitude -180 are tested at 180 too.
+    SHAPE_POLYGON_180: u32 = 4;
+    /// Height of the mark between the edges of two polygons of one shape; no edge is so high.
+    PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: only the number of objects is wanted.
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one row of cells that are kept between counting and writing.

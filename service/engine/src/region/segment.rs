@@ -22,7 +22,7 @@ impl Region {
     /// Whether the straight segment between two points of the space, neither of which lies in the
     /// region, has a point in common with it.
     ///
-    /// Rectangle: with one of the boxes of its cover. Polygon: with an edge. Circle: the point of
+    /// Rectangle: with one of the boxes of its cover. Polygon, or several: with an edge. Circle: the point of
     /// the segment nearest to the centre, longitudes scaled by the cosine of the centre's
     /// latitude, rounded half to even to quanta, lies in it. In geographic space an `x` that
     /// differs by more than half a turn goes over the antimeridian, and the segment is tested as it
@@ -94,7 +94,8 @@ impl Segment {
         let (low, high) = (self.from.1.min(self.to.1), self.from.1.max(self.to.1));
         let first = slabs.starts[slab(low)] as usize;
         let end = slabs.starts[slab(high) + 1] as usize;
-        slabs.edges[first..end].iter().any(|edge| self.meets_edge(edge.ends()))
+        let mut edges = slabs.edges[first..end].iter().filter(|edge| !edge.is_part_end());
+        edges.any(|edge| self.meets_edge(edge.ends()))
     }
 
     fn meets_edge(&self, [x_low, y_low, x_high, y_high]: [i32; 4]) -> bool {
