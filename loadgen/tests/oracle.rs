@@ -83,6 +83,7 @@ fn question(random: &mut Random, space: &Space) -> Query {
             x: bounds.x_min + random.below(50) as i32,
             y: bounds.y_min,
             k: random.below(12) as u32,
+            rank_max: if random.below(2) == 0 { u64::MAX } else { space.rank_within(side(random)) },
         },
         2 => QueryKind::Range(Region::circle(space, x, y, side(random)).unwrap()),
         3 => {
@@ -99,6 +100,7 @@ fn question(random: &mut Random, space: &Space) -> Query {
     match random.below(4) {
         0 => filter.age_max_ms = Some(random.below(300) as i64),
         1 => filter.speed_mm_s = Some((1_000, 3_000)),
+        2 => filter.object_after = Some(random.below(OBJECTS)),
         _ => {}
     }
     let projection = match random.below(3) {
@@ -206,7 +208,7 @@ fn it_notices_every_kind_of_wrong_answer() {
     (0..10).for_each(|id| columns.push_row(FixRow::new(id, START_MS, id as i32, 7)));
     let message = SentRows { columns: Arc::new(columns), shift_ms: 0 };
     oracle.apply(&[Change::Rows(vec![(1, message)])]);
-    let nearest = QueryKind::Nearest { x: 0, y: 0, k: 4 };
+    let nearest = QueryKind::nearest(0, 0, 4);
     let query =
         Query { kind: nearest, filter: None, projection: Projection::Fixes, limit: Some(3) };
     let right = expected(&oracle, &[&query]).remove(0);

@@ -199,7 +199,7 @@ fn engine_kind(space: &Space, kind: &Kind) -> Option<QueryKind> {
         Kind::Get(objects) => Some(QueryKind::Get(objects.objects.clone())),
         Kind::Nearest(point) => {
             let (x, y) = space.quantise(point.x, point.y).ok()?;
-            Some(QueryKind::Nearest { x, y, k: point.k })
+            Some(QueryKind::nearest(x, y, point.k))
         }
         Kind::Range(region) => {
             let region = match region.kind.as_ref()? {

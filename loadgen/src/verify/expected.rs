@@ -50,6 +50,7 @@ struct Nearest<'a> {
     query: &'a Query,
     ranker: Ranker,
     k: usize,
+    rank_max: u64,
     /// The worst on top.
     best: BinaryHeap<Ranked>,
     question: usize,
@@ -105,10 +106,11 @@ impl<'a> Scan<'a> {
                     scan.rectangles.extend(boxes.map(|rect| (*rect, question)));
                 }
                 QueryKind::Range(region) => scan.regions.push((region, question)),
-                QueryKind::Nearest { x, y, k } => scan.nearest.push(Nearest {
+                QueryKind::Nearest { x, y, k, rank_max } => scan.nearest.push(Nearest {
                     query,
                     ranker: Ranker::new(oracle.space(), *x, *y),
                     k: *k as usize,
+                    rank_max: *rank_max,
                     best: BinaryHeap::new(),
                     question,
                 }),
@@ -162,7 +164,8 @@ impl Nearest<'_> {
         }
         let ranked = Ranked { rank: self.ranker.rank(row.x, row.y), row: *row };
         let is_full = self.best.len() == self.k;
-        if is_full && self.best.peek().is_some_and(|worst| ranked >= *worst) {
+        let is_beaten = is_full && self.best.peek().is_some_and(|worst| ranked >= *worst);
+        if is_beaten || ranked.rank > self.rank_max {
             return;
         }
         if self.query.passes(row, clock_ms) {

@@ -88,6 +88,6 @@ impl Asking {
             let problem = format!("({x}, {y}) is not a point of the fleet's space, {space}");
             ServiceError::field("x,y", problem)
         })?;
-        Ok(self.query(QueryKind::Nearest { x, y, k }))
+        Ok(self.query(QueryKind::nearest(x, y, k)))
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> 
         speed_mm_s: sent.speed_m_s.as_ref().map(speed).transpose()?,
         heading_cdeg: sent.heading_deg.as_ref().map(heading).transpose()?,
         altitude_mm: sent.altitude_m.as_ref().map(altitude).transpose()?,
+        object_after: None,
     })
 }
 

@@ -64,7 +64,7 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
             let k = random.below(30) as u32;
             let sent = Kind::Nearest(v1::Point { x, y, k });
             let (x, y) = space().quantise(x, y).unwrap();
-            (sent, QueryKind::Nearest { x, y, k })
+            (sent, QueryKind::nearest(x, y, k))
         }
     }
 }
