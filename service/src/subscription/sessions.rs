@@ -1,7 +1,7 @@
 //! Which sessions does a fleet have, and is there room for one more, or for more regions?
 //!
-//! Opens, finds and closes them, and counts what they share: regions and vertices of the fleet. Knows
-//! its engine by numbers alone; changes go there as jobs, what nobody waits for as chores.
+//! Opens, finds and closes them, and counts what they share: regions and vertices of the fleet.
+//! Knows its engine by numbers alone; changes go there as jobs, what nobody waits for as chores.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -22,7 +22,7 @@ impl Region {
     /// Whether the straight segment between two points of the space, neither of which lies in the
     /// region, has a point in common with it.
     ///
-    /// Rectangle: with one of the boxes of its cover. Polygon, or several: with an edge. Circle: the point of
+    /// Rectangle: with one of the boxes of its cover. Polygon: with an edge. Circle: the point of
     /// the segment nearest to the centre, longitudes scaled by the cosine of the centre's
     /// latitude, rounded half to even to quanta, lies in it. In geographic space an `x` that
     /// differs by more than half a turn goes over the antimeridian, and the segment is tested as it
