@@ -61,7 +61,9 @@ __device__ inline bool filter_passes(const View& view, const Shape& shape, const
     if (shape.filter == 0) return true;
     if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)
         return false;
-    if ((shape.filter & ~FILTER_STATE) == 0) return true;
+    if ((shape.filter & FILTER_OBJECT) && view.records.objects[entry.slot] <= shape.object_after)
+        return false;
+    if ((shape.filter & ~(FILTER_STATE | FILTER_OBJECT)) == 0) return true;
     u32 held = held_at(view.records, entry.slot, view.epoch);
     if (shape.filter & FILTER_AGE) {
         i64 time = view.records.versions[2ull * entry.slot + held].time_ms;

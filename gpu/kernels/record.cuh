@@ -62,7 +62,8 @@ __device__ inline bool attributes_pass(const Shape& shape, const Optional& optio
             return false;
     }
     if (shape.filter & FILTER_HEADING) {
-        u32 heading = optional.heading_cdeg, from = shape.heading_min, to = shape.heading_max;
+        u32 heading = optional.heading_cdeg;
+        u32 from = shape.heading_range & 0xffffu, to = shape.heading_range >> 16;
         if (heading == 0xffffu) return false;
         bool within = from <= to ? from <= heading && heading <= to
                                  : heading >= from || heading <= to;

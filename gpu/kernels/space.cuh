@@ -94,6 +94,11 @@ __device__ inline bool polygon_holds_at(const Shape& shape, Polygons polygons, i
             inside ^= below_high;
             continue;
         }
+        // A part ends here; the box of its end holds every point, so only near edges are asked.
+        if (apart(edge.y_low, edge.y_high) == PART_END_HEIGHT) {
+            if (inside) return true;
+            continue;
+        }
         i64 along = ((i64)edge.x_high - edge.x_low) * ((i64)y - edge.y_low);
         i64 across = ((i64)edge.y_high - edge.y_low) * ((i64)x - edge.x_low);
         if (along == across) return true;
@@ -109,8 +114,9 @@ __device__ inline bool shape_holds(const Shape& shape, Polygons polygons, i32 x,
         case SHAPE_CIRCLE_GEOGRAPHIC:
             return (u64)__double_as_longlong(chord_squared(shape, x, y)) <= shape.rank_max;
         case SHAPE_POLYGON:
+        case SHAPE_POLYGON_180:
             return polygon_holds_at(shape, polygons, x, y)
-                || (shape.touches_180 && x == -1800000000
+                || (shape.kind == SHAPE_POLYGON_180 && x == -1800000000
                     && polygon_holds_at(shape, polygons, 1800000000, y));
         default:
             return true;

@@ -72,7 +72,13 @@ fn region(random: &mut Random, space: &Space) -> Region {
             let (east, low) = ((x + size + 0.01).min(180.0), y - size - 0.01);
             let east = if space.is_geographic() { east } else { x + size + 1.0 };
             let ring = vec![(x - 0.01, y), (east, y), (x, low)];
-            Region::polygon(space, &[ring])
+            let other = vec![(x - size, y - size), (east, y), (x - 0.01, y)];
+            let parts = if random.once_in(2) {
+                vec![vec![ring]]
+            } else {
+                vec![vec![ring.clone()], vec![other], vec![ring]]
+            };
+            Region::multi_polygon(space, &parts)
                 .unwrap_or_else(|_| Region::circle(space, x, y, size * unit_m).unwrap())
         }
         _ => Region::circle(space, x, y, size * unit_m).unwrap(),

@@ -108,6 +108,8 @@ pub const PROGRESS_INTERVAL_MS: u64 = 1_000;
 pub const SESSION_SWEEP_MS: u64 = 250;
 /// Longest time that a session may be left for, milliseconds: a day.
 pub const SESSION_RETENTION_MS_MAX: u64 = 86_400_000;
+/// Most that `fleet_polygon_vertices_max` may be.
+pub const FLEET_POLYGON_VERTICES_MAX: usize = 1 << 28;
 
 /// Bytes that one row takes in an answer held for a client.
 pub(crate) const ROW_ANSWER_BYTES: RowAnswerBytes =
@@ -128,6 +130,11 @@ const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize)
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
 const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);
 const _: () = assert!(IDLE_CYCLE_MS < 1_000);
+const _: () = assert!(
+    FLEET_POLYGON_VERTICES_MAX * shoal_engine::limits::POLYGON_VERTEX_ENTRIES_MAX
+        <= u32::MAX as usize,
+    "a device numbers the edges of all regions with 32 bits",
+);
 const _: () = assert!(SESSION_SWEEP_MS <= PROGRESS_INTERVAL_MS);
 const _: () = assert!(
     2 * REGION_CHANGES_MAX <= shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX,
@@ -181,9 +188,9 @@ pub struct ServerLimits {
     pub session_regions_max: usize,
     /// Standing regions of a fleet.
     pub fleet_regions_max: usize,
-    /// Edges of all standing polygons of a fleet, each counted once for every slab of its polygon
-    /// that it crosses: what polygons take in memory.
-    pub fleet_edges_max: usize,
+    /// Vertices of all standing polygons of a fleet, closing ones not counted. Each takes
+    /// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX) at most.
+    pub fleet_polygon_vertices_max: usize,
     /// Bytes of messages that a session holds, read and unread: what a subscriber that never reads
     /// costs beside its regions, and how far back one may resume.
     pub session_bytes_max: usize,
@@ -218,7 +225,7 @@ impl Default for ServerLimits {
             sessions_max: 4096,
             session_regions_max: 128 << 10,
             fleet_regions_max: 1 << 20,
-            fleet_edges_max: 16 << 20,
+            fleet_polygon_vertices_max: 8 << 20,
             session_bytes_max: 8 << 20,
             session_messages_max: 64 << 10,
             session_retention_ms_max: 60_000,
@@ -283,7 +290,12 @@ impl ServerLimits {
             ("sessions_max", self.sessions_max as u64, 1, 1 << 20),
             ("session_regions_max", self.session_regions_max as u64, 1, regions),
             ("fleet_regions_max", self.fleet_regions_max as u64, 1, regions),
-            ("fleet_edges_max", self.fleet_edges_max as u64, 0, 1 << 32),
+            (
+                "fleet_polygon_vertices_max",
+                self.fleet_polygon_vertices_max as u64,
+                0,
+                FLEET_POLYGON_VERTICES_MAX as u64,
+            ),
             ("session_bytes_max", self.session_bytes_max as u64, least, 1 << 30),
             ("session_messages_max", self.session_messages_max as u64, 16, 1 << 24),
             (
@@ -300,6 +312,12 @@ impl ServerLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn standing_polygons_take_a_gibibyte_at_most() {
+        let vertices = ServerLimits::default().fleet_polygon_vertices_max;
+        assert!(vertices * shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX <= 1 << 30);
+    }
 
     #[test]
     fn defaults_lie_in_their_ranges_and_zero_does_not() {

@@ -2,12 +2,12 @@
 //! ranked there.
 //!
 //! Whoever is outside a circle that holds k objects that pass is farther than k inside: that is
-//! the whole proof of completeness, ties included. The host moves radii between counts and nothing
-//! else.
+//! the whole proof of completeness, ties included. No circle goes beyond the rank that its query
+//! allows. The host moves radii between counts and nothing else.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{Answered, Shape};
-use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region};
+use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region, Space};
 
 use super::answers::{Maker, upload};
 use super::questions::{Shapes, of_circle};
@@ -33,8 +33,11 @@ pub(super) struct Neighbours {
 struct Search<'a> {
     ranker: Ranker,
     k: u64,
+    /// Nobody beyond is wanted.
+    rank_max: u64,
     filter: Option<&'a Filter>,
     radius_m: f64,
+    /// [`Circle::bounded`].
     circle: Circle,
     /// The widest radius known to be too narrow, and the narrowest known to be wide enough with its
     /// circle.
@@ -42,12 +45,42 @@ struct Search<'a> {
     wide: Option<(f64, Circle)>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// The search of a nearest query, which begins with the circle of this radius.
+    fn new(space: &Space, query: &'a Query, first_radius_m: impl Fn(u32) -> f64) -> Option<Self> {
+        let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return None };
+        let ranker = Ranker::new(space, x, y);
+        let (radius_m, filter) = (first_radius_m(k), query.filter.as_deref());
+        let circle = Circle::bounded(space, &ranker, radius_m, rank_max);
+        let (k, narrow_m, wide) = (u64::from(k), 0.0, None);
+        let mut search = Self { ranker, k, rank_max, filter, radius_m, circle, narrow_m, wide };
+        search.stay_within(space);
+        Some(search)
+    }
+
+    /// Draws the circle of its radius.
+    fn draw(&mut self, space: &Space) {
+        self.circle = Circle::bounded(space, &self.ranker, self.radius_m, self.rank_max);
+        self.stay_within(space);
+    }
+
+    /// A radius beyond the bound becomes that of the bound, so that it narrows from there.
+    fn stay_within(&mut self, space: &Space) {
+        if self.is_widest() {
+            self.radius_m = self.radius_m.min(space.distance_m(self.rank_max));
+        }
+    }
+
+    /// Whether its circle holds everybody who may be told.
+    fn is_widest(&self) -> bool {
+        self.circle.rank_max() >= self.rank_max
+    }
+
     /// Takes note of how many its circle holds; false when that is settled. Radii that differ by
     /// less than `unit_m` are the same.
     fn goes_on(&mut self, total: u64, unit_m: f64) -> bool {
         let aim = (2.0 * self.k as f64 / total.max(1) as f64).sqrt();
-        if total < self.k && !self.circle.is_everything() {
+        if total < self.k && !self.is_widest() {
             self.narrow_m = self.radius_m;
             self.radius_m *= aim.clamp(WIDER.0, WIDER.1);
         } else {
@@ -178,17 +211,9 @@ impl Ranking {
 impl Maker<'_> {
     /// The neighbours of all nearest queries.
     pub(super) fn nearest(&mut self, queries: &[Query]) -> Result<Neighbours, EngineError> {
-        let mut searches = Vec::new();
-        for query in queries {
-            if let QueryKind::Nearest { x, y, k } = query.kind {
-                let ranker = Ranker::new(self.space, x, y);
-                let radius_m = self.first_radius_m(k);
-                let circle = Circle::within(self.space, &ranker, radius_m);
-                let (k, filter) = (u64::from(k), query.filter.as_deref());
-                let (narrow_m, wide) = (0.0, None);
-                searches.push(Search { ranker, k, filter, radius_m, circle, narrow_m, wide });
-            }
-        }
+        let first_radius_m = |k| self.first_radius_m(k);
+        let search = |query| Search::new(self.space, query, first_radius_m);
+        let mut searches: Vec<Search<'_>> = queries.iter().filter_map(search).collect();
         if searches.is_empty() {
             return Ok(Neighbours::default());
         }
@@ -232,7 +257,7 @@ impl Maker<'_> {
             for (at, total) in open.into_iter().zip(totals) {
                 let search = &mut searches[at];
                 if search.goes_on(total, unit_m) {
-                    search.circle = Circle::within(self.space, &search.ranker, search.radius_m);
+                    search.draw(self.space);
                     still.push(at);
                 }
             }

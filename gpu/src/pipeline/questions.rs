@@ -6,8 +6,9 @@
 
 use rayon::prelude::*;
 use shoal_engine::layout::{
-    Edge, FILTER_AGE, FILTER_ALTITUDE, FILTER_HEADING, FILTER_SPEED, FILTER_STATE, PART_COUNT,
-    Part, SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON, SHAPE_RECTANGLE, Shape,
+    Edge, FILTER_AGE, FILTER_ALTITUDE, FILTER_HEADING, FILTER_OBJECT, FILTER_SPEED, FILTER_STATE,
+    PART_COUNT, Part, SHAPE_CIRCLE_GEOGRAPHIC, SHAPE_CIRCLE_PLANAR, SHAPE_POLYGON,
+    SHAPE_POLYGON_180, SHAPE_RECTANGLE, Shape,
 };
 use shoal_engine::{
     Circle, EngineError, Filter, Polygon, Projection, QuantaRect, Query, QueryKind, Region,
@@ -245,13 +246,12 @@ impl Shapes {
     fn of_polygon(&mut self, polygon: &Polygon, shape: Shape) -> Shape {
         let slabs = polygon.slabs();
         let shape = Shape {
-            kind: SHAPE_POLYGON,
+            kind: if slabs.touches_180 { SHAPE_POLYGON_180 } else { SHAPE_POLYGON },
             x: slabs.extent.x_min,
             y: slabs.extent.y_min,
             x_max: slabs.extent.x_max,
             y_max: slabs.extent.y_max,
             slab_shift: slabs.shift,
-            touches_180: slabs.touches_180.into(),
             slabs_at: self.slabs.len() as u32,
             edges_at: self.edges.len() as u32,
             ..shape
@@ -299,11 +299,15 @@ fn filtered(filter: &Filter) -> Shape {
     }
     if let Some((from, to)) = filter.heading_cdeg {
         shape.filter |= FILTER_HEADING;
-        (shape.heading_min, shape.heading_max) = (from.into(), to.into());
+        shape.heading_range = u32::from(from) | u32::from(to) << 16;
     }
     if let Some((min, max)) = filter.altitude_mm {
         shape.filter |= FILTER_ALTITUDE;
         (shape.altitude_min, shape.altitude_max) = (min, max);
+    }
+    if let Some(object) = filter.object_after {
+        shape.filter |= FILTER_OBJECT;
+        shape.object_after = object;
     }
     shape
 }

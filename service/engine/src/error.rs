@@ -50,31 +50,52 @@ pub enum EngineError {
     Device(String),
 }
 
-/// A region, space or filter that cannot be built; names the value and what is allowed.
-#[derive(Clone, Debug, Error, PartialEq)]
-#[non_exhaustive]
-pub enum GeometryError {
-    /// Not a finite number.
-    #[error("{what} is {value}, it must be a finite number")]
-    NotFinite {
-        /// Which value.
-        what: &'static str,
-        /// The value given.
+/// A region, point or space that cannot be built: which field is at fault, and what is wrong with
+/// it in plain words.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{problem}")]
+pub struct GeometryError {
+    field: String,
+    problem: String,
+}
+
+impl GeometryError {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+
+    /// A value that is NaN or infinite.
+    pub(crate) fn not_finite(field: &str, name: &str) -> Self {
+        Self::new(field, format!("{name} must be a finite number"))
+    }
+
+    /// A value outside a closed range; `unit` is empty or begins with a space.
+    pub(crate) fn outside(
+        field: &str,
+        (name, unit): (&str, &str),
         value: f64,
-    },
-    /// Outside what the space or the kind of region allows.
-    #[error("{what} is {value}, it must lie in [{min}, {max}]")]
-    OutOfRange {
-        /// Which value.
-        what: &'static str,
-        /// The value given.
-        value: f64,
-        /// Least allowed.
-        min: f64,
-        /// Most allowed.
-        max: f64,
-    },
-    /// A rule that is not a range: order of sides, vertices, widths.
-    #[error("{0}")]
-    Rule(String),
+        [min, max]: [f64; 2],
+    ) -> Self {
+        let [value, min, max] = [value, min, max].map(number);
+        Self::new(field, format!("{name} {value}{unit} is outside {min} to {max}{unit}"))
+    }
+
+    /// Path of the field at fault, relative to what was to be built: `west` of a rectangle,
+    /// `radius_m` of a circle, `rings[1].x[3]` of a polygon, `polygons[0].rings[1]` of a
+    /// multipolygon, `x` of a point, `width_m` of a plane.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// The same problem; the field is named by its old name.
+    pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
+        Self { field: name(&self.field), problem: self.problem }
+    }
+}
+
+/// A number as people write it: digits, or with an exponent where these would be many.
+pub(crate) fn number(value: f64) -> String {
+    let is_short = value == 0.0 || (1e-9..1e15).contains(&value.abs());
+    if is_short { value.to_string() } else { format!("{value:e}") }
 }

@@ -112,8 +112,12 @@ constants! { CONSTANTS:
     SHAPE_CIRCLE_PLANAR: u32 = 1;
     /// A shape: squared chord from a unit vector.
     SHAPE_CIRCLE_GEOGRAPHIC: u32 = 2;
-    /// A shape: even-odd over edges filed by slab.
+    /// A shape: even-odd over edges filed by slab, polygon by polygon.
     SHAPE_POLYGON: u32 = 3;
+    /// The same, where points stored at longitude -180 are tested at 180 too.
+    SHAPE_POLYGON_180: u32 = 4;
+    /// Height of the mark between the edges of two polygons of one shape; no edge is so high.
+    PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: only the number of objects is wanted.
     PART_COUNT: u32 = 1 << 31;
     /// Matches of one row of cells that are kept between counting and writing.
@@ -132,6 +136,8 @@ constants! { CONSTANTS:
     FILTER_HEADING: u32 = 8;
     /// See `Filter`.
     FILTER_ALTITUDE: u32 = 16;
+    /// See `Filter`; of a query only.
+    FILTER_OBJECT: u32 = 32;
     /// Numbers of `EventKind`.
     EVENT_ENTER: u32 = 1;
     /// See `EventKind`.
@@ -349,6 +355,7 @@ records! { RECORDS:
         vector_z: f64,
         rank_max: u64,
         age_max_ms: i64,
+        object_after: u64,
         /// Centre of a planar circle; box of a polygon.
         x: i32,
         y: i32,
@@ -359,14 +366,13 @@ records! { RECORDS:
         slabs_at: u32,
         edges_at: u32,
         slab_shift: u32,
-        touches_180: u32,
         filter: u32,
         state_mask: u32,
         state_value: u32,
         speed_min: u32,
         speed_max: u32,
-        heading_min: u32,
-        heading_max: u32,
+        /// From in the lower half, to in the upper.
+        heading_range: u32,
         altitude_min: i32,
         altitude_max: i32,
     }

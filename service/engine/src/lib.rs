@@ -34,7 +34,7 @@ pub use query::{
     Answer, AnswerSet, Filter, LateAnswer, Projection, Query, QueryKind, SharedFixes, SharedWords,
 };
 pub use rank::Ranker;
-pub use region::{Circle, Cover, Polygon, Rectangle, Region};
+pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::Judge;
 pub use subscription::{

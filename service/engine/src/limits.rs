@@ -3,6 +3,8 @@
 //! A limit that the door (the service) must respect as well is public. Relations between limits are
 //! asserted at compile time, so a change that breaks one does not build.
 
+use crate::region::Edge;
+
 /// Fixes in one cycle, over all its batches. 22 bits of arrival and 42 of time fit one 64-bit
 /// atomic maximum on a device.
 pub const CYCLE_FIXES_MAX: usize = (1 << 22) - 1;
@@ -24,10 +26,21 @@ pub const CYCLE_EVENTS_MAX: u64 = 1 << 26;
 pub const DWELL_MS_MAX: u32 = 86_400_000;
 /// Neighbours that one query may ask for.
 pub const NEAREST_MAX: usize = 4096;
-/// Vertices of one polygon or multipolygon, closing vertices not counted.
+/// Vertices of one polygon or of all polygons of a multipolygon, closing vertices not counted.
 pub const POLYGON_VERTICES_MAX: usize = 4096;
 /// Horizontal slabs by which a polygon files its edges: measured weakly, few lists stay in cache.
 pub const POLYGON_SLABS_MAX: usize = 256;
+/// Copies of an edge that the slabs of a polygon hold on average.
+pub const POLYGON_EDGE_COPIES_MAX: usize = 4;
+/// Entries that the slabs of a polygon hold for each of its vertices: the copies of an edge, and
+/// the marks between the polygons of a multipolygon. A ring has two edges at least in every slab
+/// that it meets, so there are at most half as many marks as copies.
+pub const POLYGON_VERTEX_ENTRIES_MAX: usize = POLYGON_EDGE_COPIES_MAX * 3 / 2;
+/// Slabs of a polygon for each of its vertices.
+pub const POLYGON_VERTEX_SLABS_MAX: usize = POLYGON_EDGE_COPIES_MAX / 2;
+/// Bytes that a polygon takes for each of its vertices.
+pub const POLYGON_VERTEX_BYTES_MAX: usize =
+    POLYGON_VERTEX_ENTRIES_MAX * size_of::<Edge>() + POLYGON_VERTEX_SLABS_MAX * size_of::<u32>();
 /// Objects of one fleet unless its options say less.
 pub const OBJECTS_MAX: u64 = 1 << 31;
 /// Earliest event time accepted: 2000-01-01T00:00:00Z in Unix milliseconds.

@@ -214,10 +214,11 @@ impl Model {
                 let rows = self.records.values().filter(passing).filter(inside);
                 rows.map(|row| (0, *row)).collect()
             }
-            QueryKind::Nearest { x, y, .. } => {
+            QueryKind::Nearest { x, y, rank_max, .. } => {
                 let ranker = Ranker::new(&self.options.space, *x, *y);
                 let rows = self.records.values().filter(passing);
-                rows.map(|row| (ranker.rank(row.x, row.y), *row)).collect()
+                let ranked = rows.map(|row| (ranker.rank(row.x, row.y), *row));
+                ranked.filter(|(rank, _)| rank <= rank_max).collect()
             }
         };
         let is_nearest = matches!(query.kind, QueryKind::Nearest { .. });

@@ -59,10 +59,21 @@ pub enum QueryKind {
         y: i32,
         /// How many, 0 to [`crate::limits::NEAREST_MAX`].
         k: u32,
+        /// None beyond this rank, as [`crate::Space::rank_within`] gives it; `u64::MAX` is no
+        /// bound.
+        rank_max: u64,
     },
 }
 
-/// Conditions on the record; all must hold. The default passes everything.
+impl QueryKind {
+    /// The `k` nearest to a point however far they are.
+    #[must_use]
+    pub const fn nearest(x: i32, y: i32, k: u32) -> Self {
+        Self::Nearest { x, y, k, rank_max: u64::MAX }
+    }
+}
+
+/// Conditions on the record and its object; all must hold. The default passes everything.
 /// An unknown attribute matches no range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Filter {
@@ -78,6 +89,9 @@ pub struct Filter {
     pub heading_cdeg: Option<(u16, u16)>,
     /// Closed range of altitude, millimetres.
     pub altitude_mm: Option<(i32, i32)>,
+    /// Only objects above this id, where a listing that a limit has cut goes on. Not in a filter of
+    /// a standing region.
+    pub object_after: Option<u64>,
 }
 
 impl Filter {
@@ -106,6 +120,7 @@ impl Filter {
                 }
         };
         row.state & self.state_mask == self.state_value
+            && self.object_after.is_none_or(|object| row.object > object)
             && self.age_max_ms.is_none_or(|age| clock_ms.saturating_sub(row.time_ms) <= age)
             && self.speed_mm_s.is_none_or(|(min, max)| {
                 row.speed_mm_s != shoal_codec::SPEED_UNKNOWN

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use shoal_codec::{SpaceKind, SpaceTag};
 
 use crate::cycle::Refusal;
-use crate::error::GeometryError;
+use crate::error::{GeometryError, number};
 use crate::limits::{PLANAR_QUANTUM_M_MAX, PLANAR_QUANTUM_M_MIN, PLANAR_SIDE_MAX};
 use crate::sphere;
 
@@ -22,6 +22,10 @@ pub const GEOGRAPHIC_QUANTUM_DEG: f64 = 1e-7;
 pub const HALF_TURN: i32 = 1_800_000_000;
 /// Quanta of a right angle: latitude 90.
 pub const QUARTER_TURN: i32 = 900_000_000;
+/// How far a side may be from a multiple of the quantum, relative to the side. Decimal fractions
+/// such as 0.01 have no exact double, so products with them are off by some 1e-16; half a quantum
+/// of the longest side is 2.3e-10 of it.
+const SIDE_TOLERANCE: f64 = 1e-12;
 
 /// A closed rectangle of quanta; both corners belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +67,30 @@ impl QuantaRect {
     }
 }
 
+/// One of the two coordinates of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    X,
+    Y,
+}
+
+impl Axis {
+    /// The field that holds it.
+    fn field(self) -> &'static str {
+        match self {
+            Self::X => "x",
+            Self::Y => "y",
+        }
+    }
+}
+
 /// The coordinate space of one fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Space {
     kind: SpaceKind,
     bounds: QuantaRect,
+    /// The greatest x and y in degrees or metres: sides of a plane as they were asked for.
+    far: (f64, f64),
     quantum: f64,
     /// Quanta in one degree or metre where that is a whole number, else 0: dividing by it gives
     /// the double nearest to the decimal that was meant, multiplying by the quantum does not.
@@ -86,6 +109,7 @@ impl Space {
                 x_max: HALF_TURN - 1,
                 y_max: QUARTER_TURN,
             },
+            far: (f64::from(HALF_TURN - 1) / 1e7, 90.0),
             quantum: GEOGRAPHIC_QUANTUM_DEG,
             per_unit: 1e7,
         }
@@ -94,31 +118,43 @@ impl Space {
     /// A plane from (0, 0) to (`width_m`, `height_m`), both borders inside.
     ///
     /// # Errors
-    /// [`GeometryError`] for a side that is not 1 to [`PLANAR_SIDE_MAX`] quanta after rounding and
-    /// a quantum outside [`PLANAR_QUANTUM_M_MIN`], [`PLANAR_QUANTUM_M_MAX`].
+    /// [`GeometryError`] in `width_m` and `height_m` for a side that is not a multiple of the
+    /// quantum (up to the rounding of decimal fractions) or not 1 to [`PLANAR_SIDE_MAX`] quanta,
+    /// in `quantum_m` for one outside [`PLANAR_QUANTUM_M_MIN`], [`PLANAR_QUANTUM_M_MAX`].
     pub fn planar(width_m: f64, height_m: f64, quantum_m: f64) -> Result<Self, GeometryError> {
-        let (min, max) = (PLANAR_QUANTUM_M_MIN, PLANAR_QUANTUM_M_MAX);
-        in_range("the quantum in metres", quantum_m, min, max)?;
+        let range = [PLANAR_QUANTUM_M_MIN, PLANAR_QUANTUM_M_MAX];
+        let (field, name) = ("quantum_m", "quantum");
+        if !(range[0]..=range[1]).contains(&finite(field, name, quantum_m)?) {
+            return Err(GeometryError::outside(field, (name, " m"), quantum_m, range));
+        }
         let inverse = (1.0 / quantum_m).round();
         let mut space = Self {
             kind: SpaceKind::Planar,
             bounds: QuantaRect { x_min: 0, y_min: 0, x_max: 0, y_max: 0 },
+            far: (width_m, height_m),
             quantum: quantum_m,
             per_unit: if 1.0 / inverse == quantum_m { inverse } else { 0.0 },
         };
-        let side = |what, side_m: f64| {
-            let limit = PLANAR_SIDE_MAX as f64;
-            let quanta = space.round(finite(what, side_m)?);
-            if (1.0..=limit).contains(&quanta) {
-                Ok(quanta as i32)
-            } else {
-                let (min, max) = (quantum_m, limit * quantum_m);
-                Err(GeometryError::OutOfRange { what, value: side_m, min, max })
-            }
-        };
-        let (x_max, y_max) = (side("the width in metres", width_m)?, side("the height", height_m)?);
+        let x_max = space.side("width_m", "width", width_m)?;
+        let y_max = space.side("height_m", "height", height_m)?;
         space.bounds = QuantaRect { x_min: 0, y_min: 0, x_max, y_max };
         Ok(space)
+    }
+
+    /// Quanta of a plane's side.
+    fn side(&self, field: &str, name: &str, side_m: f64) -> Result<i32, GeometryError> {
+        let longest = PLANAR_SIDE_MAX as f64;
+        let quanta = self.round(finite(field, name, side_m)?);
+        if !(1.0..=longest).contains(&quanta) {
+            let range = [self.quantum, self.unit(longest)];
+            return Err(GeometryError::outside(field, (name, " m"), side_m, range));
+        }
+        if (self.unit(quanta) - side_m).abs() <= SIDE_TOLERANCE * side_m {
+            return Ok(quanta as i32);
+        }
+        let (side_m, quantum_m) = (number(side_m), number(self.quantum));
+        let problem = format!("{name} {side_m} m is not a multiple of the quantum, {quantum_m} m");
+        Err(GeometryError::new(field, problem))
     }
 
     /// True for longitude and latitude, false for metres.
@@ -164,10 +200,57 @@ impl Space {
         }
     }
 
-    /// Degrees or metres of a point in quanta.
+    /// As [`Space::quantise`], for a point of a request.
+    ///
+    /// # Errors
+    /// [`GeometryError`] in `x` or `y`.
+    pub fn point(&self, x: f64, y: f64) -> Result<(i32, i32), GeometryError> {
+        let side = |axis, value, min, max| {
+            let mut quanta = self.coordinate(axis, value)?;
+            if self.is_geographic() && axis == Axis::X && quanta == f64::from(HALF_TURN) {
+                quanta = f64::from(-HALF_TURN);
+            }
+            let is_inside = (f64::from(min)..=f64::from(max)).contains(&quanta);
+            is_inside.then_some(quanta as i32).ok_or_else(|| self.outside(axis, value, [min, max]))
+        };
+        let QuantaRect { x_min, y_min, x_max, y_max } = self.bounds;
+        Ok((side(Axis::X, x, x_min, x_max)?, side(Axis::Y, y, y_min, y_max)?))
+    }
+
+    /// One coordinate of a region in quanta, not bounded in a plane; longitude 180 is kept apart
+    /// from -180.
+    pub(crate) fn coordinate(&self, axis: Axis, value: f64) -> Result<f64, GeometryError> {
+        let quanta = self.round(finite(axis.field(), self.name(axis).0, value)?);
+        let max = if axis == Axis::X { HALF_TURN } else { QUARTER_TURN };
+        if self.is_geographic() && quanta.abs() > f64::from(max) {
+            return Err(self.outside(axis, value, [-max, max]));
+        }
+        Ok(quanta)
+    }
+
+    /// The error of a coordinate that is not among these quanta.
+    pub(crate) fn outside(&self, axis: Axis, value: f64, quanta: [i32; 2]) -> GeometryError {
+        let range = quanta.map(|quanta| self.unit(f64::from(quanta)));
+        GeometryError::outside(axis.field(), self.name(axis), value, range)
+    }
+
+    /// What a coordinate is called, and its unit as errors print it.
+    fn name(&self, axis: Axis) -> (&'static str, &'static str) {
+        match axis {
+            Axis::X if self.is_geographic() => ("longitude", ""),
+            Axis::Y if self.is_geographic() => ("latitude", ""),
+            axis => (axis.field(), " m"),
+        }
+    }
+
+    /// Degrees or metres of a point in quanta; the far borders of a plane are its sides as they
+    /// were asked for.
     #[must_use]
     pub fn to_api(&self, x: i32, y: i32) -> (f64, f64) {
-        (self.unit(f64::from(x)), self.unit(f64::from(y)))
+        let side = |quanta: i32, max: i32, far: f64| {
+            if quanta == max { far } else { self.unit(f64::from(quanta)) }
+        };
+        (side(x, self.bounds.x_max, self.far.0), side(y, self.bounds.y_max, self.far.1))
     }
 
     /// How blocks of this space name it.
@@ -176,7 +259,8 @@ impl Space {
         SpaceTag { kind: self.kind, origin_x: 0.0, origin_y: 0.0, quantum: self.quantum }
     }
 
-    /// Metres of a rank ([`crate::rank::Ranker`]): for people, never compared.
+    /// Metres of a rank ([`crate::rank::Ranker`]): for people, never compared. Geographic: to some
+    /// nanometres, but for points near the antipode, see [`sphere::distance_m`].
     #[must_use]
     pub fn distance_m(&self, rank: u64) -> f64 {
         if self.is_geographic() {
@@ -184,6 +268,18 @@ impl Space {
         } else {
             (rank as f64).sqrt() * self.quantum
         }
+    }
+
+    /// The greatest rank ([`crate::rank::Ranker`]) within a distance, which is neither negative nor
+    /// NaN; `u64::MAX` when every point is.
+    #[must_use]
+    pub fn rank_within(&self, distance_m: f64) -> u64 {
+        if self.is_geographic() {
+            return sphere::chord_squared_of(distance_m).map_or(u64::MAX, f64::to_bits);
+        }
+        // The longest squared distance is below 2^63. The cast saturates.
+        let quanta = self.round(distance_m) as u64;
+        if quanta < 1 << 32 { quanta * quanta } else { u64::MAX }
     }
 
     /// The whole number of quanta nearest to `value` degrees or metres, not bounded.
@@ -198,22 +294,8 @@ impl Space {
 }
 
 /// `value`, when it is a finite number.
-pub(crate) fn finite(what: &'static str, value: f64) -> Result<f64, GeometryError> {
-    if value.is_finite() { Ok(value) } else { Err(GeometryError::NotFinite { what, value }) }
-}
-
-/// `value`, when it is finite and lies in `[min, max]`.
-pub(crate) fn in_range(
-    what: &'static str,
-    value: f64,
-    min: f64,
-    max: f64,
-) -> Result<f64, GeometryError> {
-    if (min..=max).contains(&finite(what, value)?) {
-        Ok(value)
-    } else {
-        Err(GeometryError::OutOfRange { what, value, min, max })
-    }
+pub(crate) fn finite(field: &str, name: &str, value: f64) -> Result<f64, GeometryError> {
+    if value.is_finite() { Ok(value) } else { Err(GeometryError::not_finite(field, name)) }
 }
 
 impl fmt::Display for Space {
@@ -238,10 +320,10 @@ impl FromStr for Space {
     /// Reads `geographic` or `planar:WIDTHxHEIGHT[:QUANTUM]`, metres.
     fn from_str(text: &str) -> Result<Self, GeometryError> {
         let wrong = || {
-            GeometryError::Rule(format!(
-                "space {text:?} is neither \"geographic\" nor \"planar:WIDTHxHEIGHT[:QUANTUM]\" \
-                 with numbers in metres"
-            ))
+            let forms = "\"geographic\" or \"planar:WIDTHxHEIGHT[:QUANTUM]\"";
+            let problem =
+                format!("\"{text}\" is not a space: write {forms} with numbers in metres");
+            GeometryError::new("space", problem)
         };
         if text == "geographic" {
             return Ok(Self::geographic());
@@ -314,7 +396,77 @@ mod tests {
             (1e12, 1.0, 0.01),
         ] {
             let error = Space::planar(width_m, height_m, quantum_m).unwrap_err();
-            assert!(error.to_string().contains("it must"), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("finite") || text.contains("outside"), "{error}");
+        }
+        let fault = |width_m, height_m, quantum_m| {
+            let error = Space::planar(width_m, height_m, quantum_m).unwrap_err();
+            format!("{}: {error}", error.field())
+        };
+        assert_eq!(fault(0.0, 1.0, 0.01), "width_m: width 0 m is outside 0.01 to 21474836.47 m");
+        assert_eq!(fault(1.0, f64::NAN, 0.01), "height_m: height must be a finite number");
+        assert_eq!(fault(1.0, 1.0, 0.0), "quantum_m: quantum 0 m is outside 0.000001 to 1000000 m");
+    }
+
+    #[test]
+    fn sides_are_multiples_of_the_quantum() {
+        let fault = |width_m, height_m, quantum_m| {
+            let error = Space::planar(width_m, height_m, quantum_m).unwrap_err();
+            format!("{}: {error}", error.field())
+        };
+        let not = "is not a multiple of the quantum,";
+        assert_eq!(fault(10.0, 10.0, 6.0), format!("width_m: width 10 m {not} 6 m"));
+        assert_eq!(fault(12.0, 10.0, 6.0), format!("height_m: height 10 m {not} 6 m"));
+        assert_eq!(fault(0.015, 1.0, 0.01), format!("width_m: width 0.015 m {not} 0.01 m"));
+        assert_eq!(fault(100.001, 1.0, 0.01), format!("width_m: width 100.001 m {not} 0.01 m"));
+        // The longest side, off by a millionth of a quantum's half.
+        assert!(Space::planar(2_147_483_646.5, 1.0, 1.0).is_err());
+    }
+
+    #[test]
+    fn sides_come_back_as_they_were_asked_for() {
+        let quanta = [0.01, 0.1, 0.3, 0.7, 1.1, 0.000_001, 0.123_456, 6.0, 1.0 / 3.0, 1e6];
+        for quantum_m in quanta {
+            for count in [1_u32, 2, 3, 7, 10, 99, 1_000, 123_457, 10_000_000, i32::MAX as u32] {
+                // The decimal that a user would write, and the product that a program computes.
+                let product = f64::from(count) * quantum_m;
+                let decimal = format!("{product:.6}").parse::<f64>().unwrap();
+                let is_decimal = (decimal - product).abs() < 1e-12 * product;
+                for side_m in [product, if is_decimal { decimal } else { product }] {
+                    let space = Space::planar(side_m, quantum_m, quantum_m).unwrap();
+                    let bounds = space.bounds();
+                    assert_eq!((bounds.x_max, bounds.y_max), (count as i32, 1));
+                    assert_eq!(space.to_api(bounds.x_max, 1), (side_m, quantum_m));
+                    assert_eq!(space.quantise(side_m, 0.0), Ok((bounds.x_max, 0)));
+                    assert_eq!(space.to_string().parse(), Ok(space));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn points_name_the_coordinate_at_fault() {
+        let fault = |space: &Space, x, y| {
+            let error = space.point(x, y).unwrap_err();
+            format!("{}: {error}", error.field())
+        };
+        let world = Space::geographic();
+        assert_eq!(fault(&world, 200.0, 0.0), "x: longitude 200 is outside -180 to 180");
+        assert_eq!(fault(&world, 0.0, -91.5), "y: latitude -91.5 is outside -90 to 90");
+        assert_eq!(fault(&world, 0.0, f64::INFINITY), "y: latitude must be a finite number");
+        assert_eq!(fault(&world, 1e300, 0.0), "x: longitude 1e300 is outside -180 to 180");
+        let plane = Space::planar(1_000.0, 50.0, 0.01).unwrap();
+        assert_eq!(fault(&plane, -3.0, 0.0), "x: x -3 m is outside 0 to 1000 m");
+        assert_eq!(fault(&plane, 3.0, 50.25), "y: y 50.25 m is outside 0 to 50 m");
+        assert_eq!(fault(&plane, f64::NAN, 50.25), "x: x must be a finite number");
+        let largest = Space::planar(2_147_483_647.0, 2_147_483_647.0, 1.0).unwrap();
+        let values = [0.0, -0.004, 1.0, 50.0, 90.0, 180.0, -180.0, 180.000_000_1, 1e9, 1e18, 2e9];
+        for space in [world, plane, largest] {
+            for x in values {
+                for y in values {
+                    assert_eq!(space.point(x, y).ok(), space.quantise(x, y).ok(), "{x} {y}");
+                }
+            }
         }
     }
 

@@ -99,11 +99,15 @@ impl Subscription {
         self.filter.as_ref().and_then(|filter| filter.age_max_ms)
     }
 
-    /// Checks its limits.
+    /// Checks its limits, and that its filter lets objects of every id pass.
     ///
     /// # Errors
     /// [`EngineError::Limit`].
     pub fn check(&self) -> Result<(), EngineError> {
+        if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
+            let what = "the number of conditions on objects in the filter of a standing region";
+            return Err(EngineError::Limit { what, value: 1, limit: 0 });
+        }
         let times_ms = [
             ("the move interval in milliseconds", self.move_interval_ms),
             ("the dwell before an enter in milliseconds", self.enter_dwell_ms),

@@ -44,9 +44,13 @@ fn region(random: &mut Random, space: &Space) -> Region {
         }
         1 => Region::circle(space, a.0, a.1, radius_m(random, space)).unwrap(),
         _ => loop {
-            let count = 3 + random.below(9) as usize;
-            let ring: Vec<_> = (0..count).map(|_| api_vertex(random, space)).collect();
-            if let Ok(polygon) = Region::polygon(space, &[ring]) {
+            let parts = *random.pick(&[1, 1, 2, 3]);
+            let ring = |_| {
+                let count = 3 + random.below(9);
+                (0..count).map(|_| api_vertex(random, space)).collect()
+            };
+            let parts: Vec<Vec<_>> = (0..parts).map(ring).map(|ring| vec![ring]).collect();
+            if let Ok(polygon) = Region::multi_polygon(space, &parts) {
                 break polygon;
             }
         },

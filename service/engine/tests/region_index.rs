@@ -11,10 +11,12 @@ use shoal_engine::{Region, Space};
 fn regions(space: &Space) -> Vec<Region> {
     let planar = |x: f64, y: f64, r: f64| Region::circle(space, x, y, r).unwrap();
     let ring = vec![(-20.0, -3.0), (40.0, 5.0), (0.0, 60.0), (3.0, 4.0)];
+    let far = vec![(50.0, -3.0), (60.0, 5.0), (55.0, 6.0)];
     let mut regions = vec![
         planar(5.0, 6.0, 700.0),
         planar(5.001, 6.001, 300.0),
         planar(5.0, 6.0, 0.0),
+        Region::multi_polygon(space, &[vec![ring.clone()], vec![far], vec![ring.clone()]]).unwrap(),
         Region::polygon(space, &[ring]).unwrap(),
         Region::rectangle(space, 4.9, 5.9, 5.1, 6.1).unwrap(),
         Region::rectangle(space, 0.0, 0.0, 0.0, 0.0).unwrap(),

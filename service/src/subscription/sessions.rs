@@ -1,7 +1,7 @@
 //! Which sessions does a fleet have, and is there room for one more, or for more regions?
 //!
-//! Opens, finds and closes them, and counts what they share: regions and edges of the fleet. Knows
-//! its engine by numbers alone; changes go there as jobs, what nobody waits for as chores.
+//! Opens, finds and closes them, and counts what they share: regions and vertices of the fleet.
+//! Knows its engine by numbers alone; changes go there as jobs, what nobody waits for as chores.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ struct Table {
     last_session: u64,
     last_region: u64,
     regions: usize,
-    edges: usize,
+    vertices: usize,
     is_ended: bool,
 }
 
@@ -263,10 +263,10 @@ impl Sessions {
                 let mut table = self.lock();
                 match known {
                     Some(of) if is_applied => {
-                        table.edges -= of.edges;
+                        table.vertices -= of.vertices;
                         *of = standing;
                     }
-                    _ => table.edges -= standing.edges,
+                    _ => table.vertices -= standing.vertices,
                 }
             }
             // Nobody knows it any more, so nobody would ask again.
@@ -294,9 +294,10 @@ impl Table {
     ) -> Result<Standing, ServiceError> {
         let regions = self.regions + usize::from(is_new);
         within("the number of the fleet's regions", regions, limits.fleet_regions_max)?;
-        let edges = self.edges + standing.edges;
-        within("the number of edges of the fleet's regions", edges, limits.fleet_edges_max)?;
-        (self.regions, self.edges) = (regions, edges);
+        let vertices = self.vertices + standing.vertices;
+        let what = "the number of polygon vertices of the fleet's regions";
+        within(what, vertices, limits.fleet_polygon_vertices_max)?;
+        (self.regions, self.vertices) = (regions, vertices);
         if !is_new {
             return Ok(standing);
         }
@@ -306,7 +307,7 @@ impl Table {
 
     fn release(&mut self, regions: &[Standing]) {
         self.regions -= regions.len();
-        self.edges -= regions.iter().map(|standing| standing.edges).sum::<usize>();
+        self.vertices -= regions.iter().map(|standing| standing.vertices).sum::<usize>();
     }
 }
 

@@ -14,18 +14,18 @@ pub(crate) struct Standing {
     pub(crate) snapshot: bool,
     /// Moves are told.
     pub(crate) wants_move: bool,
-    /// Edges of its polygon as they are filed.
-    pub(crate) edges: usize,
+    /// Vertices of its polygons.
+    pub(crate) vertices: usize,
 }
 
 impl Standing {
     pub(super) fn new(region: RegionId, subscription: &Subscription, snapshot: bool) -> Self {
-        let edges = match &subscription.region {
-            Region::Polygon(polygon) => polygon.slabs().edges.len(),
+        let vertices = match &subscription.region {
+            Region::Polygon(polygon) => polygon.vertices(),
             Region::Rectangle(_) | Region::Circle(_) => 0,
         };
         let wants_move = subscription.wanted.contains(EventKind::Move);
-        Self { region, snapshot, wants_move, edges }
+        Self { region, snapshot, wants_move, vertices }
     }
 }
 

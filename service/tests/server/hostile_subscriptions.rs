@@ -68,12 +68,12 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_regions_and_edges_have_their_limits() {
+async fn sessions_regions_and_vertices_have_their_limits() {
     let limits = ServerLimits {
         sessions_max: 2,
         session_regions_max: 3,
         fleet_regions_max: 4,
-        fleet_edges_max: 100,
+        fleet_polygon_vertices_max: 100,
         ..ServerLimits::default()
     };
     let server = start(limits).await;
@@ -82,7 +82,8 @@ async fn sessions_regions_and_edges_have_their_limits() {
     assert_refused(&status, Code::ResourceExhausted, "LIMIT");
     assert!(status.message().contains("session's regions is 4, the limit is 3"), "{status:?}");
     let status = refusal(&server, vec![standing(1, star(200))]).await;
-    assert!(status.message().contains("edges"), "{status:?}");
+    let text = "polygon vertices of the fleet's regions is 200, the limit is 100";
+    assert!(status.message().contains(text), "{status:?}");
     let opening = Subscriber::open(server.subscriptions().await, subscribe(some(3)));
     let mut first = opening.await.unwrap();
     let status = refusal(&server, some(2)).await;

@@ -258,10 +258,11 @@ impl Stage {
 
     /// The first `k` by (rank, object) of all that pass.
     fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, Answered)> {
-        let QueryKind::Nearest { x, y, k } = query.kind else { return Vec::new() };
+        let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return Vec::new() };
         let ranker = Ranker::new(space, x, y);
         let passing = self.rows.iter().filter(|row| query.passes(&answers::row(row), NOW_MS));
-        let mut found: Vec<_> = passing.map(|row| (ranker.rank(row.x, row.y), *row)).collect();
+        let ranked = passing.map(|row| (ranker.rank(row.x, row.y), *row));
+        let mut found: Vec<_> = ranked.filter(|(rank, _)| *rank <= rank_max).collect();
         found.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
         found.truncate(k as usize);
         found
@@ -314,9 +315,10 @@ fn circle(scene: &mut Scene, a: (i32, i32), b: (i32, i32)) -> Option<Region> {
     Region::circle(&scene.space, x, y, radius_m).ok()
 }
 
-/// One ring or two, which may cross each other and themselves: even-odd decides.
+/// Rings which may cross each other and themselves: even-odd decides in one polygon, the union
+/// among several.
 fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
-    let rings = 1 + scene.random.below(2);
+    let rings = 1 + scene.random.below(4);
     let mut ring = |_| {
         let count = 3 + scene.random.below(12);
         let mut vertex = |_| {
@@ -326,7 +328,11 @@ fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
         (0..count).map(&mut vertex).collect()
     };
     let rings: Vec<Vec<(f64, f64)>> = (0..rings).map(&mut ring).collect();
-    Region::polygon(&scene.space, &rings).ok()
+    if scene.random.once_in(2) {
+        return Region::polygon(&scene.space, &rings).ok();
+    }
+    let parts: Vec<_> = rings.chunks(2).map(<[_]>::to_vec).collect();
+    Region::multi_polygon(&scene.space, &parts).ok()
 }
 
 fn region(scene: &mut Scene, rows: &[Answered]) -> Region {
@@ -380,8 +386,11 @@ fn query(scene: &mut Scene, rows: &[Answered]) -> Query {
     };
     let projections = [Projection::Ids, Projection::Fixes, Projection::Count];
     let projection = *scene.random.pick(&projections);
-    let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
-    Query { kind, filter, projection, limit: None }
+    let mut filter = if scene.random.once_in(3) { filter(scene) } else { Filter::default() };
+    if scene.random.once_in(5) && !rows.is_empty() {
+        filter.object_after = Some(scene.random.pick(rows).object);
+    }
+    Query { kind, filter: filter.boxed(), projection, limit: None }
 }
 
 seeds!(ranges_find_what_a_scan_finds);
@@ -422,8 +431,12 @@ fn neighbours_are_those_of_a_scan(seed: u64) {
                 let (x, y) = place(scene, &stage.rows);
                 let k = *scene.random.pick(&[0, 1, 2, 7, 33, 600, 4_096]);
                 let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
-                let (kind, projection) = (QueryKind::Nearest { x, y, k }, Projection::Fixes);
-                Query { kind, filter, projection, limit: None }
+                // Through an object, in the middle of them, or none.
+                let (to_x, to_y) = place(scene, &stage.rows);
+                let rank = Ranker::new(&scene.space, x, y).rank(to_x, to_y);
+                let rank_max = *scene.random.pick(&[u64::MAX, u64::MAX, rank, rank / 2, 0]);
+                let kind = QueryKind::Nearest { x, y, k, rank_max };
+                Query { kind, filter, projection: Projection::Fixes, limit: None }
             };
             let queries: Vec<Query> = (0..asked).map(|_| nearest(&mut scene)).collect();
             let what = format!("{objects} objects, {asked} nearest queries");

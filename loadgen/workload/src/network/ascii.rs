@@ -58,7 +58,8 @@ fn edges_file(nodes_file: &Path) -> PathBuf {
     nodes_file.with_file_name(edges)
 }
 
-/// Moves the lower left corner to the origin; returns width and height, a metre at least.
+/// Moves the lower left corner to the origin; returns width and height in whole metres, at least
+/// one: the sides of a space are multiples of its quantum.
 fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     let fold = |of: fn(&(f64, f64)) -> f64, pick: fn(f64, f64) -> f64| {
         nodes.iter().map(of).reduce(pick).unwrap_or_default()
@@ -68,7 +69,7 @@ fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     for node in nodes {
         *node = (node.0 - west, node.1 - south);
     }
-    ((east - west).max(1.0), (north - south).max(1.0))
+    ((east - west).ceil().max(1.0), (north - south).ceil().max(1.0))
 }
 
 /// Gives the fields of every line that says something, at most `rows_max` of them.

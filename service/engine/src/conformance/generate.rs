@@ -223,15 +223,30 @@ impl Generator {
             2..=4 => {
                 let (x, y) = self.point_of_interest(model);
                 let k = *self.random.pick(&[0, 1, 2, 5, 17, 100, 4_096]);
-                QueryKind::Nearest { x, y, k }
+                QueryKind::Nearest { x, y, k, rank_max: self.rank_max(model, (x, y)) }
             }
             _ => QueryKind::Range(self.region(model)),
         };
         let projection =
             *self.random.pick(&[Projection::Ids, Projection::Fixes, Projection::Count]);
         let limit = self.random.once_in(4).then(|| self.random.below(40));
-        let filter = if self.random.once_in(3) { self.filter().boxed() } else { None };
-        Query { kind, filter, projection, limit }
+        let mut filter = if self.random.once_in(3) { self.filter() } else { Filter::default() };
+        filter.object_after = self.random.once_in(6).then(|| self.id());
+        Query { kind, filter: filter.boxed(), projection, limit }
+    }
+
+    /// No bound, or one that passes through an object or just before it.
+    fn rank_max(&mut self, model: &Model, (x, y): (i32, i32)) -> u64 {
+        if self.random.once_in(2) {
+            return u64::MAX;
+        }
+        let (to_x, to_y) = self.point_of_interest(model);
+        let rank = crate::rank::Ranker::new(&self.space, x, y).rank(to_x, to_y);
+        match self.random.below(4) {
+            0 => rank.saturating_sub(1),
+            1 => *self.random.pick(&[0, 1, u64::MAX - 1, 1 << 63]),
+            _ => rank,
+        }
     }
 
     /// Where an object is, or may be.
@@ -311,7 +326,7 @@ impl Generator {
     }
 
     fn polygon(&mut self, model: &Model) -> Option<Region> {
-        let rings = 1 + self.random.below(2);
+        let rings = 1 + self.random.below(3);
         let rings: Vec<Vec<(f64, f64)>> = (0..rings)
             .map(|_| {
                 let count = 3 + self.random.below(6);
@@ -324,6 +339,13 @@ impl Generator {
                 (0..count).map(vertex).collect()
             })
             .collect();
-        Region::polygon(&self.space, &rings).ok()
+        if self.random.once_in(2) {
+            return Region::polygon(&self.space, &rings).ok();
+        }
+        // The last ring is a polygon of its own.
+        let (last, rest) = rings.split_last()?;
+        let parts = [rest.to_vec(), vec![last.clone()]];
+        let parts = if rest.is_empty() { &parts[1..] } else { &parts };
+        Region::multi_polygon(&self.space, parts).ok()
     }
 }

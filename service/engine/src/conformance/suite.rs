@@ -22,6 +22,7 @@ macro_rules! conformance_cases {
             borders: corners_of_the_largest_plane,
             the_smallest_plane, corners_of_the_world, the_antimeridian_does_not_part,
             circles_reach_over_the_pole, borders_belong_to_regions, holes_and_islands,
+            overlapping_polygons_are_one_region, a_polygon_split_at_the_antimeridian,
             whole_and_empty_regions);
         $crate::conformance_tests!([$(#[$attribute])*] $make,
             clock: an_event_clock_follows_the_rows,
@@ -45,7 +46,8 @@ macro_rules! conformance_cases {
             queries: get_answers_known_ids_once,
             projections_return_what_they_name, limits_cut_and_say_so, nothing_is_never_truncated,
             nearest_returns_at_most_what_there_is, ties_are_ordered_by_object,
-            every_filter_keeps_its_borders, answers_come_in_the_order_of_the_questions,
+            every_filter_keeps_its_borders, nearest_keeps_its_distance,
+            a_listing_goes_on_after_an_object, answers_come_in_the_order_of_the_questions,
             objects_are_in_one_place_only);
         $crate::conformance_tests!([$(#[$attribute])*] $make,
             refusals: every_reason_is_told_by_row,

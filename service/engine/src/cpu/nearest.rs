@@ -2,7 +2,7 @@
 //!
 //! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k
 //! nearest are among them, ties included: that is the whole proof of completeness. The first radius
-//! comes from the crowd around the centre.
+//! comes from the crowd around the centre; none goes beyond the rank that the query allows.
 
 use super::query::View;
 use crate::query::Filter;
@@ -18,13 +18,13 @@ pub(super) struct Neighbour {
     pub(super) slot: u32,
 }
 
-/// The `k` first by (rank, object) of those that pass.
+/// The `k` first by (rank, object) of those that pass and whose rank is at most `rank_max`.
 pub(super) fn nearest(
     view: &View<'_>,
     filter: Option<&Filter>,
-    x: i32,
-    y: i32,
+    (x, y): (i32, i32),
     k: usize,
+    rank_max: u64,
 ) -> Vec<Neighbour> {
     if k == 0 {
         return Vec::new();
@@ -33,10 +33,10 @@ pub(super) fn nearest(
     let mut radius_m = first_radius_m(view, x, y, k);
     let mut found = Vec::new();
     loop {
-        let circle = Circle::within(view.space, &ranker, radius_m);
-        let is_everything = circle.is_everything();
+        let circle = Circle::bounded(view.space, &ranker, radius_m, rank_max);
+        let is_widest = circle.rank_max() >= rank_max;
         collect(view, filter, &ranker, circle, &mut found);
-        if found.len() >= k || is_everything {
+        if found.len() >= k || is_widest {
             break;
         }
         // Aim at twice what is missing, at least double, at most eight times the radius.

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::gather::MANY;
-use super::nearest;
+use super::nearest::{self, Neighbour};
 use super::parallel::{SMALL_WORK, sort};
 use super::prefetch;
 use super::record::Record;
@@ -220,7 +220,11 @@ impl Page {
             let range = first..self.ends[at];
             first = range.end;
             match query.kind {
-                QueryKind::Nearest { x, y, k } => self.finish_nearest(view, query, (x, y, k)),
+                QueryKind::Nearest { x, y, k, rank_max } => {
+                    let filter = query.filter.as_deref();
+                    let found = nearest::nearest(view, filter, (x, y), k as usize, rank_max);
+                    self.finish_nearest(view, query, &found);
+                }
                 _ => self.finish(view, query, range),
             }
         }
@@ -283,8 +287,7 @@ impl Page {
         self.append(view, query, &mut head, returned);
     }
 
-    fn finish_nearest(&mut self, view: &View<'_>, query: &Query, (x, y, k): (i32, i32, u32)) {
-        let found = nearest::nearest(view, query.filter.as_deref(), x, y, k as usize);
+    fn finish_nearest(&mut self, view: &View<'_>, query: &Query, found: &[Neighbour]) {
         let mut head = AnswerHead { total: found.len() as u64, ..AnswerHead::default() };
         let returned = query.returned(found.len());
         self.rows.clear();

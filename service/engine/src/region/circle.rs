@@ -6,8 +6,7 @@
 
 use super::Cover;
 use super::rectangle::meridian_cover;
-use crate::cycle::Refusal;
-use crate::error::GeometryError;
+use crate::error::{GeometryError, number};
 use crate::rank::Ranker;
 use crate::space::{HALF_TURN, QUARTER_TURN, QuantaRect, Space};
 use crate::sphere::{self, EARTH_RADIUS_M};
@@ -30,14 +29,13 @@ pub struct Circle {
 impl Circle {
     /// See [`super::Region::circle`].
     pub(super) fn new(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
-        let (x, y) = space.quantise(x, y).map_err(|refusal| centre_error(space, x, y, refusal))?;
-        let what = "the radius in metres";
+        let (x, y) = space.point(x, y)?;
         if radius_m.is_nan() {
-            return Err(GeometryError::NotFinite { what, value: radius_m });
+            return Err(GeometryError::new("radius_m", "radius must be a number"));
         }
         if radius_m < 0.0 {
-            let (min, max) = (0.0, f64::INFINITY);
-            return Err(GeometryError::OutOfRange { what, value: radius_m, min, max });
+            let problem = format!("radius {} m must be 0 or greater", number(radius_m));
+            return Err(GeometryError::new("radius_m", problem));
         }
         Ok(Self::within(space, &Ranker::new(space, x, y), radius_m))
     }
@@ -45,20 +43,27 @@ impl Circle {
     /// The circle around a ranker's centre; `radius_m` is neither negative nor NaN.
     #[must_use]
     pub fn within(space: &Space, ranker: &Ranker, radius_m: f64) -> Self {
-        let rank_max = if ranker.is_geographic() {
-            sphere::chord_squared_of(radius_m).map_or(u64::MAX, f64::to_bits)
-        } else {
-            // The longest squared distance is below 2^63. The cast saturates.
-            let quanta = space.round(radius_m) as u64;
-            if quanta < 1 << 32 { quanta * quanta } else { u64::MAX }
-        };
-        Self::build(space, ranker, radius_m, rank_max)
+        Self::build(space, ranker, radius_m, space.rank_within(radius_m))
     }
 
     /// The circle of all points whose rank is at most `rank_max`.
     #[must_use]
     pub fn reaching(space: &Space, ranker: &Ranker, rank_max: u64) -> Self {
+        // Beyond every rank: the squared chord of no two points is above 4 but for rounding.
+        let is_everything = ranker.is_geographic() && rank_max > 5_f64.to_bits();
+        let rank_max = if is_everything { u64::MAX } else { rank_max };
         Self::build(space, ranker, space.distance_m(rank_max), rank_max)
+    }
+
+    /// [`Circle::within`] the radius, but [`Circle::reaching`] the rank where that is less.
+    #[must_use]
+    pub fn bounded(space: &Space, ranker: &Ranker, radius_m: f64, rank_max: u64) -> Self {
+        let within = space.rank_within(radius_m);
+        if within < rank_max {
+            Self::build(space, ranker, radius_m, within)
+        } else {
+            Self::reaching(space, ranker, rank_max)
+        }
     }
 
     fn build(space: &Space, ranker: &Ranker, radius_m: f64, rank_max: u64) -> Self {
@@ -236,22 +241,19 @@ fn geographic_cover(space: &Space, ranker: &Ranker, radius_m: f64) -> Cover {
     meridian_cover(space, west as i32, east as i32, y_min, y_max)
 }
 
-/// What is wrong with a centre that cannot be quantised.
-fn centre_error(space: &Space, x: f64, y: f64, refusal: Refusal) -> GeometryError {
-    let (x_what, y_what) = ("x of the centre", "y of the centre");
-    if refusal == Refusal::NotFinite {
-        let (what, value) = if x.is_finite() { (y_what, y) } else { (x_what, x) };
-        return GeometryError::NotFinite { what, value };
-    }
-    let bounds = space.bounds();
-    let (x_min, y_min) = space.to_api(bounds.x_min, bounds.y_min);
-    let (mut x_max, y_max) = space.to_api(bounds.x_max, bounds.y_max);
-    if space.is_geographic() {
-        x_max = 180.0;
-    }
-    if space.quantise(x, y_min).is_err() {
-        GeometryError::OutOfRange { what: x_what, value: x, min: x_min, max: x_max }
-    } else {
-        GeometryError::OutOfRange { what: y_what, value: y, min: y_min, max: y_max }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_circles_are_named() {
+        let fault = |x, y, radius_m| {
+            let error = Circle::new(&Space::geographic(), x, y, radius_m).unwrap_err();
+            format!("{}: {error}", error.field())
+        };
+        assert_eq!(fault(200.0, 0.0, 1.0), "x: longitude 200 is outside -180 to 180");
+        assert_eq!(fault(0.0, f64::NAN, 1.0), "y: latitude must be a finite number");
+        assert_eq!(fault(0.0, 0.0, -1.0), "radius_m: radius -1 m must be 0 or greater");
+        assert_eq!(fault(0.0, 0.0, f64::NAN), "radius_m: radius must be a number");
     }
 }

@@ -5,14 +5,18 @@
 
 mod circle;
 mod cover;
+mod edge;
 mod polygon;
 mod rectangle;
 #[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod region;
+mod ring;
 mod segment;
 
 pub use circle::Circle;
 pub use cover::Cover;
-pub use polygon::{Edge, Polygon, Slabs};
+pub use edge::Edge;
+pub use polygon::{Polygon, Slabs};
 pub use rectangle::Rectangle;
 pub use region::Region;
+pub use ring::Ring;

@@ -4,9 +4,8 @@
 //! A side rounds to quanta as a point does.
 
 use super::Cover;
-use super::region::geographic_quanta;
-use crate::error::GeometryError;
-use crate::space::{HALF_TURN, QuantaRect, Space, finite};
+use crate::error::{GeometryError, number};
+use crate::space::{Axis, HALF_TURN, QuantaRect, Space};
 
 /// A rectangle with sides along the axes; see [`super::Region::rectangle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,29 +22,29 @@ impl Rectangle {
         east: f64,
         north: f64,
     ) -> Result<Self, GeometryError> {
+        // The cast saturates: what sticks out of a plane by more than i32 is cut anyway.
+        let side = |field: &str, axis, value| {
+            let quanta = space.coordinate(axis, value).map(|quanta| quanta as i32);
+            quanta.map_err(|error| error.renamed(|_| field.to_owned()))
+        };
+        let x_min = side("west", Axis::X, west)?;
+        let y_min = side("south", Axis::Y, south)?;
+        let x_max = side("east", Axis::X, east)?;
+        let y_max = side("north", Axis::Y, north)?;
         if south > north {
-            return Err(GeometryError::Rule(format!("south {south} is above north {north}")));
+            let [south, north] = [south, north].map(number);
+            let problem = format!("south {south} is greater than north {north}");
+            return Err(GeometryError::new("south", problem));
         }
         if space.is_geographic() {
-            let x_min = geographic_quanta(space, "west", west, 180.0)?;
-            let x_max = geographic_quanta(space, "east", east, 180.0)?;
-            let y_min = geographic_quanta(space, "south", south, 90.0)?;
-            let y_max = geographic_quanta(space, "north", north, 90.0)?;
             return Ok(Self { cover: meridian_cover(space, x_min, x_max, y_min, y_max) });
         }
         if west > east {
-            return Err(GeometryError::Rule(format!(
-                "west {west} is beyond east {east}, which only a geographic space allows"
-            )));
+            let [west, east] = [west, east].map(number);
+            let problem = format!("west {west} is greater than east {east}");
+            return Err(GeometryError::new("west", problem));
         }
-        // The cast saturates: what sticks out of the space by more than i32 is cut anyway.
-        let side = |what, value| Ok(space.round(finite(what, value)?) as i32);
-        let rect = QuantaRect {
-            x_min: side("west", west)?,
-            y_min: side("south", south)?,
-            x_max: side("east", east)?,
-            y_max: side("north", north)?,
-        };
+        let rect = QuantaRect { x_min, y_min, x_max, y_max };
         Ok(Self { cover: Cover::one(&rect, &space.bounds()) })
     }
 
@@ -169,13 +168,24 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        let space = Space::geographic();
-        let error = Rectangle::new(&space, -181.0, 0.0, 0.0, 1.0).unwrap_err().to_string();
-        assert!(error.contains("west is -181"), "{error}");
-        let error = Rectangle::new(&space, 0.0, 0.0, 0.0, 90.5).unwrap_err().to_string();
-        assert!(error.contains("north is 90.5"), "{error}");
-        let error = Rectangle::new(&space, 0.0, 2.0, 0.0, 1.0).unwrap_err().to_string();
-        assert!(error.contains("south 2"), "{error}");
-        assert!(Rectangle::new(&space, 0.0, f64::NAN, 0.0, 1.0).is_err());
+        let fault = |space: Space, [west, south, east, north]: [f64; 4]| {
+            let error = Rectangle::new(&space, west, south, east, north).unwrap_err();
+            format!("{}: {error}", error.field())
+        };
+        let on_earth = |sides| fault(Space::geographic(), sides);
+        let bad = on_earth([200.0, 0.0, 0.0, 1.0]);
+        assert_eq!(bad, "west: longitude 200 is outside -180 to 180");
+        let bad = on_earth([0.0, 0.0, -180.5, 1.0]);
+        assert_eq!(bad, "east: longitude -180.5 is outside -180 to 180");
+        let bad = on_earth([0.0, 0.0, 0.0, 90.5]);
+        assert_eq!(bad, "north: latitude 90.5 is outside -90 to 90");
+        let bad = on_earth([0.0, f64::NAN, 0.0, 1.0]);
+        assert_eq!(bad, "south: latitude must be a finite number");
+        let bad = on_earth([0.0, 2.0, 0.0, 1.0]);
+        assert_eq!(bad, "south: south 2 is greater than north 1");
+        let plane = Space::planar(10.0, 10.0, 1.0).unwrap();
+        assert_eq!(fault(plane, [2.0, 0.0, 1.0, 1.0]), "west: west 2 is greater than east 1");
+        let bad = fault(plane, [0.0, 0.0, f64::INFINITY, 1.0]);
+        assert_eq!(bad, "east: x must be a finite number");
     }
 }

@@ -3,6 +3,7 @@
 //! [`Region::contains`] is the definition; covers and wholly-inside tests only save work and never
 //! change an answer. Regions are built from degrees or metres and hold quanta.
 
+use super::ring::Ring;
 use super::{Circle, Cover, Polygon, Rectangle};
 use crate::error::GeometryError;
 use crate::space::{QuantaRect, Space};
@@ -15,7 +16,7 @@ pub enum Region {
     /// Everything within a distance of a centre. Boxed, as rectangles are what most queries ask
     /// and a cycle may have a million.
     Circle(Box<Circle>),
-    /// One or several polygons by the even-odd rule.
+    /// A polygon, or the union of several.
     Polygon(Box<Polygon>),
 }
 
@@ -26,8 +27,9 @@ impl Region {
     /// and `east == 180` includes the antimeridian. Planar sides may stick out of the space.
     ///
     /// # Errors
-    /// [`GeometryError`]: a side that is not finite, a longitude or latitude out of range, `south`
-    /// above `north`, or `west` beyond `east` in planar space.
+    /// [`GeometryError`] in `west`, `south`, `east` or `north`: a side that is not finite, a
+    /// longitude or latitude out of range, `south` above `north`, or `west` beyond `east` in planar
+    /// space.
     pub fn rectangle(
         space: &Space,
         west: f64,
@@ -45,25 +47,38 @@ impl Region {
     /// everything.
     ///
     /// # Errors
-    /// [`GeometryError`]: a centre outside the space, a negative radius, NaN; an infinite radius is
-    /// everything.
+    /// [`GeometryError`] in `x`, `y` or `radius_m`: a centre outside the space, a negative radius,
+    /// NaN; an infinite radius is everything.
     pub fn circle(space: &Space, x: f64, y: f64, radius_m: f64) -> Result<Self, GeometryError> {
         Circle::new(space, x, y, radius_m).map(|circle| Self::Circle(Box::new(circle)))
     }
 
-    /// One or several polygons: even-odd over all rings given, in degrees or metres, edges straight
-    /// in these coordinates, every border inside. The closing vertex is optional, winding is free,
-    /// rings may cross themselves and each other.
+    /// A polygon: even-odd over all its rings, in degrees or metres, edges straight in these
+    /// coordinates, every border inside. The closing vertex is optional, winding is free, rings may
+    /// cross themselves and each other.
     ///
-    /// A geographic polygon does not cross the antimeridian (split it, RFC 7946 section 3.1.9); one
-    /// that touches longitude 180 contains the points there, which are stored at -180.
+    /// A geographic polygon does not cross the antimeridian (split it into a multipolygon, RFC 7946
+    /// section 3.1.9); one that touches longitude 180 contains the points there, which are stored
+    /// at -180.
     ///
     /// # Errors
-    /// [`GeometryError`]: no ring, under 3 distinct vertices in a ring (counted in quanta), more
-    /// than [`crate::limits::POLYGON_VERTICES_MAX`] vertices, a vertex out of range, an edge wider
-    /// than 180 degrees (planar: than 2^31 - 1 quanta).
-    pub fn polygon(space: &Space, rings: &[Vec<(f64, f64)>]) -> Result<Self, GeometryError> {
-        Polygon::new(space, rings).map(|polygon| Self::Polygon(Box::new(polygon)))
+    /// [`GeometryError`] in `rings`, `rings[1]` or `rings[1].x[3]`: no ring, under 3 distinct
+    /// vertices in a ring (counted in quanta), more than [`crate::limits::POLYGON_VERTICES_MAX`]
+    /// vertices, a vertex out of range, an edge wider than 180 degrees (planar: than 2^31 - 1
+    /// quanta).
+    pub fn polygon(space: &Space, rings: &[Ring]) -> Result<Self, GeometryError> {
+        Polygon::one(space, rings).map(|polygon| Self::Polygon(Box::new(polygon)))
+    }
+
+    /// The union of several polygons, each with its own rings as [`Region::polygon`] takes them; a
+    /// point in more than one of them is inside. At most
+    /// [`crate::limits::POLYGON_VERTICES_MAX`] vertices in all of them together.
+    ///
+    /// # Errors
+    /// As [`Region::polygon`], with the field under `polygons[0]`; in `polygons` without a polygon
+    /// or with too many vertices.
+    pub fn multi_polygon(space: &Space, polygons: &[Vec<Ring>]) -> Result<Self, GeometryError> {
+        Polygon::union(space, polygons).map(|polygon| Self::Polygon(Box::new(polygon)))
     }
 
     /// Whether a point of the space lies in the region, its border included. The definition.
@@ -123,20 +138,5 @@ impl Region {
             Self::Circle(circle) => circle.misses(rect),
             Self::Polygon(polygon) => polygon.misses(rect),
         }
-    }
-}
-
-/// One geographic coordinate in quanta, longitude 180 kept apart from -180.
-pub(super) fn geographic_quanta(
-    space: &Space,
-    what: &'static str,
-    value: f64,
-    max: f64,
-) -> Result<i32, GeometryError> {
-    let quanta = space.round(crate::space::finite(what, value)?);
-    if quanta.abs() <= max * 1e7 {
-        Ok(quanta as i32)
-    } else {
-        Err(GeometryError::OutOfRange { what, value, min: -max, max })
     }
 }

@@ -94,7 +94,8 @@ impl Segment {
         let (low, high) = (self.from.1.min(self.to.1), self.from.1.max(self.to.1));
         let first = slabs.starts[slab(low)] as usize;
         let end = slabs.starts[slab(high) + 1] as usize;
-        slabs.edges[first..end].iter().any(|edge| self.meets_edge(edge.ends()))
+        let mut edges = slabs.edges[first..end].iter().filter(|edge| !edge.is_part_end());
+        edges.any(|edge| self.meets_edge(edge.ends()))
     }
 
     fn meets_edge(&self, [x_low, y_low, x_high, y_high]: [i32; 4]) -> bool {

@@ -59,13 +59,13 @@ pub fn corners_of_the_largest_plane(make: Make) {
     assert_eq!(circle(&mut trial, 0.0, 0.0, 1e300).len(), 6);
     let triangle = [(0.0, 0.0), (side, side), (0.0, side)];
     assert_eq!(polygon(&mut trial, &triangle), [1, 3, 4, 5, 6]);
-    let nearest = QueryKind::Nearest { x: max, y: max, k: 6 };
+    let nearest = QueryKind::nearest(max, max, 6);
     assert_eq!(trial.ids(nearest), [4, 5, 2, 3, 6, 1]);
     // Everything moves to the opposite corner.
     let rows: Vec<FixRow> = (1..=6).map(|object| fix(object, 1, max, max)).collect();
     trial.send_one(fixes(&rows));
     assert_eq!(rectangle(&mut trial, [0.0, 0.0, side - 1.0, side]), []);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 3 }), [1, 2, 3]);
+    assert_eq!(trial.ids(QueryKind::nearest(0, 0, 3)), [1, 2, 3]);
 }
 
 /// A plane of one quantum: every point is a corner.
@@ -75,7 +75,7 @@ pub fn the_smallest_plane(make: Make) {
     place(&mut trial, &[(0, 0), (1, 0), (0, 1), (1, 1)]);
     assert_eq!(rectangle(&mut trial, [0.0, 0.0, 1.0, 0.0]), [1, 2]);
     assert_eq!(circle(&mut trial, 0.0, 0.0, 1.0), [1, 2, 3]);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 1, y: 1, k: 4 }), [4, 2, 3, 1]);
+    assert_eq!(trial.ids(QueryKind::nearest(1, 1, 4)), [4, 2, 3, 1]);
 }
 
 /// Objects at the corners of longitude and latitude.
@@ -97,7 +97,7 @@ pub fn corners_of_the_world(make: Make) {
     assert_eq!(circle(&mut trial, 0.0, 0.0, f64::INFINITY).len(), 5);
     assert_eq!(circle(&mut trial, 0.0, 90.0, 2.0 * quarter_m + 1.0).len(), 5);
     // Every longitude of a pole is one point.
-    let answer = trial.ask(&query(QueryKind::Nearest { x: 77, y: north, k: 2 }));
+    let answer = trial.ask(&query(QueryKind::nearest(77, north, 2)));
     assert_eq!((answer.objects, answer.ranks), (vec![3, 4], vec![0, 0]));
 }
 
@@ -114,8 +114,8 @@ pub fn the_antimeridian_does_not_part(make: Make) {
         assert_eq!(circle(&mut trial, longitude, 0.0, 1.0), [1, 2, 3, 4]);
     }
     assert_eq!(circle(&mut trial, 180.0, 0.0, 0.02), [1, 2]);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: west, y: 0, k: 3 }), [1, 2, 3]);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: east, y: 0, k: 3 }), [2, 1, 4]);
+    assert_eq!(trial.ids(QueryKind::nearest(west, 0, 3)), [1, 2, 3]);
+    assert_eq!(trial.ids(QueryKind::nearest(east, 0, 3)), [2, 1, 4]);
     let touching = [(170.0, -5.0), (180.0, -5.0), (180.0, 5.0), (170.0, 5.0)];
     assert_eq!(polygon(&mut trial, &touching), [1, 2, 4]);
     let on_the_other_side = [(-180.0, -5.0), (-170.0, -5.0), (-170.0, 5.0), (-180.0, 5.0)];
@@ -136,7 +136,7 @@ pub fn circles_reach_over_the_pole(make: Make) {
     assert_eq!(circle(&mut trial, 3.0, 90.0, degree_m - 1.0).len(), 0);
     assert_eq!(circle(&mut trial, 0.0, 89.0, 2.0 * degree_m + 1.0).len(), 24);
     assert_eq!(circle(&mut trial, 0.0, 89.0, 2.0 * degree_m - 1.0).len(), 23);
-    let nearest = QueryKind::Nearest { x: 0, y: 890_000_000, k: 24 };
+    let nearest = QueryKind::nearest(0, 890_000_000, 24);
     let ids = trial.ids(nearest);
     assert_eq!((ids[0], ids[23]), (13, 1));
 }
@@ -173,6 +173,45 @@ pub fn holes_and_islands(make: Make) {
     let region = Region::polygon(&trial.space(), &rings).expect("the polygon is right");
     // 21 x 21 less the inside of the hole, 9 x 9, plus the island, 5 x 5.
     assert_eq!(trial.ids(QueryKind::Range(region)).len(), 441 - 81 + 25);
+}
+
+/// Where polygons of a multipolygon overlap or touch is inside, where rings of one polygon overlap
+/// is outside; an island may lie in another's hole.
+pub fn overlapping_polygons_are_one_region(make: Make) {
+    let mut trial = Trial::planar(make);
+    let points: Vec<(i32, i32)> = (0..=40).flat_map(|x| (0..=40).map(move |y| (x, y))).collect();
+    place(&mut trial, &points);
+    let ring = |min: f64, max: f64| vec![(min, min), (max, min), (max, max), (min, max)];
+    let (a, b, c) = (ring(0.0, 20.0), ring(10.0, 30.0), ring(30.0, 40.0));
+    let mut count = |region: Result<Region, _>| {
+        trial.ids(QueryKind::Range(region.expect("the region is right"))).len()
+    };
+    let space = crate::conformance::trial::plane();
+    // Two squares of 21 x 21 share 11 x 11, of which an even-odd polygon keeps the border.
+    assert_eq!(count(Region::polygon(&space, &[a.clone(), b.clone()])), 2 * 441 - 121 - 81);
+    let parts = [vec![a.clone()], vec![b], vec![c]];
+    assert_eq!(count(Region::multi_polygon(&space, &parts)), 2 * 441 - 121 + 121 - 1);
+    let island = [vec![a.clone(), ring(5.0, 15.0)], vec![ring(8.0, 12.0)]];
+    assert_eq!(count(Region::multi_polygon(&space, &island)), 441 - 81 + 25);
+    // The same polygon many times is that polygon.
+    assert_eq!(count(Region::multi_polygon(&space, &vec![vec![a]; 1_000])), 441);
+}
+
+/// A multipolygon that is split at the antimeridian is one region on both sides of it.
+pub fn a_polygon_split_at_the_antimeridian(make: Make) {
+    let mut trial = Trial::geographic(make);
+    let degree = 10_000_000;
+    let (west, east) = (-HALF_TURN, HALF_TURN - 1);
+    let inner = (175 * degree, 0);
+    place(&mut trial, &[(west, 0), (east, 0), (west + 5 * degree, degree), inner, (0, 0)]);
+    let box_of =
+        |west: f64, east: f64| vec![vec![(west, -5.0), (east, -5.0), (east, 5.0), (west, 5.0)]];
+    let parts = [box_of(170.0, 180.0), box_of(-180.0, -170.0)];
+    let region = Region::multi_polygon(&trial.space(), &parts).expect("the region is right");
+    assert_eq!(trial.ids(QueryKind::Range(region)), [1, 2, 3, 4]);
+    let shifted = [box_of(170.0, 180.0), vec![vec![(-180.0, 0.5), (-170.0, 0.5), (-170.0, 5.0)]]];
+    let region = Region::multi_polygon(&trial.space(), &shifted).expect("the region is right");
+    assert_eq!(trial.ids(QueryKind::Range(region)), [1, 2, 3, 4]);
 }
 
 /// Regions of everything, of nothing and of a single point.

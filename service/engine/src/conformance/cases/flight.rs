@@ -96,7 +96,7 @@ fn cycles(seed: u64) -> Vec<CycleInput> {
         let mut queries = Vec::new();
         for _ in 0..200 {
             let (x, y) = (random.quanta(0, 1_000), random.quanta(0, 1_000));
-            queries.push(query(QueryKind::Nearest { x, y, k: 20 }));
+            queries.push(query(QueryKind::nearest(x, y, 20)));
         }
         cycles.push(CycleInput {
             system_ms: START_MS,

@@ -50,10 +50,10 @@ pub fn neighbours_of_a_query(make: Make) {
     let rows: Vec<_> = (0..5_000).map(|id| fix(id, 0, (id % 997) as i32, 3)).collect();
     trial.send_one(fixes(&rows));
     for k in [0, 1, NEAREST_MAX] {
-        let nearest = QueryKind::Nearest { x: 5, y: 900, k: k as u32 };
+        let nearest = QueryKind::nearest(5, 900, k as u32);
         assert_eq!(trial.ids(nearest).len(), k);
     }
-    let nearest = QueryKind::Nearest { x: 5, y: 900, k: NEAREST_MAX as u32 + 1 };
+    let nearest = QueryKind::nearest(5, 900, NEAREST_MAX as u32 + 1);
     over(&mut trial, Vec::new(), vec![query(nearest)], NEAREST_MAX);
 }
 

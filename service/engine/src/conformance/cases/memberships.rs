@@ -187,6 +187,7 @@ pub fn regions_of_every_kind_stand_everywhere(make: Make) {
     let mut trial = Trial::geographic(make);
     let space = trial.space();
     let triangle = vec![vec![(179.0, 0.0), (180.0, 0.0), (180.0, 1.0)]];
+    let beyond = vec![vec![(-180.0, -1.0), (-179.0, -1.0), (-180.0, 1.0)]];
     let regions = [
         Region::circle(&space, 30.0, 89.9, 50_000.0),
         Region::circle(&space, 179.99, 0.0, 5_000.0),
@@ -194,6 +195,7 @@ pub fn regions_of_every_kind_stand_everywhere(make: Make) {
         Region::polygon(&space, &triangle),
         Region::rectangle(&space, -180.0, -90.0, 180.0, 90.0),
         Region::circle(&space, 0.0, 0.0, f64::INFINITY),
+        Region::multi_polygon(&space, &[triangle.clone(), beyond, triangle.clone()]),
     ];
     for (region, number) in regions.into_iter().zip(1..) {
         trial.change(set(number, &Subscription::new(region.expect("a region")), true));
@@ -278,6 +280,10 @@ pub fn impossible_changes_are_refused(make: Make) {
     let rows = Request::Fixes(columns(&[fix(1, 0, 150, 150)]));
     let error = trial.refused(vec![rows.clone()], Vec::new()).to_string();
     assert!(error.contains("the dwell before an enter in milliseconds is"), "{error}");
+    let filter = Filter { object_after: Some(5), ..Filter::default() }.boxed();
+    trial.change(set(1, &Subscription { filter, ..square() }, true));
+    let error = trial.refused(vec![rows.clone()], Vec::new()).to_string();
+    assert!(error.contains("conditions on objects"), "{error}");
     for _ in 0..=crate::limits::SUBSCRIPTION_CHANGES_MAX {
         trial.change(SubscriptionChange::Remove(RegionId(1)));
     }

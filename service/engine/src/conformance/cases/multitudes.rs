@@ -93,7 +93,11 @@ pub fn large_answers_are_whole(make: Make) {
     for region in regions() {
         for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
             for limit in [None, Some(0), Some(1), Some(70_000), Some(OBJECTS)] {
-                let filter = if limit == Some(1) { filter.boxed() } else { None };
+                let filter = match limit {
+                    Some(1) => filter.boxed(),
+                    Some(70_000) => Filter { object_after: Some(OBJECTS / 3), ..filter }.boxed(),
+                    _ => None,
+                };
                 let kind = QueryKind::Range(region.clone());
                 queries.push(Query { filter, projection, limit, ..query(kind) });
             }

@@ -48,7 +48,7 @@ pub fn projections_return_what_they_name(make: Make) {
     let kinds = [
         (QueryKind::Get((0..20).collect()), 10, 0),
         (everything(), 10, 0),
-        (QueryKind::Nearest { x: 100, y: 500, k: 4 }, 4, 4),
+        (QueryKind::nearest(100, 500, 4), 4, 4),
     ];
     for (kind, total, ranks) in kinds {
         let mut ask = |projection| trial.ask(&Query { projection, ..query(kind.clone()) });
@@ -70,11 +70,7 @@ pub fn projections_return_what_they_name(make: Make) {
 /// A limit of nothing, one, all but one, all, and more than there are.
 pub fn limits_cut_and_say_so(make: Make) {
     let mut trial = crowd(make);
-    let kinds = [
-        QueryKind::Get((0..20).collect()),
-        everything(),
-        QueryKind::Nearest { x: 0, y: 500, k: 10 },
-    ];
+    let kinds = [QueryKind::Get((0..20).collect()), everything(), QueryKind::nearest(0, 500, 10)];
     for kind in kinds {
         for (limit, returned) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
             for projection in [Projection::Ids, Projection::Fixes] {
@@ -94,7 +90,7 @@ pub fn limits_cut_and_say_so(make: Make) {
 /// A limit of 0 on an empty answer cuts nothing.
 pub fn nothing_is_never_truncated(make: Make) {
     let mut trial = Trial::planar(make);
-    for kind in [QueryKind::Get(vec![1]), everything(), QueryKind::Nearest { x: 0, y: 0, k: 3 }] {
+    for kind in [QueryKind::Get(vec![1]), everything(), QueryKind::nearest(0, 0, 3)] {
         let answer = trial.ask(&Query { limit: Some(0), ..query(kind) });
         assert_eq!((answer.total, answer.truncated), (0, false));
     }
@@ -104,7 +100,7 @@ pub fn nothing_is_never_truncated(make: Make) {
 pub fn nearest_returns_at_most_what_there_is(make: Make) {
     let mut trial = crowd(make);
     for (k, expected) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (NEAREST_MAX as u32, 10)] {
-        let answer = trial.ask(&query(QueryKind::Nearest { x: 195, y: 500, k }));
+        let answer = trial.ask(&query(QueryKind::nearest(195, 500, k)));
         assert_eq!(answer.total, expected);
         let nearest: Vec<u64> = (0..10).rev().take(expected as usize).collect();
         assert_eq!(answer.objects, nearest);
@@ -122,7 +118,7 @@ pub fn ties_are_ordered_by_object(make: Make) {
     let mut ids: Vec<u64> = rows.iter().map(|row| row.object).collect();
     ids.sort_unstable();
     for k in 0..=8 {
-        let answer = trial.ask(&query(QueryKind::Nearest { x: 500, y: 500, k }));
+        let answer = trial.ask(&query(QueryKind::nearest(500, 500, k)));
         assert_eq!(answer.objects, ids[..k as usize], "k {k}");
         assert_eq!(answer.ranks, vec![25; k as usize]);
     }
@@ -130,8 +126,8 @@ pub fn ties_are_ordered_by_object(make: Make) {
     let rows: Vec<FixRow> = (0..500).map(|id| fix(id * 3, 1, 7, 7)).collect();
     trial.send(vec![crate::Request::Clear, fixes(&rows)]);
     let expected: Vec<u64> = (0..100).map(|id| id * 3).collect();
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 7, y: 7, k: 100 }), expected);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 8, y: 900, k: 100 }), expected);
+    assert_eq!(trial.ids(QueryKind::nearest(7, 7, 100)), expected);
+    assert_eq!(trial.ids(QueryKind::nearest(8, 900, 100)), expected);
 }
 
 fn state(state_mask: u32, state_value: u32) -> Filter {
@@ -185,10 +181,83 @@ pub fn every_filter_keeps_its_borders(make: Make) {
             assert_eq!(answer.total, expected.len() as u64);
         }
         // Neighbours that do not pass are not counted among the k.
-        let nearest = QueryKind::Nearest { x: 100, y: 500, k: 3 };
+        let nearest = QueryKind::nearest(100, 500, 3);
         let answer = trial.ask(&Query { filter: filter.boxed(), ..query(nearest) });
         assert_eq!(answer.objects, expected[..expected.len().min(3)], "{filter:?}");
     }
+}
+
+/// A nearest query finds nobody beyond its greatest rank, however many it asks for.
+pub fn nearest_keeps_its_distance(make: Make) {
+    let mut trial = crowd(make);
+    let space = trial.space();
+    let mut ask = |k: u32, rank_max: u64, filter: Filter| {
+        let kind = QueryKind::Nearest { x: 100, y: 500, k, rank_max };
+        let answer = trial.ask(&Query { filter: filter.boxed(), ..query(kind) });
+        assert_eq!((answer.total, answer.truncated), (answer.objects.len() as u64, false));
+        assert!(answer.ranks.iter().all(|rank| *rank <= rank_max));
+        answer.objects
+    };
+    let all = Filter::default();
+    for (distance_m, found) in [(0.0, 1), (9.0, 1), (10.0, 2), (39.4, 4), (40.0, 5), (1e9, 10)] {
+        let expected: Vec<u64> = (0..found).collect();
+        assert_eq!(ask(10, space.rank_within(distance_m), all), expected, "{distance_m} m");
+    }
+    assert_eq!(ask(2, space.rank_within(40.0), all), [0, 1]);
+    assert_eq!(ask(0, space.rank_within(40.0), all), []);
+    assert_eq!(ask(10, 99, all), [0]);
+    assert_eq!(ask(10, 100, all), [0, 1]);
+    assert_eq!(ask(10, u64::MAX - 1, all).len(), 10);
+    let fast = Filter { speed_mm_s: Some((300, 1_000)), ..all };
+    assert_eq!(ask(10, space.rank_within(40.0), fast), [3, 4]);
+    assert_eq!(ask(1, space.rank_within(29.0), fast), []);
+    // Thousands within the bound, and as many just beyond it.
+    let rows: Vec<_> = (0..6_000).map(|id| fix(id, 1_000, 600 + (id % 2) as i32, 100)).collect();
+    trial.send_one(fixes(&rows));
+    let near = QueryKind::Nearest { x: 600, y: 100, k: 3, rank_max: 0 };
+    assert_eq!(trial.ids(near), [0, 2, 4]);
+    let near = QueryKind::Nearest { x: 600, y: 100, k: 4_096, rank_max: 0 };
+    assert_eq!(trial.ids(near).len(), 3_000);
+    let near = QueryKind::Nearest { x: 600, y: 100, k: 4_096, rank_max: 1 };
+    assert_eq!(trial.ids(near).len(), 4_096);
+}
+
+/// A listing goes on after an object: no answer has an id up to it, and no total counts one.
+pub fn a_listing_goes_on_after_an_object(make: Make) {
+    let mut trial = crowd(make);
+    let after = |object| Filter { object_after: Some(object), ..Filter::default() };
+    for kind in [everything(), QueryKind::Get((0..20).collect())] {
+        for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
+            for (object, first) in [(0, 1), (4, 5), (8, 9), (9, 10), (u64::MAX, 10)] {
+                let filter = after(object).boxed();
+                let asked = Query { filter, projection, limit: Some(3), ..query(kind.clone()) };
+                let answer = trial.ask(&asked);
+                let expected: Vec<u64> = (first..10).collect();
+                assert_eq!(answer.total, expected.len() as u64, "{asked:?}");
+                let is_count = projection == Projection::Count;
+                assert_eq!(answer.truncated, !is_count && expected.len() > 3);
+                let returned = if is_count { 0 } else { expected.len().min(3) };
+                assert_eq!(answer.objects, expected[..returned], "{asked:?}");
+            }
+        }
+    }
+    // Page by page, beside another condition, through every object once.
+    let (mut seen, mut last) = (Vec::<u64>::new(), None);
+    loop {
+        let filter = Filter { object_after: last, state_mask: 1, state_value: 1, ..after(0) };
+        let asked = Query { filter: filter.boxed(), limit: Some(2), ..query(everything()) };
+        let page = trial.ask(&asked);
+        seen.extend(&page.objects);
+        last = page.objects.last().copied();
+        if !page.truncated {
+            break;
+        }
+    }
+    assert_eq!(seen, (0..9).collect::<Vec<u64>>());
+    // Neighbours are counted among those that come after it.
+    let filter = after(5).boxed();
+    let answer = trial.ask(&Query { filter, ..query(QueryKind::nearest(100, 500, 2)) });
+    assert_eq!(answer.objects, [6, 7]);
 }
 
 /// Many questions of one cycle are answered in their order and on one state.
@@ -198,7 +267,7 @@ pub fn answers_come_in_the_order_of_the_questions(make: Make) {
     for at in 0..500_u64 {
         queries.push(match at % 3 {
             0 => query(QueryKind::Get(vec![at % 10])),
-            1 => query(QueryKind::Nearest { x: (at % 1_000) as i32, y: 0, k: 2 }),
+            1 => query(QueryKind::nearest((at % 1_000) as i32, 0, 2)),
             _ => Query { limit: Some(at % 12), ..query(everything()) },
         });
     }
@@ -210,7 +279,7 @@ pub fn answers_come_in_the_order_of_the_questions(make: Make) {
     // Moves inside one cycle are seen whole or not at all.
     let after: Vec<u64> = (0..10).chain([50]).collect();
     assert_eq!(trial.ids(everything()), after);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 900, y: 900, k: 1 }), [3]);
+    assert_eq!(trial.ids(QueryKind::nearest(900, 900, 1)), [3]);
 }
 
 /// What has been removed, moved or cleared is found nowhere else.
@@ -225,5 +294,5 @@ pub fn objects_are_in_one_place_only(make: Make) {
     assert_eq!(trial.ids(everything()), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
     trial.send_one(crate::Request::Clear);
     assert_eq!(trial.ids(everything()), []);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 100, y: 500, k: 10 }), []);
+    assert_eq!(trial.ids(QueryKind::nearest(100, 500, 10)), []);
 }

@@ -40,7 +40,7 @@ pub fn a_state_moves_whole(make: Make) {
     assert_eq!(trial.send_one(fixes(&[fix(4, 399, 9, 9)])).late, 1);
     assert_eq!(trial.send_one(fixes(&[row])).duplicate, 1);
     assert_eq!(trial.export().epoch, 4);
-    assert_eq!(trial.ids(QueryKind::Nearest { x: 0, y: 0, k: 5 }), [4, u64::MAX - 1]);
+    assert_eq!(trial.ids(QueryKind::nearest(0, 0, 5)), [4, u64::MAX - 1]);
 }
 
 /// More rows than one batch holds, at both sides of its length.
