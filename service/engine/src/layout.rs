@@ -100,6 +100,10 @@ constants! { CONSTANTS:
     REFUSED_ALTITUDE: u32 = 8;
     /// See `Refusal`.
     REFUSED_OBJECT_LIMIT: u32 = 9;
+    /// Flag of a candidate: its object existed at the start of the cycle.
+    CANDIDATE_EXISTED: u32 = 1;
+    /// Flag of a candidate: it is a removal, else a row.
+    CANDIDATE_REMOVAL: u32 = 2;
     /// Columns of a request that are in grouped order, as bits.
     GROUPED_X: u32 = 1;
     /// See `GROUPED_X`.
@@ -228,6 +232,9 @@ records! { RECORDS:
         grouped: u32,
         reserved: u32,
     }
+
+    /// A row or a removal that may change how many objects exist.
+    Candidate { object: u64, arrival: u32, flags: u32, }
 
     /// What dispatch finds of a dictionary's object, once for all rows that have it.
     Known {
