@@ -316,8 +316,8 @@ records! { RECORDS:
         rows: u32,
         requests: u32,
         clears: u32,
-        /// 1 when new objects are refused.
-        is_full: u32,
+        /// 1 when rows or entries of dictionaries are marked that the object limit refuses.
+        is_limited: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
         /// 1 when rows of one object are taken one by one, for there are removals among them.
