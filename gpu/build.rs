@@ -19,7 +19,8 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 23] = [
+const KERNELS: [&str; 24] = [
+    "admission",
     "dispatch",
     "update",
     "query",

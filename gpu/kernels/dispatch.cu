@@ -49,7 +49,7 @@ __device__ inline Known know(const Rules& rules, const Records& records, const A
         existed = start->alive != 0;
         least = start->time_ms - request.base_ms;
     }
-    if (!existed) return rules.is_full != 0 ? Known{NO_SLOT, REFUSED_OBJECT_LIMIT} : known;
+    if (!existed) return known;
     if (least > 0xffffffffll) return {NO_SLOT, 0};
     known.least = least > 0 ? (u32)least : 0;
     return known;
@@ -62,6 +62,8 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
     if (entry >= entries) return;
     u32 number = request_of_entry(input, rules.requests, entry);
     if (input.fates[number].failed != 0) return;
+    // Draws no slot where its rows are refused.
+    if (rules.is_limited != 0 && rows.known[entry].least == REFUSED_OBJECT_LIMIT) return;
     const Arrived& request = input.requests[number];
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
     Known known = {NO_SLOT, REFUSED_OBJECT};
@@ -91,8 +93,8 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
             Row read = read_judged(input, rules, request, row, object);
             refusal = judge(rules, read, read_optional(input, request, row));
             if (refusal == 0) {
-                time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
                 if (!has_slot) refusal = known.least;
+                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
                 late = has_slot ? read.time_ms - request.base_ms < known.least : refusal == 0;
                 if (refusal == 0 && !late) slot = resolve(index, known.slot);
             }
@@ -126,6 +128,7 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
             if (request.kind != REQUEST_REMOVE) {
                 Row read = read_judged(input, rules, request, row, object);
                 refusal = judge(rules, read, read_optional(input, request, row));
+                if (refusal == 0 && rules.is_limited != 0) refusal = rows.refusals[arrival];
                 if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
             }
             if (refusal == 0 && object != NO_OBJECT)
@@ -145,27 +148,21 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
     const Arrived& request = input.requests[number];
-    bool is_row = arrival < rules.rows && !has_codes(request), late = false, over = false;
+    bool is_row = arrival < rules.rows && !has_codes(request), late = false;
     u32 slot = is_row ? resolve(index, rows.slots[arrival]) : NO_SLOT;
     if (slot != NO_SLOT) {
         i64 time_ms = read_time(input, request, arrival - request.first_arrival);
         const Version* start = records.versions + 2ull * slot + newest(records, slot);
         bool existed = start->alive != 0;
-        over = rules.is_full != 0 && !existed;
         late = existed && time_ms < start->time_ms;
-        if (over || late) {
+        if (late) {
             slot = NO_SLOT;
         } else {
             atomicMax(rows.best + slot, key_of(time_ms, arrival));
         }
     }
-    if (is_row) {
-        rows.slots[arrival] = slot;
-        if (over) rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
-    }
+    if (is_row) rows.slots[arrival] = slot;
     count_together(late, number, &input.fates[number].late);
-    count_together(over, number, &input.fates[number].refused);
-    count_together(over, 0, &rows.report->refused);
 }
 
 // Makes the row that won its object's record; whoever reads after this sees that he has not.
@@ -261,8 +258,9 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             u32 number = request_of(input, rules.requests, arrival);
             const Arrived& request = input.requests[number];
             Fates* fates = input.fates + number;
-            bool starts = existed && !gone, alive = has_winner || starts;
+            bool starts = existed && !gone;
             if (request.kind == REQUEST_REMOVE) {
+                bool alive = has_winner || starts;
                 atomicAdd(alive ? &fates->removed : &fates->missing, 1u);
                 if (alive) ended = EVENT_REMOVED;
                 if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
@@ -271,11 +269,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
                 continue;
             }
             i64 time_ms = read_time(input, request, arrival - request.first_arrival);
-            if (rules.is_full != 0 && !alive) {
-                rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
-                atomicAdd(&fates->refused, 1u);
-                atomicAdd(&rows.report->refused, 1u);
-            } else if (starts && time_ms < start.time_ms) {
+            if (starts && time_ms < start.time_ms) {
                 atomicAdd(&fates->late, 1u);
             } else if (has_winner && time_ms < winner_ms) {
                 atomicAdd(&fates->superseded, 1u);

@@ -26,14 +26,14 @@ extern "C" __global__ void ways_widen(Input input, Rules rules, Rows rows, Index
     lower(box + 3, ~y);
 }
 
-// Marks the arrivals of objects with a bit, unless refused; 0 behind the last. One thread more.
+// Marks the arrivals of objects with a bit; 0 behind the last. One thread more. What was refused has
+// no slot.
 extern "C" __global__ void ways_mark(u32 length, Rows rows, Index index, const u32* passing,
                                      u32* marks) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival > length) return;
     u32 slot = NO_SLOT;
-    // New objects of a full fleet have a slot, and no record.
-    if (arrival < length && rows.refusals[arrival] == 0) slot = resolve(index, rows.slots[arrival]);
+    if (arrival < length) slot = resolve(index, rows.slots[arrival]);
     marks[arrival] = slot != NO_SLOT && (passing[slot / 32] >> slot % 32 & 1u) != 0 ? 1u : 0u;
 }
 

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 
 mod account;
+mod admission;
 mod brief;
 mod codec_decode;
 mod codec_encode;

@@ -76,6 +76,7 @@ macro_rules! kernels {
 }
 
 kernels! {
+    "admission": admission_mark, admission_list, admission_refuse;
     "dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
         dispatch_find, dispatch_order, dispatch_settle_entries, dispatch_settle,
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;

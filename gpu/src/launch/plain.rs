@@ -29,6 +29,7 @@ plain!(
     layout::Optional,
     layout::Place,
     layout::Arrived,
+    layout::Candidate,
     layout::Known,
     layout::Fates,
     layout::Report,

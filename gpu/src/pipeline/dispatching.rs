@@ -18,6 +18,9 @@ impl Driver {
         self.slots.fit(rows)?;
         self.refusals.fit(rows)?;
         self.known.fit(staged.entries as usize)?;
+        if self.may_exceed(staged) {
+            self.candidates.fit(rows)?;
+        }
         self.fates.fit(staged.kinds.len())?;
         self.fates_here.fit(&self.memory, staged.kinds.len())?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
@@ -62,7 +65,7 @@ impl Driver {
                 rows: staged.rows,
                 requests: staged.kinds.len() as u32,
                 clears: staged.clears.len() as u32,
-                is_full: (self.objects >= self.options.objects_max).into(),
+                is_limited: 0,
                 event_clock: (self.options.clock == Clock::Event).into(),
                 is_ordered: staged.is_ordered().into(),
             },
@@ -88,11 +91,14 @@ impl Driver {
         let report = Report { time_min: u64::MAX, slots: self.records.slots, ..Report::default() };
         self.report_here.as_mut_slice()[0] = report;
         self.report.upload(&stream, 0, &self.report_here.as_slice()[..1])?;
-        let cycle = self.arguments(staged);
+        let mut cycle = self.arguments(staged);
         let failed = Failed::fates(&self.fates);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
         if staged.has_raw_blocks {
             kernels.dispatch_verify(&stream, &cycle)?;
+        }
+        if self.may_exceed(staged) {
+            cycle.rules.is_limited = self.admit(staged, &cycle)?.into();
         }
         let objects = &self.records.objects;
         if staged.entries > 0 {

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Fates, Known, Report};
+use shoal_engine::layout::{Candidate, Fates, Known, Report};
 use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
 };
@@ -127,6 +127,8 @@ pub(crate) struct Driver {
     pub(super) slots: DeviceBuffer<u32>,
     pub(super) refusals: DeviceBuffer<u8>,
     pub(super) known: DeviceBuffer<Known>,
+    /// Of cycles that may exceed the object limit.
+    pub(super) candidates: DeviceBuffer<Candidate>,
     pub(super) fates: DeviceBuffer<Fates>,
     pub(super) report: DeviceBuffer<Report>,
     /// Slots that moved, of the last three cycles, and how many: dispatch writes one while an
@@ -193,6 +195,7 @@ impl Driver {
             slots: buffer()?,
             refusals: DeviceBuffer::new(memory, 1)?,
             known: DeviceBuffer::new(memory, 1)?,
+            candidates: DeviceBuffer::new(memory, 1)?,
             fates: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
             moved: [(buffer()?, 0), (buffer()?, 0), (buffer()?, 0)],

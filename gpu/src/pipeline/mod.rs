@@ -1,6 +1,7 @@
 //! The framework: what a fleet has on the device, and the thread that takes cycles through the
 //! stages on concurrent streams.
 
+mod admission;
 mod answers;
 mod asking;
 mod brief;

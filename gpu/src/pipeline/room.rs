@@ -107,6 +107,7 @@ impl Driver {
         self.slots.shrink()?;
         self.refusals.shrink()?;
         self.known.shrink()?;
+        self.candidates.shrink()?;
         // The list that the next cycle will write.
         self.moved_in(self.epoch + 1).0.shrink()?;
         self.ordered.iter_mut().try_for_each(DeviceBuffer::shrink)?;

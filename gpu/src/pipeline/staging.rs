@@ -86,7 +86,8 @@ pub(crate) struct Staged {
     pub(crate) limits: Vec<u64>,
     /// By clear: the arrival that it stands before, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
-    pub(crate) has_removals: bool,
+    /// How many of the rows are removals.
+    pub(crate) removals: u32,
     pub(crate) has_optional: bool,
     /// Changes of the standing regions.
     pub(crate) changes: Changes,
@@ -97,7 +98,7 @@ pub(crate) struct Staged {
 impl Staged {
     /// Whether rows of one object must be taken one by one.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.has_removals || !self.clears.is_empty()
+        self.removals > 0 || !self.clears.is_empty()
     }
 }
 
@@ -165,7 +166,7 @@ pub(crate) fn stage(
         are_plain,
         limits,
         clears: clears(&requests),
-        has_removals: requests.iter().any(|it| it.kind == REQUEST_REMOVE && it.rows > 0),
+        removals: requests.iter().filter(|it| it.kind == REQUEST_REMOVE).map(|it| it.rows).sum(),
         has_optional: requests.iter().any(has_optional),
         changes: Changes::new(),
         system_ms: input.system_ms,

@@ -17,7 +17,7 @@ pub struct EngineOptions {
     /// Objects whose record is older than this at the cycle's clock are removed:
     /// `clock_ms - time_ms > ttl_ms`. `None` keeps them.
     pub ttl_ms: Option<i64>,
-    /// Once a cycle starts with this many objects, new ones are refused in it.
+    /// Most objects of the fleet: a row that would bring one more is refused.
     pub objects_max: u64,
     /// Most events of one cycle, at most [`crate::limits::CYCLE_EVENTS_MAX`]; regions beyond are
     /// lagged.
@@ -64,11 +64,18 @@ pub enum Clock {
 /// [`CycleOutput::unanswered`] says why there are none.
 ///
 /// In order, a cycle:
-/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]); refused rows count for
-///    nothing.
-///    A block that fails while decoding loses all its rows and reports `block_error`.
-/// 2. **settles the clock**: see [`Clock`]; it never decreases and starts at 0.
-/// 3. **orders per object**: let *start* be its record at the start of the cycle (none when a
+/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]). A block that fails while
+///    decoding loses all its rows and reports `block_error`.
+/// 2. **admits objects**: takes the rows that passed, the removals and the clears in order of
+///    arrival and counts the objects that exist, beginning with those at the start of the cycle. A
+///    row of an object that does not exist at the row's arrival is refused with
+///    [`crate::cycle::Refusal::ObjectLimit`] when the count is [`EngineOptions::objects_max`];
+///    otherwise the object exists from then on. Removals and clears lower the count, expiry only
+///    that of the next cycle: no cycle ends with more than `objects_max` objects.
+///
+///    Refused rows count for nothing, whatever refused them.
+/// 3. **settles the clock**: see [`Clock`]; it never decreases and starts at 0.
+/// 4. **orders per object**: let *start* be its record at the start of the cycle (none when a
 ///    removal or a
 ///    clear of this cycle arrived before the row). A row older than *start* is *late*. Of the
 ///    others that
@@ -76,16 +83,12 @@ pub enum Clock {
 ///    every
 ///    other row is *superseded*. A winner equal to *start* in every field is a *duplicate* and
 ///    changes nothing.
-///    A row of an object that is unknown at the row's arrival is refused with
-///    [`crate::cycle::Refusal::ObjectLimit`] when the cycle started at `objects_max`; a refused
-///    row's
-///    time still counts for an event clock only when no other reason refused it.
-/// 4. **expires**: every record with `clock_ms - time_ms > ttl_ms` is removed.
-/// 5. **answers**: all queries see the state after epoch `epoch - answer_lag()`, ages judged at
+/// 5. **expires**: every record with `clock_ms - time_ms > ttl_ms` is removed.
+/// 6. **answers**: all queries see the state after epoch `epoch - answer_lag()`, ages judged at
 ///    that epoch's
 ///    clock. Answers are in ascending order of object; nearest by (rank, object).
 ///
-/// 6. **tells** what happened in the standing regions, at the cycle's own epoch on every backend.
+/// 7. **tells** what happened in the standing regions, at the cycle's own epoch on every backend.
 ///
 /// The output depends on the inputs alone: not on threads, timing or earlier growth.
 ///
@@ -174,16 +177,15 @@ pub trait Backend: Send {
     fn export(&mut self) -> Result<Snapshot, EngineError>;
 
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the
-    /// snapshot's. The term stays this engine's own. No cycle is run: what is too old or beyond
-    /// `objects_max` stays until the next one, so that every state that can be exported can be
-    /// imported under the same options.
+    /// snapshot's. The term stays this engine's own. No cycle is run: what is too old stays until
+    /// the next one, so that every state that can be exported can be imported under the same
+    /// options.
     ///
     /// # Errors
     /// [`EngineError::Snapshot`] when cycles have run, columns are unequal, a batch is too long,
     /// objects are not ascending over all batches or a row would be refused;
-    /// [`EngineError::Limit`] for more objects than a fleet can reach, which is `objects_max` plus
-    /// [`crate::limits::CYCLE_FIXES_MAX`]; [`EngineError::OutOfMemory`], and the engine is as it
-    /// was.
+    /// [`EngineError::Limit`] for more objects than `objects_max`; [`EngineError::OutOfMemory`],
+    /// and the engine is as it was.
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError>;
 
     /// The earliest clock at which a record may expire, a filter of age let go of a member, or a

@@ -164,7 +164,7 @@ pub enum Refusal {
     Heading = 7,
     /// Not finite or too large: altitude is [`Refusal::POISON_ALTITUDE`].
     Altitude = 8,
-    /// An object unknown at its arrival while the fleet held its limit at the start of the cycle.
+    /// Its object did not exist at the row's arrival, and the fleet held as many as it may.
     ObjectLimit = 9,
 }
 
@@ -306,9 +306,7 @@ impl Snapshot {
         if epoch != 0 {
             return refused(format!("the engine has run {epoch} cycles, it must have run none"));
         }
-        // A cycle that starts below the limit may pass it by as many rows as it has.
-        let limit = options.objects_max.saturating_add(limits::CYCLE_FIXES_MAX as u64);
-        let rows = self.rows();
+        let (rows, limit) = (self.rows(), options.objects_max);
         if rows > limit {
             return Err(EngineError::Limit { what: "objects of a snapshot", value: rows, limit });
         }

@@ -100,6 +100,10 @@ constants! { CONSTANTS:
     REFUSED_ALTITUDE: u32 = 8;
     /// See `Refusal`.
     REFUSED_OBJECT_LIMIT: u32 = 9;
+    /// Flag of a candidate: its object existed at the start of the cycle.
+    CANDIDATE_EXISTED: u32 = 1;
+    /// Flag of a candidate: it is a removal, else a row.
+    CANDIDATE_REMOVAL: u32 = 2;
     /// Columns of a request that are in grouped order, as bits.
     GROUPED_X: u32 = 1;
     /// See `GROUPED_X`.
@@ -235,6 +239,9 @@ records! { RECORDS:
         reserved: u32,
     }
 
+    /// A row or a removal that may change how many objects exist.
+    Candidate { object: u64, arrival: u32, flags: u32, }
+
     /// What dispatch finds of a dictionary's object, once for all rows that have it.
     Known {
         /// As the index gives it; `NO_SLOT` when none of the rows counts.
@@ -315,8 +322,8 @@ records! { RECORDS:
         rows: u32,
         requests: u32,
         clears: u32,
-        /// 1 when new objects are refused.
-        is_full: u32,
+        /// 1 when rows or entries of dictionaries are marked that the object limit refuses.
+        is_limited: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
         /// 1 when rows of one object are taken one by one, for there are removals among them.

@@ -70,10 +70,12 @@ struct Touched {
 struct Arrivals<'a> {
     records: &'a BTreeMap<u64, FixRow>,
     judge: Judge,
-    is_full: bool,
+    /// Objects that exist at this point of the order of arrival.
+    objects: u64,
+    objects_max: u64,
     touched: BTreeMap<u64, Touched>,
     outcomes: Vec<RequestOutcome>,
-    /// The largest event time that only an object limit may have refused.
+    /// The largest event time that was not refused.
     time_max_ms: Option<i64>,
 }
 
@@ -130,16 +132,27 @@ impl Arrivals<'_> {
         if let Some(refusal) = self.judge.judge_row(&row) {
             return Some(refusal);
         }
-        self.time_max_ms = self.time_max_ms.max(Some(row.time_ms));
-        let (is_full, request) = (self.is_full, self.outcomes.len() - 1);
+        let is_full = self.objects >= self.objects_max;
         let touched = self.touch(row.object);
-        if is_full && !touched.exists {
-            return Some(Refusal::ObjectLimit);
+        if !touched.exists {
+            if is_full {
+                return Some(Refusal::ObjectLimit);
+            }
+            touched.exists = true;
+            self.objects += 1;
         }
-        touched.exists = true;
+        self.accept(row);
+        None
+    }
+
+    /// Takes a row that is not refused.
+    fn accept(&mut self, row: FixRow) {
+        self.time_max_ms = self.time_max_ms.max(Some(row.time_ms));
+        let request = self.outcomes.len() - 1;
+        let touched = self.touch(row.object);
         if touched.start.is_some_and(|start| row.time_ms < start.time_ms) {
             self.outcome().late += 1;
-            return None;
+            return;
         }
         touched.arrived.push(Arrived::Row(row));
         // At equal time the later arrival wins.
@@ -153,7 +166,6 @@ impl Arrivals<'_> {
         if let Some(request) = loser {
             self.outcomes[request].superseded += 1;
         }
-        None
     }
 
     /// Takes an object away; whether it existed.
@@ -168,6 +180,7 @@ impl Arrivals<'_> {
         if let Some((request, _)) = before.winner {
             self.outcomes[request].superseded += 1;
         }
+        self.objects -= u64::from(before.exists);
         before.exists
     }
 }
@@ -246,7 +259,8 @@ impl Model {
         let mut arrivals = Arrivals {
             records: &self.records,
             judge: Judge::new(&self.options.space, input.time_max_ms),
-            is_full: self.objects() >= self.options.objects_max,
+            objects: self.objects(),
+            objects_max: self.options.objects_max,
             touched: BTreeMap::new(),
             outcomes: Vec::new(),
             time_max_ms: None,

@@ -33,7 +33,13 @@ pub fn random_operations(make: Make, seed: u64, operations: u64) {
     let options = EngineOptions {
         clock: if seed % 3 == 2 { Clock::System } else { Clock::Event },
         ttl_ms: (seed % 5 > 1).then_some(40_000),
-        objects_max: if seed % 5 == 4 { 500 } else { 1 << 20 },
+        // Of a thousand ids: nearly all refused, half of them, few.
+        objects_max: match seed % 4 {
+            1 => 500,
+            2 => 40,
+            3 => 900,
+            _ => 1 << 20,
+        },
         term: seed,
         ..EngineOptions::new(space)
     };
@@ -66,7 +72,12 @@ pub fn many_objects(make: Make, seed: u64, operations: u64) {
         Space::planar(200_000.0, 200_000.0, 0.01).expect("the plane exists")
     };
     let ttl_ms = (seed % 3 == 2).then_some(60_000);
-    let options = EngineOptions { ttl_ms, term: seed, ..EngineOptions::new(space) };
+    let objects_max = match seed % 4 {
+        1 => 30_000,
+        3 => 100_000,
+        _ => 1 << 20,
+    };
+    let options = EngineOptions { ttl_ms, objects_max, term: seed, ..EngineOptions::new(space) };
     let mut trial = Trial::new(make, options.clone(), &format!("many objects, seed {seed}"));
     let mut generator = Generator::new(seed, space, 250_000, START_MS);
     let mut done = 0;

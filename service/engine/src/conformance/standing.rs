@@ -29,7 +29,12 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
     let options = EngineOptions {
         clock: if seed % 3 == 2 { Clock::System } else { Clock::Event },
         ttl_ms: (seed % 5 > 1).then_some(20_000),
-        objects_max: if seed % 5 == 4 { 30 } else { 1 << 20 },
+        // Of sixty ids.
+        objects_max: match seed % 4 {
+            1 => 50,
+            3 => 30,
+            _ => 1 << 20,
+        },
         events_max: if seed % 4 == 1 { 40 } else { 1 << 20 },
         term: seed,
         ..EngineOptions::new(space)
@@ -93,6 +98,7 @@ pub fn crowded_regions(make: Make, seed: u64, operations: u64) {
     };
     let options = EngineOptions {
         ttl_ms: (seed % 3 == 2).then_some(15_000),
+        objects_max: if seed % 5 == 3 { 4_000 } else { 1 << 20 },
         events_max: if seed % 4 == 1 { 20_000 } else { 1 << 24 },
         term: seed,
         ..EngineOptions::new(space)

@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 
+use super::admission::candidates;
 use super::band::Band;
-use super::dispatch::{Dispatch, Lane, Router};
+use super::dispatch::{Dispatch, Router};
 use super::grid::Grid;
 use super::motion::Telling;
 use super::parallel;
@@ -24,6 +25,7 @@ use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, T
 use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits;
+use crate::stage::admission;
 use crate::stage::dispatch::Judge;
 
 /// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
@@ -72,6 +74,7 @@ impl CpuBackend {
         let router =
             Router { judge: Judge::new(&self.options.space, input.time_max_ms), hash: self.hash };
         self.dispatch.route(&router, &input.requests);
+        self.admit();
         self.settle_clock(input.system_ms);
         let plan = self.standing.plan(input.subscriptions);
         let listed = AtomicU64::new(0);
@@ -108,6 +111,20 @@ impl CpuBackend {
         }
     }
 
+    /// Takes back the rows that would bring one object too many.
+    fn admit(&mut self) {
+        let (rows, objects, objects_max) =
+            (self.dispatch.rows(), self.objects(), self.options.objects_max);
+        if admission::may_exceed(objects, rows as u64, objects_max) {
+            let lanes = self.dispatch.lanes();
+            let candidates = candidates(&self.shards, self.hash, lanes, rows);
+            let cleared = lanes.iter().filter(|lane| lane.clear.is_some());
+            let clears: Vec<u32> = cleared.map(|lane| lane.first_arrival).collect();
+            let refused = admission::refused(objects, objects_max, &clears, &candidates);
+            self.dispatch.refuse(&refused);
+        }
+    }
+
     fn settle_clock(&mut self, system_ms: i64) {
         let now_ms = match self.options.clock {
             Clock::System => Some(system_ms),
@@ -129,7 +146,6 @@ impl CpuBackend {
         let cycle = ShardCycle {
             hash: self.hash,
             grid: &self.grid,
-            is_full: self.objects() >= self.options.objects_max,
             time_min_ms: self
                 .options
                 .ttl_ms
@@ -142,7 +158,7 @@ impl CpuBackend {
         let clears = lanes.iter().filter_map(|lane| lane.clear);
         let mut cleared: Vec<(usize, u64)> = clears.map(|request| (request, 0)).collect();
         debug_assert!(cleared.len() <= requests, "a lane has one clear");
-        let size = rows_in(lanes) + cleared.len() * limits::CYCLE_FIXES_MAX;
+        let size = dispatch.rows() + cleared.len() * limits::CYCLE_FIXES_MAX;
         let mut removed = vec![vec![0_u64; cleared.len()]; SHARDS];
         let mut work: Vec<_> = self.shards.iter_mut().zip(&mut removed).collect();
         parallel::for_each_mut(&mut work, size, |number, (shard, removed)| {
@@ -220,7 +236,6 @@ impl CpuBackend {
             let request = owner(*arrival);
             outcomes[request].refused.push((arrival - starts[request], *reason));
         }
-        let mut over_limit = false;
         for note in self.shards.iter().flat_map(|shard| &shard.notes) {
             let request = owner(note.arrival);
             let outcome = &mut outcomes[request];
@@ -230,17 +245,9 @@ impl CpuBackend {
                 Fate::Late => outcome.late += 1,
                 Fate::Removed => outcome.removed += 1,
                 Fate::Missing => outcome.missing += 1,
-                Fate::OverObjectLimit => {
-                    let row = note.arrival - starts[request];
-                    outcome.refused.push((row, crate::cycle::Refusal::ObjectLimit));
-                    over_limit = true;
-                }
             }
         }
         for (outcome, request) in outcomes.iter_mut().zip(requests) {
-            if over_limit {
-                outcome.refused.sort_unstable();
-            }
             if matches!(request, Request::Fixes(_) | Request::Block(_)) {
                 let others = outcome.duplicate + outcome.superseded + outcome.late;
                 let refused = outcome.refused.len() as u64;
@@ -256,10 +263,6 @@ impl CpuBackend {
         }
         outcomes
     }
-}
-
-fn rows_in(lanes: &[Lane]) -> usize {
-    lanes.iter().flat_map(|lane| &lane.routed).map(Vec::len).sum()
 }
 
 impl Backend for CpuBackend {
@@ -305,9 +308,8 @@ impl Backend for CpuBackend {
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
-        // A snapshot is taken as it is: nothing expires, and its fleet may have passed its limit.
-        let options = self.options.clone();
-        self.options = EngineOptions { ttl_ms: None, objects_max: u64::MAX, ..options };
+        // A snapshot is taken as it is: nothing expires.
+        let ttl_ms = self.options.ttl_ms.take();
         for batch in snapshot.batches {
             self.cycle(CycleInput {
                 system_ms: i64::MIN,
@@ -317,7 +319,7 @@ impl Backend for CpuBackend {
                 subscriptions: Vec::new(),
             });
         }
-        self.options = options;
+        self.options.ttl_ms = ttl_ms;
         self.epoch = snapshot.epoch;
         self.clock_ms = snapshot.clock_ms;
         Ok(())

@@ -37,7 +37,7 @@ pub(super) struct Lane {
     parts: Vec<Part>,
     /// A `Clear` stands before this lane's rows: its request.
     pub(super) clear: Option<usize>,
-    first_arrival: u32,
+    pub(super) first_arrival: u32,
     /// Accepted rows and removals, per shard.
     pub(super) routed: Vec<Vec<RoutedRow>>,
     /// Attributes by arrival from `first_arrival`; empty when no row of the lane has any.
@@ -83,6 +83,21 @@ impl Dispatch {
                 return;
             }
         }
+    }
+
+    /// Takes back the rows of these arrivals, ascending, which the object limit refuses.
+    pub(super) fn refuse(&mut self, arrivals: &[u32]) {
+        if !arrivals.is_empty() {
+            let size = self.rows();
+            parallel::for_each_mut(&mut self.lanes[..self.used], size, |_, lane| {
+                lane.refuse(arrivals);
+            });
+        }
+    }
+
+    /// Accepted rows and removals.
+    pub(super) fn rows(&self) -> usize {
+        self.lanes().iter().flat_map(|lane| &lane.routed).map(Vec::len).sum()
     }
 
     /// The lanes of this cycle, in order of arrival.
@@ -226,6 +241,26 @@ impl Lane {
             }
         }
         self.parts = parts;
+    }
+
+    /// As [`Dispatch::refuse`].
+    fn refuse(&mut self, arrivals: &[u32]) {
+        let refused = &mut self.refused;
+        let mut time_max_ms = None;
+        for rows in &mut self.routed {
+            rows.retain(|row| {
+                if arrivals.binary_search(&row.arrival).is_ok() {
+                    refused.push((row.arrival, Refusal::ObjectLimit));
+                    return false;
+                }
+                if !row.is_removal() {
+                    time_max_ms = time_max_ms.max(Some(row.time_ms));
+                }
+                true
+            });
+        }
+        refused.sort_unstable();
+        self.time_max_ms = time_max_ms;
     }
 
     fn route_columns(

@@ -6,6 +6,7 @@
 //! objects and routes cell operations to bands; each band applies its own. A shard and a band are
 //! always worked on by one thread, so nothing is locked and no result depends on the schedule.
 
+mod admission;
 mod backend;
 mod band;
 mod bucket;

@@ -90,7 +90,6 @@ pub(super) enum Fate {
     Duplicate,
     Superseded,
     Late,
-    OverObjectLimit,
     Removed,
     Missing,
 }

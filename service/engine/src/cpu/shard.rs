@@ -18,6 +18,8 @@ pub(super) const SHARDS: usize = 64;
 pub(super) const SLOT_BITS: u32 = 26;
 /// Slots that share one bound on the age of their records.
 pub(super) const EXPIRY_BLOCK: usize = 1024;
+/// Rows whose cache misses are overlapped.
+pub(super) const GROUP: usize = 32;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
 
@@ -80,8 +82,6 @@ impl Touched {
 pub(super) struct ShardCycle<'a> {
     pub(super) hash: ObjectHash,
     pub(super) grid: &'a Grid,
-    /// New objects are refused.
-    pub(super) is_full: bool,
     /// Records older than this go; `i64::MIN` keeps all.
     pub(super) time_min_ms: i64,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
@@ -157,21 +157,31 @@ impl Shard {
         self.index.prefetch(hash);
     }
 
+    /// Asks the cache for what searches for a group of objects read, in two rounds of overlapped
+    /// misses: index entries, then records. Gives their hashes.
+    #[inline(always)]
+    pub(super) fn ask_ahead(
+        &self,
+        hash: ObjectHash,
+        group: &[RoutedRow],
+        hashes: &mut [u32; GROUP],
+    ) {
+        for (row, found) in group.iter().zip(hashes.iter_mut()) {
+            *found = hash.shard_and_hash(row.object).1;
+            self.index.prefetch(*found);
+        }
+        for hash in &hashes[..group.len()] {
+            if let Some(slot) = self.index.find(*hash, |_| true) {
+                super::prefetch::read(&self.records, slot as usize);
+            }
+        }
+    }
+
     /// Takes rows in order of arrival.
     pub(super) fn take(&mut self, cycle: &ShardCycle<'_>, rows: &[RoutedRow]) {
-        // Two rounds of misses are overlapped over a group: index entries, then records.
-        const GROUP: usize = 32;
-        let mut hashes = [0_u32; GROUP];
+        let mut hashes = [0; GROUP];
         for group in rows.chunks(GROUP) {
-            for (row, hash) in group.iter().zip(&mut hashes) {
-                *hash = cycle.hash.shard_and_hash(row.object).1;
-                self.index.prefetch(*hash);
-            }
-            for hash in &hashes[..group.len()] {
-                if let Some(slot) = self.index.find(*hash, |_| true) {
-                    super::prefetch::read(&self.records, slot as usize);
-                }
-            }
+            self.ask_ahead(cycle.hash, group, &mut hashes);
             for (row, hash) in group.iter().zip(hashes) {
                 if row.is_removal() {
                     self.take_removal(cycle, hash, row);
@@ -183,16 +193,7 @@ impl Shard {
     }
 
     fn take_fix(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
-        let known = self.find(hash, row.object);
-        if cycle.is_full
-            && known.is_none_or(|slot| {
-                let touched = self.records[slot as usize].touched;
-                touched != UNTOUCHED && !self.touched[touched as usize].is_alive()
-            })
-        {
-            return self.note(row.arrival, Fate::OverObjectLimit);
-        }
-        let place = match known {
+        let place = match self.find(hash, row.object) {
             Some(slot) => self.touch(slot, hash),
             None => self.create(hash, row.object),
         };

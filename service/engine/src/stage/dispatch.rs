@@ -2,7 +2,7 @@
 //!
 //! Rows are judged one by one and never stop their batch. Reasons are tried in the order of their
 //! numbers, so a row with several faults names the first. Whether an object is one too many
-//! ([`Refusal::ObjectLimit`]) is not known here: that depends on the state.
+//! ([`Refusal::ObjectLimit`]) is not known here: that depends on the state ([`super::admission`]).
 
 use shoal_codec::{FixRow, HEADING_UNKNOWN};
 

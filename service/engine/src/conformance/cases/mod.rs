@@ -2,6 +2,7 @@
 //!
 //! Cases are added here and in the list of `suite.rs`; they know backends only through a trial.
 
+pub mod admission;
 pub mod borders;
 pub mod clock;
 pub mod flight;

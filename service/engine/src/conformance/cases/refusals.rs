@@ -5,9 +5,8 @@
 
 use shoal_codec::{BlockPlan, FixRow};
 
-use crate::backend::EngineOptions;
 use crate::conformance::rows::{START_MS, block, fix, fixes, lying_block, planned_block, query};
-use crate::conformance::trial::{Make, Trial, plane};
+use crate::conformance::trial::{Make, Trial};
 use crate::cycle::{Refusal, Request, RequestOutcome};
 use crate::limits::TIME_MIN_MS;
 use crate::query::QueryKind;
@@ -127,44 +126,6 @@ pub fn refused_rows_do_not_move_the_clock(make: Make) {
     let removed = vec![fixes(&[fix(1, 500, 1, 1)]), Request::Remove(vec![1])];
     trial.send(removed);
     assert_eq!(trial.model().clock_ms(), START_MS + 500);
-}
-
-/// A fleet that starts a cycle at its limit refuses new objects in it and serves the known ones.
-pub fn the_object_limit_holds_for_a_cycle(make: Make) {
-    let options = EngineOptions { objects_max: 3, ..EngineOptions::new(plane()) };
-    let mut trial = Trial::new(make, options, "object limit");
-    let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(2, 0, 1, 1)]));
-    assert_eq!(outcome.applied, 2);
-    // Started below the limit: the cycle may pass it.
-    let outcome = trial.send_one(fixes(&[fix(3, 0, 1, 1), fix(4, 0, 1, 1), fix(5, 0, 1, 1)]));
-    assert_eq!(outcome.applied, 3);
-    let outcomes = trial.send(vec![
-        fixes(&[fix(6, 500, 1, 1), fix(1, 10, 2, 2), fix(6, 0, -1, 1)]),
-        Request::Remove(vec![1, 2, 6]),
-        fixes(&[fix(1, 20, 3, 3), fix(7, 20, 3, 3), fix(5, 20, 3, 3)]),
-    ]);
-    let limit = Refusal::ObjectLimit;
-    assert_eq!(outcomes[0].refused, [(0, limit), (2, Refusal::OutsideSpace)]);
-    assert_eq!((outcomes[1].removed, outcomes[1].missing), (2, 1));
-    assert_eq!(outcomes[2].refused, [(0, limit), (1, limit)]);
-    assert_eq!(outcomes[2].applied, 1);
-    // The time of a row that only the limit refused counts for the clock.
-    assert_eq!(trial.model().clock_ms(), START_MS + 500);
-    let outcome = trial.send_one(fixes(&[fix(8, 0, 1, 1)]));
-    assert_eq!(outcome.refused, [(0, limit)]);
-    trial.send_one(Request::Remove(vec![3]));
-    assert_eq!(trial.send_one(fixes(&[fix(8, 0, 1, 1)])).applied, 1);
-    let outcomes = trial.send(vec![Request::Clear, fixes(&[fix(8, 0, 1, 1)])]);
-    assert_eq!(outcomes[1].refused, [(0, limit)]);
-}
-
-/// A limit of zero objects holds nothing, and nothing breaks.
-pub fn a_fleet_without_room(make: Make) {
-    let options = EngineOptions { objects_max: 0, ..EngineOptions::new(plane()) };
-    let mut trial = Trial::new(make, options, "no room");
-    let outcome = trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(1, 1, 1, 1)]));
-    assert_eq!(outcome.refused, [(0, Refusal::ObjectLimit), (1, Refusal::ObjectLimit)]);
-    assert_eq!(trial.export().rows(), 0);
 }
 
 /// A block does what its rows do, with and without optional columns, among other requests.

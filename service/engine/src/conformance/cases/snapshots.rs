@@ -10,7 +10,7 @@ use crate::conformance::rows::{START_MS, columns, fix, fixes};
 use crate::conformance::trial::{Make, Trial, plane};
 use crate::cycle::{Refusal, Request, Snapshot};
 use crate::error::EngineError;
-use crate::limits::{CYCLE_FIXES_MAX, SNAPSHOT_BATCH_ROWS};
+use crate::limits::SNAPSHOT_BATCH_ROWS;
 use crate::query::QueryKind;
 
 /// Nothing out, nothing in.
@@ -90,42 +90,39 @@ pub fn the_clock_of_a_snapshot_is_taken_as_it_is(make: Make) {
     }
 }
 
-/// A fleet may have passed its limit inside one cycle: that state comes in whole, and the limit
-/// holds in the next cycle.
-pub fn a_state_beyond_the_object_limit_moves(make: Make) {
-    let options = EngineOptions { objects_max: 2, ..EngineOptions::new(plane()) };
-    let mut trial = Trial::new(make, options.clone(), "beyond the limit");
-    let rows = SNAPSHOT_BATCH_ROWS as u64 + 5;
-    let all: Vec<_> = (0..rows).map(|id| fix(id, 0, (id % 1_000) as i32, 5)).collect();
-    assert_eq!(trial.send_one(fixes(&all)).applied, rows);
+/// A fleet at its object limit moves whole, over several batches, and is full where it arrives.
+pub fn a_full_state_moves(make: Make) {
+    let objects_max = SNAPSHOT_BATCH_ROWS as u64 + 5;
+    let options = EngineOptions { objects_max, ..EngineOptions::new(plane()) };
+    let mut trial = Trial::new(make, options.clone(), "full");
+    let place = |id: u64| fix(id, 0, (id % 1_000) as i32, 5);
+    let all: Vec<_> = (0..objects_max + 1).map(place).collect();
+    assert_eq!(trial.send_one(fixes(&all)).applied, objects_max);
     trial.migrate(options);
-    let outcome = trial.send_one(fixes(&[fix(rows, 0, 1, 1), fix(3, 1, 1, 1)]));
+    let outcome = trial.send_one(fixes(&[fix(objects_max, 0, 1, 1), fix(3, 1, 1, 1)]));
     assert_eq!(outcome.refused, [(0, Refusal::ObjectLimit)]);
-    assert_eq!((outcome.applied, trial.backend().objects()), (1, rows));
+    assert_eq!((outcome.applied, trial.backend().objects()), (1, objects_max));
 }
 
-/// More than one cycle can add to a full fleet is no state of it.
-pub fn impossible_numbers_of_objects_are_refused(make: Make) {
-    let options = EngineOptions { objects_max: 0, ..EngineOptions::new(plane()) };
-    let mut batches = Vec::new();
-    let objects: Vec<u64> = (0..=CYCLE_FIXES_MAX as u64).collect();
-    for objects in objects.chunks(SNAPSHOT_BATCH_ROWS) {
-        batches.push(FixColumns {
-            object: objects.to_vec(),
-            time_ms: vec![START_MS; objects.len()],
-            x: vec![5; objects.len()],
-            y: vec![5; objects.len()],
-            ..FixColumns::default()
-        });
+/// A snapshot with more objects than the fleet may hold is no state of it.
+pub fn snapshots_beyond_the_object_limit_are_refused(make: Make) {
+    for objects_max in [0, 1, 2, 3] {
+        let options = EngineOptions { objects_max, ..EngineOptions::new(plane()) };
+        let batches = vec![columns(&[fix(1, 0, 1, 1), fix(2, 0, 1, 1)])];
+        let snapshot = Snapshot { epoch: 3, clock_ms: START_MS, batches, ..Snapshot::default() };
+        let mut backend = make(options);
+        let imported = backend.import(snapshot);
+        if objects_max >= 2 {
+            imported.expect("there is room");
+            assert_eq!(backend.objects(), 2);
+            continue;
+        }
+        match imported.expect_err("one too many") {
+            EngineError::Limit { value, limit, .. } => assert_eq!((value, limit), (2, objects_max)),
+            other => panic!("expected a limit, got {other}"),
+        }
+        assert_eq!(backend.objects(), 0);
     }
-    let snapshot = Snapshot { epoch: 3, clock_ms: START_MS, batches, ..Snapshot::default() };
-    let error = make(options).import(snapshot).expect_err("one too many");
-    let (value, limit) = (CYCLE_FIXES_MAX as u64 + 1, CYCLE_FIXES_MAX as u64);
-    let expected = |what| EngineError::Limit { what, value, limit };
-    assert!(
-        matches!(&error, EngineError::Limit { what, .. } if error == expected(what)),
-        "{error}"
-    );
 }
 
 /// Unequal columns, repeated or unordered objects, refused rows, a backend that has run.

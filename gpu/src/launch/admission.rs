@@ -1,0 +1,58 @@
+//! Launches of admission, part of stage dispatch.
+//!
+//! One safe function a kernel.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::Candidate;
+
+use super::dispatch::CycleRows;
+use super::memory::DeviceBuffer;
+use super::module::{Kernels, arguments, launch};
+
+impl Kernels {
+    /// Marks the objects that a cycle removes.
+    pub(crate) fn admission_mark(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+    ) -> Result<(), EngineError> {
+        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, cycle.index];
+        launch(&self.admission_mark, stream, cycle.rules.rows.into(), arguments)
+    }
+
+    /// Lists the candidates of a cycle whose first clear stands before arrival `cleared_from`, in
+    /// no particular order, and adds their number to the first value of `length`.
+    pub(crate) fn admission_list(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        cleared_from: u32,
+        candidates: &DeviceBuffer<Candidate>,
+        length: &DeviceBuffer<u32>,
+    ) -> Result<(), EngineError> {
+        assert!(candidates.len() >= cycle.rules.rows as usize, "every row may be a candidate");
+        let CycleRows { input, rules, rows, index, records, .. } = *cycle;
+        let (candidates, length) = (candidates.address(), length.address());
+        let arguments =
+            arguments![input, rules, rows, index, records, cleared_from, candidates, length];
+        launch(&self.admission_list, stream, rules.rows.into(), arguments)
+    }
+
+    /// Refuses the rows of the first `length` arrivals of a list.
+    pub(crate) fn admission_refuse(
+        &self,
+        stream: &CudaStream,
+        cycle: &CycleRows,
+        refused: &DeviceBuffer<u32>,
+        length: u32,
+    ) -> Result<(), EngineError> {
+        assert!(
+            length <= cycle.rules.rows && length as usize <= refused.len(),
+            "rows of the cycle"
+        );
+        let refused = refused.address();
+        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, refused, length];
+        launch(&self.admission_refuse, stream, length.into(), arguments)
+    }
+}

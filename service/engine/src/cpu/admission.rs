@@ -1,0 +1,59 @@
+//! Which rows of a cycle may bring one object too many? Lists them for
+//! [`crate::stage::admission`], shard by shard.
+//!
+//! Runs between routing and settling, only in cycles that may exceed the object limit: shards are
+//! read as they are at the start of the cycle, and nothing of them changes.
+
+use std::collections::HashSet;
+
+use super::dispatch::Lane;
+use super::parallel;
+use super::shard::{GROUP, ObjectHash, SHARDS, Shard};
+use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
+
+/// All candidates of the cycle, ascending by arrival; `size` is the number of routed rows.
+pub(super) fn candidates(
+    shards: &[Shard],
+    hash: ObjectHash,
+    lanes: &[Lane],
+    size: usize,
+) -> Vec<Candidate> {
+    let mut found = vec![Vec::new(); SHARDS];
+    parallel::for_each_mut(&mut found, size, |number, found| {
+        list(&shards[number], hash, lanes, number, found);
+    });
+    let mut candidates = found.concat();
+    parallel::sort(&mut candidates, |candidate| candidate.arrival);
+    candidates
+}
+
+/// Lists the candidates of shard `number`: removals, and rows whose object may not exist.
+fn list(
+    shard: &Shard,
+    hash: ObjectHash,
+    lanes: &[Lane],
+    number: usize,
+    found: &mut Vec<Candidate>,
+) {
+    let rows = lanes.iter().flat_map(|lane| &lane.routed[number]);
+    let removed: HashSet<u64> = rows.filter(|row| row.is_removal()).map(|row| row.object).collect();
+    let mut hashes = [0; GROUP];
+    let mut is_cleared = false;
+    for lane in lanes {
+        is_cleared |= lane.clear.is_some();
+        for group in lane.routed[number].chunks(GROUP) {
+            shard.ask_ahead(hash, group, &mut hashes);
+            for (row, hash) in group.iter().zip(hashes) {
+                let existed = shard.find(hash, row.object).is_some();
+                if existed && !is_cleared && !removed.contains(&row.object) {
+                    continue;
+                }
+                let mut flags = if existed { CANDIDATE_EXISTED } else { 0 };
+                if row.is_removal() {
+                    flags |= CANDIDATE_REMOVAL;
+                }
+                found.push(Candidate { object: row.object, arrival: row.arrival, flags });
+            }
+        }
+    }
+}

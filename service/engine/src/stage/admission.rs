@@ -1,0 +1,124 @@
+//! Which rows bring one object too many?
+//!
+//! One walk over a cycle in order of arrival decides: it counts the objects that exist and refuses
+//! what would exceed the limit. Nothing in it can run beside anything else, so backends walk only
+//! cycles that may meet the limit, and list only what can change the count.
+
+use std::collections::HashMap;
+
+use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
+
+/// Whether a cycle of so many rows may bring more objects than the limit allows.
+#[must_use]
+pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
+    objects.saturating_add(rows) > objects_max
+}
+
+/// The arrivals of the rows that the limit refuses, ascending; `objects` exist at the start of the
+/// cycle.
+///
+/// `candidates` ascend by arrival and hold every removal and every row that passed judging. Rows of
+/// an object that existed at the start may be left out, up to the first clear, if the cycle does
+/// not remove the object. A clear acts before the arrival that stands for it in `clears`.
+#[must_use]
+pub fn refused(
+    objects: u64,
+    objects_max: u64,
+    clears: &[u32],
+    candidates: &[Candidate],
+) -> Vec<u32> {
+    debug_assert!(candidates.is_sorted_by_key(|candidate| candidate.arrival));
+    let mut refused = Vec::new();
+    let mut alive = objects;
+    // Objects that are not as they were at the start, or not as the last clear left them.
+    let mut changed: HashMap<u64, bool> = HashMap::new();
+    let mut is_cleared = false;
+    let mut clears = clears.iter().peekable();
+    for Candidate { object, arrival, flags } in candidates {
+        while clears.next_if(|clear| *clear <= arrival).is_some() {
+            changed.clear();
+            is_cleared = true;
+            alive = 0;
+        }
+        let existed = flags & CANDIDATE_EXISTED != 0 && !is_cleared;
+        let exists = changed.get(object).copied().unwrap_or(existed);
+        let is_removal = flags & CANDIDATE_REMOVAL != 0;
+        if exists == is_removal {
+            if is_removal {
+                alive -= 1;
+            } else if alive < objects_max {
+                alive += 1;
+            } else {
+                refused.push(*arrival);
+                continue;
+            }
+            changed.insert(*object, !is_removal);
+        }
+    }
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: u32 = 0;
+    const OLD: u32 = CANDIDATE_EXISTED;
+    const REMOVED: u32 = CANDIDATE_REMOVAL;
+
+    /// Candidates of these objects and flags, one an arrival.
+    fn walk(objects: u64, objects_max: u64, clears: &[u32], acts: &[(u64, u32)]) -> Vec<u32> {
+        let candidate = |(arrival, (object, flags)): (u32, &(u64, u32))| Candidate {
+            object: *object,
+            arrival,
+            flags: *flags,
+        };
+        let candidates: Vec<Candidate> = (0..).zip(acts).map(candidate).collect();
+        refused(objects, objects_max, clears, &candidates)
+    }
+
+    #[test]
+    fn only_cycles_with_more_rows_than_room_are_walked() {
+        assert!(!may_exceed(0, 0, 0));
+        assert!(may_exceed(0, 1, 0));
+        assert!(!may_exceed(7, 3, 10));
+        assert!(may_exceed(7, 4, 10));
+        assert!(may_exceed(11, 0, 10));
+        assert!(!may_exceed(u64::MAX, 1, u64::MAX));
+    }
+
+    #[test]
+    fn the_first_to_arrive_take_the_room() {
+        let acts = [(5, NEW), (3, NEW), (5, NEW), (4, NEW), (3, NEW), (4, NEW), (5, NEW)];
+        assert_eq!(walk(8, 10, &[], &acts), [3, 5]);
+        assert_eq!(walk(8, 11, &[], &acts), []);
+        assert_eq!(walk(9, 10, &[], &acts), [1, 3, 4, 5]);
+        assert_eq!(walk(10, 10, &[], &acts), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(walk(0, 0, &[], &acts[..1]), [0]);
+        assert_eq!(walk(0, 0, &[], &[]), []);
+    }
+
+    #[test]
+    fn a_removal_makes_room_once_and_for_what_follows() {
+        let removed = OLD | REMOVED;
+        let acts = [(3, NEW), (1, removed), (1, removed), (3, NEW), (4, NEW), (1, OLD)];
+        assert_eq!(walk(2, 2, &[], &acts), [0, 4, 5]);
+        // What was made in the cycle leaves its place too; what was refused has none.
+        let acts = [(3, NEW), (4, NEW), (4, REMOVED), (3, REMOVED), (5, NEW), (3, NEW)];
+        assert_eq!(walk(1, 2, &[], &acts), [1, 5]);
+        // A row of a known object takes no place before its removal.
+        let acts = [(1, OLD), (1, removed), (1, OLD), (2, NEW)];
+        assert_eq!(walk(1, 1, &[], &acts), [3]);
+    }
+
+    #[test]
+    fn a_clear_makes_room_for_all_that_follows() {
+        let acts = [(1, OLD), (3, NEW), (1, OLD), (2, OLD), (3, NEW), (3, REMOVED), (2, OLD)];
+        assert_eq!(walk(2, 2, &[2], &acts), [1, 4]);
+        assert_eq!(walk(2, 2, &[0], &acts), [3]);
+        // Two at one place are as one; one behind everything changes nothing.
+        assert_eq!(walk(2, 2, &[2, 2, 7], &acts), [1, 4]);
+        let acts = [(1, OLD), (1, OLD | REMOVED), (2, OLD), (3, NEW)];
+        assert_eq!(walk(2, 1, &[0, 1], &acts), [3]);
+    }
+}
