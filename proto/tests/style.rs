@@ -45,9 +45,10 @@ impl Faults {
 fn is_pascal(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.chars().all(|c| c.is_ascii_alphanumeric())
-        && !name.chars().zip(name.chars().skip(1)).any(|(a, b)| {
-            a.is_ascii_uppercase() && b.is_ascii_uppercase()
-        })
+        && !name
+            .chars()
+            .zip(name.chars().skip(1))
+            .any(|(a, b)| a.is_ascii_uppercase() && b.is_ascii_uppercase())
 }
 
 fn is_snake(name: &str) -> bool {

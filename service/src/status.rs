@@ -23,7 +23,9 @@ pub const DOMAIN: &str = "shoal";
 #[must_use]
 pub fn code_and_reason(error: &ServiceError) -> (Code, ErrorReason) {
     match error {
-        ServiceError::EngineUnavailable { .. } => (Code::FailedPrecondition, ErrorReason::EngineUnavailable),
+        ServiceError::EngineUnavailable { .. } => {
+            (Code::FailedPrecondition, ErrorReason::EngineUnavailable)
+        }
         ServiceError::FleetName { .. } => (Code::InvalidArgument, ErrorReason::FleetName),
         ServiceError::FleetUnknown(_) => (Code::NotFound, ErrorReason::FleetUnknown),
         ServiceError::FleetExists(_) => (Code::AlreadyExists, ErrorReason::FleetExists),
@@ -42,11 +44,15 @@ pub fn code_and_reason(error: &ServiceError) -> (Code, ErrorReason) {
         ServiceError::Foreign { code, reason, .. } => (*code, *reason),
         ServiceError::Block(_) => (Code::InvalidArgument, ErrorReason::Block),
         ServiceError::OutOfOrder { .. } => (Code::FailedPrecondition, ErrorReason::OutOfOrder),
-        ServiceError::ProducerUnknown { .. } => (Code::FailedPrecondition, ErrorReason::ProducerUnknown),
+        ServiceError::ProducerUnknown { .. } => {
+            (Code::FailedPrecondition, ErrorReason::ProducerUnknown)
+        }
         ServiceError::Token(_) => (Code::InvalidArgument, ErrorReason::Token),
         ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, ErrorReason::TokenTerm),
         ServiceError::SessionGone => (Code::NotFound, ErrorReason::SessionGone),
-        ServiceError::SessionOtherFleet { .. } => (Code::FailedPrecondition, ErrorReason::SessionOtherFleet),
+        ServiceError::SessionOtherFleet { .. } => {
+            (Code::FailedPrecondition, ErrorReason::SessionOtherFleet)
+        }
         ServiceError::SessionTakenOver => (Code::Aborted, ErrorReason::SessionTakenOver),
         ServiceError::Busy { .. } => (Code::ResourceExhausted, ErrorReason::Busy),
         ServiceError::Limit { .. } => (Code::ResourceExhausted, ErrorReason::Limit),

@@ -70,20 +70,6 @@ impl SpaceTag {
     }
 }
 
-impl fmt::Display for SpaceTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, unit) = match self.kind {
-            SpaceKind::Geographic => ("geographic", "degrees"),
-            SpaceKind::Planar => ("planar", "m"),
-        };
-        write!(f, "a {kind} space with a quantum of {} {unit}", self.quantum)?;
-        if (self.origin_x, self.origin_y) != (0.0, 0.0) {
-            write!(f, " and its origin at {}, {}", self.origin_x, self.origin_y)?;
-        }
-        Ok(())
-    }
-}
-
 impl PartialEq for SpaceTag {
     fn eq(&self, other: &Self) -> bool {
         self.bits() == other.bits()
@@ -107,18 +93,6 @@ impl fmt::Display for SpaceTag {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tags_read_as_plain_text() {
-        let plane =
-            SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 0.01 };
-        assert_eq!(plane.to_string(), "a planar space with a quantum of 0.01 m");
-        let world = SpaceTag { kind: SpaceKind::Geographic, quantum: 1e-7, origin_x: 5.5, ..plane };
-        assert_eq!(
-            world.to_string(),
-            "a geographic space with a quantum of 0.0000001 degrees and its origin at 5.5, 0"
-        );
-    }
 
     #[test]
     fn tags_are_compared_bit_for_bit() {
