@@ -138,6 +138,8 @@ async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
     let mut positions = server.positions().await;
     positions.report_once(rows(fixes)).await.unwrap();
     let request = subscribe(vec![standing(1, world()), standing(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
+    // Without retention its memory is free as soon as it was delivered.
+    let request = v1::SubscribeRequest { retention_ms: Some(0), ..request };
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let mut chunks = 0;
     while subscriber.snapshots < 2 || subscriber.held[&1].len() < OBJECTS as usize {
