@@ -159,7 +159,7 @@ fn outgoing(
     let mut events = BodyWriter::events(space, of.told);
     let mut members = BodyWriter::snapshots(space, of.told);
     let mut lost = Vec::new();
-    let mut told = 0;
+    let (mut told, mut copied_bytes) = (0, 0);
     for &(place, region_id) in places {
         let head = of.set.head(place);
         if head.is_lagged {
@@ -168,7 +168,8 @@ fn outgoing(
         } else if head.is_snapshot {
             told += head.events() as u64;
             let bytes = head.events() * row_bytes(head.fixes() > 0);
-            if bytes <= copied_bytes_max {
+            if copied_bytes + bytes <= copied_bytes_max {
+                copied_bytes += bytes;
                 state.awaiting.remove(&head.region);
                 members.add_members(region_id, &of.set.get(place));
             } else if let Some(snapshot) = of.hold((place, region_id)) {
@@ -176,7 +177,8 @@ fn outgoing(
                 delivered.large.push(snapshot);
             } else {
                 state.deferred.insert(head.region);
-                state.awaiting.insert(head.region);
+                // `lagged` is sent once, not at each retry.
+                lost.extend(state.awaiting.insert(head.region).then_some(region_id));
             }
         } else if !state.awaiting.contains(&head.region) {
             told += head.events() as u64;

@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use crate::running::{
     self, Running, START_MS, fix, rectangle, report, rows, sums, until, within, world,
 };
-use crate::subscriber::{standing, start, subscribe};
+use crate::subscriber::{Subscriber, standing, start, subscribe};
 
 /// Records of so many take 2.3 MB for the server: more than a session copies.
 const MEMBERS: u64 = 40_000;
@@ -257,5 +257,41 @@ async fn a_delivered_snapshot_is_released_after_the_retention() {
     assert_eq!(members(&again, WORLD).len() as u64, MEMBERS);
     drop(reader);
     until(async || server.metric(ANSWER_BYTES).await == 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_beyond_the_answer_memory_lags_until_it_fits() {
+    const MANY: u64 = 200_000;
+    let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
+    let server = start(limits).await;
+    fill(&server, MANY).await;
+    let request = subscribe(vec![fixes(WORLD, world()), harbour()]);
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let Some(Kind::Lagged(lagged)) = subscriber.next().await.unwrap() else { panic!() };
+    assert_eq!(lagged.region_ids, [WORLD]);
+    let clear = v1::ClearFleetRequest::default();
+    server.fleets().await.clear(clear).await.unwrap();
+    fill(&server, 100).await;
+    while subscriber.held.get(&WORLD).is_none_or(|held| held.len() < 100) {
+        subscriber.next().await.unwrap().unwrap();
+    }
+    assert_eq!(subscriber.lagged, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_snapshots_of_one_epoch_beyond_a_session_do_not_lag() {
+    const MANY: u64 = 20_000;
+    let limits = ServerLimits { session_bytes_max: 1 << 20, ..ServerLimits::default() };
+    let server = start(limits).await;
+    fill(&server, MANY).await;
+    // Each is copied, together they are three times what the session may hold.
+    let regions = (1..=20).map(|region_id| standing(region_id, world())).collect();
+    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
+    let mut subscriber = opening.await.unwrap();
+    subscriber.until(subscriber.opened.epoch).await;
+    assert_eq!((subscriber.snapshots, subscriber.lagged), (20, 0));
+    assert!(subscriber.held.values().all(|held| held.len() as u64 == MANY));
     server.stop().await;
 }
