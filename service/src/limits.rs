@@ -94,6 +94,9 @@ pub const SESSION_BYTES_MIN: usize = 1 << 10;
 pub const SNAPSHOT_SHARE: usize = 4;
 /// Nor are those beyond so many bytes: the thread that copies them serves all sessions of a fleet.
 pub const COPIED_SNAPSHOT_BYTES_MAX: usize = 2 << 20;
+/// Longest time that a delivered snapshot stays in memory while its stream goes on. A client that
+/// lost a part of it resumes before: keep-alive has closed a dead connection by then.
+pub const DELIVERED_SNAPSHOT_MS_MAX: u64 = 60_000;
 /// When all sessions together hold more than [`ServerLimits::subscription_bytes_max`], each may
 /// hold this share of what it could hold otherwise.
 pub const CROWDED_SHARE: usize = 16;
@@ -135,6 +138,10 @@ const _: () = assert!(
         <= u32::MAX as usize,
     "a device numbers the edges of all regions with 32 bits",
 );
+const _: () = assert!(
+    KEEPALIVE_INTERVAL_MS + KEEPALIVE_TIMEOUT_MS < DELIVERED_SNAPSHOT_MS_MAX,
+    "a dead stream ends before the snapshots it lost are released"
+);
 const _: () = assert!(SESSION_SWEEP_MS <= PROGRESS_INTERVAL_MS);
 const _: () = assert!(
     2 * REGION_CHANGES_MAX <= shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX,
@@ -164,7 +171,7 @@ pub struct ServerLimits {
     pub cycle_queries_max: usize,
     /// Messages of one stream that are not yet acknowledged.
     pub stream_messages_max: usize,
-    /// Bytes of answers held for clients that are reading them, server-wide.
+    /// Bytes of answers and of large snapshots that are held for clients, server-wide.
     pub answer_bytes_max: usize,
     /// Connections.
     pub connections_max: usize,

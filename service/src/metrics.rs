@@ -167,7 +167,7 @@ impl Metrics {
         registry.register("streams", streams, self.streams.clone());
         registry.register(
             "answer_bytes",
-            "Bytes of answers held for clients that read them",
+            "Bytes of answers and large snapshots held for clients",
             self.answer_bytes.clone(),
         );
         registry.register(

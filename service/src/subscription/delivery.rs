@@ -5,6 +5,7 @@
 //! is asked for again, the second time after a while. What a slow reader leaves is coalesced beside
 //! this thread; while that is done more may come, up to what a session may hold.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use shoal_engine::{EventSet, RegionId};
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 
-use super::large::LargeSnapshot;
+use super::large::{HeldSet, LargeSnapshot};
 use super::message::{Body, BodyWriter, Told, body, row_bytes};
 use super::outbox::{Bounds, Lent, Outgoing};
 use super::session::{Session, State};
@@ -21,9 +22,25 @@ use crate::limits::{COPIED_SNAPSHOT_BYTES_MAX, CROWDED_SHARE, SNAPSHOT_SHARE};
 
 /// What every session needs to have a cycle's events delivered.
 pub(super) struct Delivering<'a> {
-    pub(super) tools: &'a SessionTools,
-    pub(super) told: Told,
-    pub(super) set: &'a Arc<EventSet>,
+    tools: &'a SessionTools,
+    told: Told,
+    set: &'a Arc<EventSet>,
+    /// The set for all large snapshots in it: its room is taken once.
+    held: OnceCell<Option<Arc<HeldSet>>>,
+}
+
+impl<'a> Delivering<'a> {
+    pub(super) fn new(tools: &'a SessionTools, told: Told, set: &'a Arc<EventSet>) -> Self {
+        Self { tools, told, set, held: OnceCell::new() }
+    }
+
+    /// A large snapshot, if there is room for it now.
+    fn hold(&self, place: (usize, u64)) -> Option<Arc<LargeSnapshot>> {
+        let answers = &self.tools.answers;
+        let held = self.held.get_or_init(|| HeldSet::new(answers, self.set)).clone()?;
+        let (answers, space) = (answers.clone(), self.tools.space);
+        Some(Arc::new(LargeSnapshot::new(answers, held, place, space, self.told)))
+    }
 }
 
 /// What a delivery leaves to be done.
@@ -142,7 +159,7 @@ fn outgoing(
     let mut events = BodyWriter::events(space, of.told);
     let mut members = BodyWriter::snapshots(space, of.told);
     let mut lost = Vec::new();
-    let mut told = 0;
+    let (mut told, mut copied_bytes) = (0, 0);
     for &(place, region_id) in places {
         let head = of.set.head(place);
         if head.is_lagged {
@@ -150,11 +167,18 @@ fn outgoing(
             ask_again(state, region_id, head.region, delivered);
         } else if head.is_snapshot {
             told += head.events() as u64;
-            if head.events() * row_bytes(head.fixes() > 0) <= copied_bytes_max {
+            let bytes = head.events() * row_bytes(head.fixes() > 0);
+            if copied_bytes + bytes <= copied_bytes_max {
+                copied_bytes += bytes;
                 state.awaiting.remove(&head.region);
                 members.add_members(region_id, &of.set.get(place));
+            } else if let Some(snapshot) = of.hold((place, region_id)) {
+                state.awaiting.remove(&head.region);
+                delivered.large.push(snapshot);
             } else {
-                delivered.large.extend(hold(state, of, (place, region_id), head.region));
+                state.deferred.insert(head.region);
+                // `lagged` is sent once, not at each retry.
+                lost.extend(state.awaiting.insert(head.region).then_some(region_id));
             }
         } else if !state.awaiting.contains(&head.region) {
             told += head.events() as u64;
@@ -170,24 +194,6 @@ fn outgoing(
     let large = delivered.large.iter().cloned().map(Outgoing::Large);
     let events = events.finish().into_iter().map(Outgoing::Events);
     lost.into_iter().chain(members).chain(large).chain(events).collect()
-}
-
-/// A large snapshot, if there is room for it now.
-fn hold(
-    state: &mut State,
-    of: &Delivering<'_>,
-    place: (usize, u64),
-    region: RegionId,
-) -> Option<Arc<LargeSnapshot>> {
-    let answers = &of.tools.answers;
-    let held = LargeSnapshot::hold(answers, of.set, place, of.tools.space, of.told);
-    if held.is_some() {
-        state.awaiting.remove(&region);
-    } else {
-        state.awaiting.insert(region);
-        state.deferred.insert(region);
-    }
-    held.map(Arc::new)
 }
 
 fn ask_again(state: &mut State, region_id: u64, region: RegionId, delivered: &mut Delivered) {

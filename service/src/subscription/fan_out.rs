@@ -154,7 +154,7 @@ impl FanOut {
             }
             places.push((place, route.region_id));
         }
-        let delivering = Delivering { tools: &self.sessions.tools, told, set };
+        let delivering = Delivering::new(&self.sessions.tools, told, set);
         for session in order {
             let Some(places) = self.places.get_mut(&session.handle.session) else { continue };
             let delivered = session.deliver(&delivering, places);

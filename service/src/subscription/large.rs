@@ -3,70 +3,142 @@
 //! It stays where the engine wrote it and counts as an answer that is held; each message is made
 //! when the reader has room for it. Its numbers are taken from the start, so that what follows has
 //! its own. An engine may leave millions of members in no order until they are read: that is done
-//! by a thread of its own, and the reader waits for it.
+//! by a thread of its own, and the reader waits for it. A delivered snapshot becomes a spare of the
+//! answer budget: each of its messages can be made again until it is released.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
-use shoal_engine::{EventSet, Space};
+use shoal_engine::{EventSet, RegionId, Space};
 
 use super::handle::SessionHandle;
 use super::message::{Told, members_at_once, members_body, seal};
-use crate::answer_budget::{AnswerBudget, AnswerRoom};
+use crate::answer_budget::{AnswerBudget, AnswerRoom, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
+
+/// The events of a cycle, held for the large snapshots among them.
+#[derive(Debug)]
+pub(super) struct HeldSet {
+    set: Arc<EventSet>,
+    /// Goes with the set.
+    _room: AnswerRoom,
+}
+
+impl HeldSet {
+    /// None when there is no room for the set.
+    pub(super) fn new(answers: &AnswerBudget, set: &Arc<EventSet>) -> Option<Arc<Self>> {
+        let fixes: u64 = set.heads().map(|head| head.fixes() as u64).sum();
+        let bytes = set.events() * (ROW_ANSWER_BYTES.id + 1) + fixes * ROW_ANSWER_BYTES.fix;
+        let room = answers.try_room(bytes)?;
+        Some(Arc::new(Self { set: set.clone(), _room: room }))
+    }
+}
 
 /// One region's members, in the set of their cycle.
 #[derive(Debug)]
 pub(super) struct LargeSnapshot {
-    set: Arc<EventSet>,
+    /// What the engine calls the region.
+    pub(super) region: RegionId,
+    /// What the client calls it.
+    pub(super) region_id: u64,
     place: usize,
-    region_id: u64,
     told: Told,
     space: Space,
     members: usize,
     with_fixes: bool,
     is_ready: AtomicBool,
-    _room: AnswerRoom,
+    answers: Arc<AnswerBudget>,
+    hold: Mutex<Hold>,
+}
+
+/// Where the members are.
+#[derive(Debug)]
+enum Hold {
+    /// In the outbox: messages remain to be taken.
+    Unread(Arc<HeldSet>),
+    /// In the answer budget, since the last message was taken.
+    Delivered(Spare<HeldSet>, Instant),
+    Released,
 }
 
 impl LargeSnapshot {
-    /// The snapshot at a place of a set; none when there is no room for the whole set.
-    pub(super) fn hold(
-        answers: &AnswerBudget,
-        set: &Arc<EventSet>,
+    /// The snapshot at a place of a set.
+    pub(super) fn new(
+        answers: Arc<AnswerBudget>,
+        held: Arc<HeldSet>,
         (place, region_id): (usize, u64),
         space: Space,
         told: Told,
-    ) -> Option<Self> {
-        let fixes: u64 = set.heads().map(|head| head.fixes() as u64).sum();
-        let bytes = set.events() * (ROW_ANSWER_BYTES.id + 1) + fixes * ROW_ANSWER_BYTES.fix;
-        let room = answers.try_room(bytes)?;
-        let head = set.head(place);
-        let (members, with_fixes) = (head.events(), head.fixes() > 0);
-        let (set, is_ready) = (set.clone(), AtomicBool::new(false));
-        Some(Self {
-            set,
-            place,
-            region_id,
-            told,
-            space,
-            members,
-            with_fixes,
-            is_ready,
-            _room: room,
-        })
+    ) -> Self {
+        let head = held.set.head(place);
+        let (region, members, with_fixes) = (head.region, head.events(), head.fixes() > 0);
+        let (is_ready, hold) = (AtomicBool::new(false), Mutex::new(Hold::Unread(held)));
+        Self { region, region_id, place, told, space, members, with_fixes, is_ready, answers, hold }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Hold> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the engine's lists made, if they are not yet.
     pub(super) fn make_ready(&self) {
-        let _ = self.set.get(self.place);
-        self.is_ready.store(true, Ordering::Release);
+        // Made without the lock: it takes a while.
+        if let Some(held) = self.read() {
+            let _ = held.set.get(self.place);
+            self.is_ready.store(true, Ordering::Release);
+        }
     }
 
     /// Whether messages can be made without delay.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
+    }
+
+    /// What messages are made of. It is no spare until it is delivered again. None when it was
+    /// released.
+    pub(super) fn read(&self) -> Option<Arc<HeldSet>> {
+        let mut hold = self.hold();
+        let held = match &*hold {
+            Hold::Unread(held) => Some(held.clone()),
+            Hold::Delivered(spare, _) => spare.get(),
+            Hold::Released => None,
+        };
+        *hold = held.clone().map_or(Hold::Released, Hold::Unread);
+        held
+    }
+
+    /// Its last message was taken.
+    pub(super) fn deliver(&self, now: Instant) {
+        let mut hold = self.hold();
+        if let Hold::Unread(held) = &*hold {
+            *hold = Hold::Delivered(self.answers.keep(held.clone()), now);
+        }
+    }
+
+    /// Gives its memory back.
+    pub(super) fn release(&self) {
+        *self.hold() = Hold::Released;
+    }
+
+    /// Gives its memory back if it was delivered at or before this time. Whether it has none now.
+    pub(super) fn release_delivered(&self, until: Instant) -> bool {
+        let mut hold = self.hold();
+        let is_released = match &*hold {
+            Hold::Unread(_) => false,
+            Hold::Delivered(spare, at) => *at <= until || spare.get().is_none(),
+            Hold::Released => true,
+        };
+        if is_released {
+            *hold = Hold::Released;
+        }
+        is_released
+    }
+
+    /// Whether messages of it remain to be taken.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(&*self.hold(), Hold::Unread(_))
     }
 
     /// How many messages it takes.
@@ -77,12 +149,13 @@ impl LargeSnapshot {
     /// One of them.
     pub(super) fn message(
         &self,
+        held: &HeldSet,
         index: u64,
         handle: &SessionHandle,
         sequence: u64,
         epoch_done: bool,
     ) -> Bytes {
-        let members = self.set.get(self.place);
+        let members = held.set.get(self.place);
         let (rows, at_once) = (self.members, members_at_once(self.with_fixes));
         let from = index as usize * at_once;
         let to = rows.min(from + at_once);
@@ -94,13 +167,17 @@ impl LargeSnapshot {
 #[cfg(test)]
 mod tests {
     use std::sync::OnceLock;
+    use std::time::Duration;
 
     use prometheus_client::metrics::gauge::Gauge;
     use prost::Message as _;
-    use shoal_engine::{EventHead, RegionId};
+    use shoal_engine::EventHead;
     use shoal_proto::v1;
+    use shoal_proto::v1::subscribe_response::Kind;
 
-    use super::super::outbox::{Outbox, Outgoing, Taken};
+    use super::super::delivery::lagged;
+    use super::super::entry::Taken;
+    use super::super::outbox::{Bounds, Outbox, Outgoing, Rewound};
     use super::*;
 
     const MEMBERS: usize = 100_000;
@@ -127,41 +204,153 @@ mod tests {
         }
     }
 
+    const TOLD: Told = Told { epoch: 3, clock_ms: 4 };
+
+    /// One snapshot and room for it alone.
+    struct Scene {
+        late: Arc<Late>,
+        set: Arc<EventSet>,
+        answers: Arc<AnswerBudget>,
+        gauge: Gauge,
+        handle: SessionHandle,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let late = Arc::new(Late::default());
+            let (region, events) = (RegionId(4), (0, MEMBERS));
+            let head = EventHead { region, is_snapshot: true, events, ..EventHead::default() };
+            let fixes = Arc::new(Vec::<shoal_codec::FixRow>::new());
+            let set = EventSet::of_shared(vec![head], late.clone(), late.clone(), fixes);
+            let gauge = Gauge::default();
+            let answers = Arc::new(AnswerBudget::new(1 << 20, gauge.clone()));
+            let handle = SessionHandle::draw(1, 1).unwrap();
+            Self { late, set: Arc::new(set), answers, gauge, handle }
+        }
+
+        fn hold(&self) -> Option<Arc<LargeSnapshot>> {
+            let held = HeldSet::new(&self.answers, &self.set)?;
+            let (answers, space) = (self.answers.clone(), Space::geographic());
+            Some(Arc::new(LargeSnapshot::new(answers, held, (0, 7), space, TOLD)))
+        }
+
+        /// An outbox with the snapshot, ready to be taken.
+        fn filled(&self) -> Outbox {
+            let (mut outbox, snapshot) = (Outbox::default(), self.hold().unwrap());
+            snapshot.make_ready();
+            outbox.push(&self.handle, Outgoing::Large(snapshot), true);
+            outbox
+        }
+
+        /// Everything that can be taken.
+        fn taken(&self, outbox: &mut Outbox, now: Instant) -> Vec<v1::SubscribeResponse> {
+            let taken = std::iter::from_fn(|| outbox.take(now)).map(|taken| match taken {
+                Taken::Message(bytes) | Taken::Lagged(bytes) => bytes,
+                Taken::Piece { snapshot, held, index, sequence, epoch_done } => {
+                    snapshot.message(&held, index, &self.handle, sequence, epoch_done)
+                }
+                Taken::Released { region_id, numbers, .. } => {
+                    seal(lagged(vec![region_id]), &self.handle, numbers, false)
+                }
+            });
+            taken.map(|bytes| v1::SubscribeResponse::decode(bytes).unwrap()).collect()
+        }
+    }
+
+    fn members(messages: Vec<v1::SubscribeResponse>) -> Vec<u64> {
+        let chunks = messages.into_iter().map(|message| match message.kind {
+            Some(Kind::Snapshot(chunk)) => chunk,
+            kind => panic!("{kind:?} is no piece of a snapshot"),
+        });
+        chunks.flat_map(|chunk| chunk.regions).flat_map(|of| of.objects).collect()
+    }
+
     #[test]
     fn members_are_not_read_until_they_are_made_ready() {
-        let late = Arc::new(Late::default());
-        let events = (0, MEMBERS);
-        let head =
-            EventHead { region: RegionId(4), is_snapshot: true, events, ..EventHead::default() };
-        let set = EventSet::of_shared(
-            vec![head],
-            late.clone(),
-            late.clone(),
-            Arc::new(Vec::<shoal_codec::FixRow>::new()),
-        );
-        let (set, answers) = (Arc::new(set), AnswerBudget::new(1 << 20, Gauge::default()));
-        let told = Told { epoch: 3, clock_ms: 4 };
-        let hold = || LargeSnapshot::hold(&answers, &set, (0, 7), Space::geographic(), told);
-        let snapshot = Arc::new(hold().unwrap());
-        assert!(hold().is_none(), "there is room for one");
-        let (mut outbox, handle) = (Outbox::default(), SessionHandle::draw(1, 1).unwrap());
-        outbox.push(&handle, Outgoing::Large(snapshot.clone()), true);
+        let scene = Scene::new();
+        let snapshot = scene.hold().unwrap();
+        assert!(scene.hold().is_none(), "there is room for one");
+        let mut outbox = Outbox::default();
+        outbox.push(&scene.handle, Outgoing::Large(snapshot.clone()), true);
         assert_eq!((outbox.next_sequence() - 1, outbox.has_unread()), (snapshot.messages(), true));
-        assert!(outbox.take().is_none() && late.0.get().is_none());
+        let now = Instant::now();
+        assert!(outbox.take(now).is_none() && scene.late.0.get().is_none());
         snapshot.make_ready();
-        let mut members = Vec::new();
-        while let Some(Taken::Piece { snapshot, index, sequence, epoch_done }) = outbox.take() {
-            let bytes = snapshot.message(index, &handle, sequence, epoch_done);
-            let message = v1::SubscribeResponse::decode(bytes).unwrap();
-            assert_eq!(message.first_sequence, index + 1);
-            assert_eq!(message.epoch_done, !outbox.has_unread());
-            let Some(v1::subscribe_response::Kind::Snapshot(chunk)) = message.kind else {
-                panic!("no piece of a snapshot");
-            };
-            members.extend(chunk.regions.into_iter().flat_map(|of| of.objects));
+        let messages = scene.taken(&mut outbox, now);
+        for (message, number) in messages.iter().zip(1..) {
+            assert_eq!((message.first_sequence, message.last_sequence), (number, number));
+            assert_eq!(message.epoch_done, number == snapshot.messages());
         }
-        assert!(members.into_iter().eq(0..MEMBERS as u64));
+        assert!(members(messages).into_iter().eq(0..MEMBERS as u64));
         drop((snapshot, outbox));
-        assert!(hold().is_some());
+        assert_eq!(scene.gauge.get(), 0);
+        assert!(scene.hold().is_some());
+    }
+
+    #[test]
+    fn a_delivered_snapshot_is_taken_again_from_any_message() {
+        let (scene, now) = (Scene::new(), Instant::now());
+        let mut outbox = scene.filled();
+        let whole = scene.taken(&mut outbox, now);
+        assert!(whole.len() > 2 && !outbox.has_unread());
+        for after in 0..=whole.len() {
+            assert_eq!(outbox.rewind(after as u64, now), Rewound::Done);
+            assert_eq!(scene.taken(&mut outbox, now), whole[after..]);
+        }
+        assert!(scene.gauge.get() > 0);
+        // It goes with its session's memory, as every message.
+        assert!(outbox.fit(&Bounds { bytes_max: 0, messages_max: 0 }));
+        assert_eq!((outbox.rewind(1, now), scene.gauge.get()), (Rewound::Gap, 0));
+    }
+
+    #[test]
+    fn a_released_snapshot_makes_its_region_lag_under_its_numbers() {
+        let (scene, now) = (Scene::new(), Instant::now());
+        let mut outbox = scene.filled();
+        let count = scene.taken(&mut outbox, now).len() as u64;
+        outbox.push(&scene.handle, Outgoing::Other(lagged(vec![9])), true);
+        let other = scene.taken(&mut outbox, now);
+        assert!(scene.answers.try_room(1 << 20).is_some(), "a spare is in the way");
+        for (sequence, asked) in [(1, Some(RegionId(4))), (0, None), (1, None)] {
+            assert_eq!(outbox.rewind(sequence, now), Rewound::Done);
+            let Some(Taken::Released { region_id, region, numbers }) = outbox.take(now) else {
+                panic!("it is there still");
+            };
+            assert_eq!((region_id, region, numbers), (7, asked, (sequence + 1, count)));
+            assert_eq!(scene.taken(&mut outbox, now), other);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_released_by_time_once_it_was_delivered() {
+        let (scene, now) = (Scene::new(), Instant::now());
+        let (mut outbox, later) = (scene.filled(), now + Duration::from_millis(1));
+        outbox.take(now);
+        outbox.release_delivered(later);
+        assert!(outbox.holds_large());
+        scene.taken(&mut outbox, later);
+        outbox.release_delivered(now);
+        assert!(!outbox.holds_large() && scene.gauge.get() > 0);
+        assert_eq!(outbox.rewind(1, now), Rewound::Done);
+        scene.taken(&mut outbox, now);
+        outbox.release_delivered(now);
+        assert_eq!(scene.gauge.get(), 0);
+        // A reader that was inside it comes back with a later token.
+        let mut outbox = scene.filled();
+        let count = scene.taken(&mut outbox, now).len() as u64;
+        outbox.rewind(1, now);
+        outbox.take(now);
+        assert!(outbox.holds_large());
+        assert_eq!(outbox.rewind(count, now), Rewound::Done);
+        outbox.release_delivered(now);
+        assert_eq!(scene.gauge.get(), 0);
+        // One that its reader does not go on with is given up as well.
+        let mut outbox = scene.filled();
+        outbox.take(now);
+        outbox.release_unread();
+        let Some(Taken::Released { numbers: (2, _), .. }) = outbox.take(now) else {
+            panic!("it is held");
+        };
+        assert_eq!(scene.gauge.get(), 0);
     }
 }

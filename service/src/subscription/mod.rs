@@ -7,6 +7,7 @@
 mod chores;
 mod coalesce;
 mod delivery;
+mod entry;
 mod fan_out;
 mod handle;
 mod large;

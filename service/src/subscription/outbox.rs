@@ -2,18 +2,17 @@
 //!
 //! Numbered without holes. Those that were taken stay for who comes back, as long as there is room;
 //! those that were not may be coalesced or lost, and their numbers go over to what stands for them.
-//! A snapshot that is made message by message goes when its last message was taken.
+//! A snapshot made message by message may be released; then its region alone lags.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-
-use bytes::Bytes;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use super::coalesce::Coalesced;
+use super::entry::{Content, Entry, Taken};
 use super::handle::SessionHandle;
 use super::large::LargeSnapshot;
 use super::message::{Body, body, seal};
-use crate::limits::SESSION_MESSAGE_BYTES;
 use shoal_proto::v1::subscribe_response::Kind;
 
 /// What a session may hold.
@@ -33,51 +32,6 @@ pub(super) enum Outgoing {
     Large(Arc<LargeSnapshot>),
 }
 
-#[derive(Debug)]
-enum Content {
-    Events(Bytes),
-    Other(Bytes),
-    /// That everything unread was lost.
-    Lagged(Bytes),
-    Large(Arc<LargeSnapshot>, bool),
-    /// Messages of so many bytes that are away to be coalesced.
-    Lent(usize),
-}
-
-#[derive(Debug)]
-struct Entry {
-    first: u64,
-    last: u64,
-    content: Content,
-}
-
-impl Entry {
-    fn bytes(&self) -> usize {
-        match &self.content {
-            Content::Events(bytes) | Content::Other(bytes) | Content::Lagged(bytes) => {
-                SESSION_MESSAGE_BYTES + bytes.len()
-            }
-            Content::Large(..) => SESSION_MESSAGE_BYTES,
-            Content::Lent(bytes) => *bytes,
-        }
-    }
-}
-
-/// What a reader takes.
-#[derive(Debug)]
-pub(super) enum Taken {
-    Message(Bytes),
-    /// That everything unread was lost.
-    Lagged(Bytes),
-    /// One message of a snapshot, to be made: which, its number, whether it completes its epoch.
-    Piece {
-        snapshot: Arc<LargeSnapshot>,
-        index: u64,
-        sequence: u64,
-        epoch_done: bool,
-    },
-}
-
 /// Whether a reader can go on where it wants to.
 #[derive(Debug, PartialEq)]
 pub(super) enum Rewound {
@@ -93,6 +47,8 @@ pub(super) enum Rewound {
 #[derive(Debug)]
 pub(super) struct Outbox {
     entries: VecDeque<Entry>,
+    /// The large snapshots among them, and some that are gone already.
+    large: Vec<Weak<LargeSnapshot>>,
     /// Entries that were taken whole.
     read: usize,
     /// Number of the next message that is taken.
@@ -107,9 +63,8 @@ pub(super) struct Outbox {
 
 impl Default for Outbox {
     fn default() -> Self {
-        let entries = VecDeque::new();
-        let lent = None;
-        Self { entries, read: 0, position: 1, next: 1, bytes: 0, unread_bytes: 0, lent }
+        let (entries, large, lent) = (VecDeque::new(), Vec::new(), None);
+        Self { entries, large, read: 0, position: 1, next: 1, bytes: 0, unread_bytes: 0, lent }
     }
 }
 
@@ -121,8 +76,23 @@ impl Outbox {
 
     /// Whether a snapshot that counts as an answer waits to be taken.
     pub(super) fn holds_large(&self) -> bool {
-        let mut unread = self.entries.range(self.read..);
-        unread.any(|entry| matches!(entry.content, Content::Large(..)))
+        self.large().any(|snapshot| snapshot.is_unread())
+    }
+
+    fn large(&self) -> impl Iterator<Item = Arc<LargeSnapshot>> {
+        self.large.iter().filter_map(Weak::upgrade)
+    }
+
+    /// Releases the snapshots that wait to be taken.
+    pub(super) fn release_unread(&self) {
+        let unread = self.large().filter(|snapshot| snapshot.is_unread());
+        unread.for_each(|snapshot| snapshot.release());
+    }
+
+    /// Releases the snapshots whose last message was taken at or before this time.
+    pub(super) fn release_delivered(&mut self, until: Instant) {
+        let is_held = |snapshot: Arc<LargeSnapshot>| !snapshot.release_delivered(until);
+        self.large.retain(|snapshot| snapshot.upgrade().is_some_and(is_held));
     }
 
     /// Number of the last message that was taken.
@@ -144,6 +114,7 @@ impl Outbox {
             Outgoing::Other(body) => (first, Content::Other(sealed(body))),
             Outgoing::Large(snapshot) => {
                 let last = first + snapshot.messages() - 1;
+                self.large.push(Arc::downgrade(&snapshot));
                 (last, Content::Large(snapshot, epoch_done))
             }
         };
@@ -158,27 +129,40 @@ impl Outbox {
     }
 
     /// The next message, if there is one and nobody works on it.
-    pub(super) fn take(&mut self) -> Option<Taken> {
-        let entry = self.entries.get(self.read)?;
+    pub(super) fn take(&mut self, now: Instant) -> Option<Taken> {
+        let (sequence, read) = (self.position, self.read);
+        let entry = self.entries.get_mut(read)?;
         let (first, last, bytes) = (entry.first, entry.last, entry.bytes());
         let taken = match &entry.content {
             Content::Events(bytes) | Content::Other(bytes) => Taken::Message(bytes.clone()),
             Content::Lagged(bytes) => Taken::Lagged(bytes.clone()),
             Content::Lent(_) => return None,
-            Content::Large(snapshot, _) if !snapshot.is_ready() => return None,
-            Content::Large(snapshot, epoch_done) => {
-                let (snapshot, sequence) = (snapshot.clone(), self.position);
-                let epoch_done = *epoch_done && sequence == last;
-                Taken::Piece { snapshot, index: sequence - first, sequence, epoch_done }
+            Content::Released(region_id) => {
+                Taken::Released { region_id: *region_id, region: None, numbers: (sequence, last) }
             }
+            Content::Large(snapshot, epoch_done) => match snapshot.read() {
+                Some(_) if !snapshot.is_ready() => return None,
+                Some(held) => {
+                    let (snapshot, index) = (snapshot.clone(), sequence - first);
+                    let epoch_done = *epoch_done && sequence == last;
+                    Taken::Piece { snapshot, held, index, sequence, epoch_done }
+                }
+                None => {
+                    let (region_id, region) = (snapshot.region_id, Some(snapshot.region));
+                    entry.content = Content::Released(region_id);
+                    Taken::Released { region_id, region, numbers: (sequence, last) }
+                }
+            },
         };
-        let is_piece = matches!(taken, Taken::Piece { .. });
-        self.position = if is_piece { self.position + 1 } else { last + 1 };
+        self.position = match &taken {
+            Taken::Piece { .. } => sequence + 1,
+            _ => last + 1,
+        };
         if self.position > last {
             self.unread_bytes -= bytes;
             self.read += 1;
-            if is_piece {
-                self.forget(self.read);
+            if let Taken::Piece { snapshot, .. } = &taken {
+                snapshot.deliver(now);
             }
         }
         Some(taken)
@@ -192,8 +176,8 @@ impl Outbox {
         self.read -= count;
     }
 
-    /// Goes back to just after a message.
-    pub(super) fn rewind(&mut self, sequence: u64) -> Rewound {
+    /// Moves the reader to just after a message, back or forward.
+    pub(super) fn rewind(&mut self, sequence: u64, now: Instant) -> Rewound {
         if sequence >= self.next {
             return Rewound::Ahead;
         }
@@ -201,7 +185,7 @@ impl Outbox {
         let place = self.entries.partition_point(|entry| entry.last < position);
         let is_there = match self.entries.get(place) {
             None => position == self.next,
-            Some(Entry { first, content: Content::Large(..), .. }) => *first <= position,
+            Some(entry) if entry.has_parts() => entry.first <= position,
             Some(entry) => entry.first == position,
         };
         if !is_there {
@@ -209,6 +193,9 @@ impl Outbox {
         }
         (self.read, self.position) = (place, position);
         self.unread_bytes = self.entries.range(place..).map(Entry::bytes).sum();
+        // A reader that was inside a snapshot and resumes behind it has all of it.
+        let passed = self.entries.range(..place).filter_map(Entry::large);
+        passed.for_each(|snapshot| snapshot.deliver(now));
         Rewound::Done
     }
 
@@ -391,12 +378,16 @@ mod tests {
 
     /// First and last number of the next message.
     fn taken(outbox: &mut Outbox) -> Option<(u64, u64)> {
-        let bytes = match outbox.take()? {
+        let bytes = match outbox.take(Instant::now())? {
             Taken::Message(bytes) | Taken::Lagged(bytes) => bytes,
-            Taken::Piece { sequence, .. } => return Some((sequence, sequence)),
+            taken => panic!("{taken:?} is of a snapshot"),
         };
         let message = v1::SubscribeResponse::decode(bytes).unwrap();
         Some((message.first_sequence, message.last_sequence))
+    }
+
+    fn rewind(outbox: &mut Outbox, sequence: u64) -> Rewound {
+        outbox.rewind(sequence, Instant::now())
     }
 
     #[test]
@@ -406,15 +397,15 @@ mod tests {
             assert_eq!(taken(&mut outbox), Some((sequence, sequence)));
         }
         assert_eq!(taken(&mut outbox), None);
-        assert_eq!(outbox.rewind(7), Rewound::Done);
+        assert_eq!(rewind(&mut outbox, 7), Rewound::Done);
         assert_eq!(taken(&mut outbox), Some((8, 8)));
-        assert_eq!(outbox.rewind(11), Rewound::Ahead);
-        assert_eq!(outbox.rewind(10), Rewound::Done);
+        assert_eq!(rewind(&mut outbox, 11), Rewound::Ahead);
+        assert_eq!(rewind(&mut outbox, 10), Rewound::Done);
         assert_eq!(taken(&mut outbox), None);
         let bounds = Bounds { messages_max: 3, ..WIDE };
         assert!(outbox.fit(&bounds));
-        assert_eq!((outbox.rewind(6), outbox.rewind(7)), (Rewound::Gap, Rewound::Done));
-        assert_eq!(outbox.rewind(0), Rewound::Gap);
+        assert_eq!((rewind(&mut outbox, 6), rewind(&mut outbox, 7)), (Rewound::Gap, Rewound::Done));
+        assert_eq!(rewind(&mut outbox, 0), Rewound::Gap);
         assert!(outbox.fit(&Bounds { messages_max: 3, ..WIDE }));
         assert!(!outbox.fit(&Bounds { messages_max: 2, ..WIDE }), "unread messages stay");
     }
@@ -427,8 +418,8 @@ mod tests {
         let before = outbox.bytes();
         assert_eq!(coalesce(&mut outbox, &handle, &WIDE), Some(2));
         assert!(outbox.bytes() < before);
-        assert_eq!(outbox.rewind(2), Rewound::Gap, "one inside cannot be told apart");
-        assert_eq!(outbox.rewind(1), Rewound::Done);
+        assert_eq!(rewind(&mut outbox, 2), Rewound::Gap, "one inside cannot be told apart");
+        assert_eq!(rewind(&mut outbox, 1), Rewound::Done);
         assert_eq!(taken(&mut outbox), Some((2, 5)));
         assert_eq!(taken(&mut outbox), None);
         let none = Bounds { bytes_max: 0, ..WIDE };
@@ -445,7 +436,7 @@ mod tests {
         let lent = outbox.lend().unwrap();
         outbox.push(&handle, events(5, v1::EventKind::Left), true);
         assert!(outbox.lent() == Some(2) && outbox.bytes() > before);
-        assert_eq!((taken(&mut outbox), outbox.rewind(0)), (None, Rewound::Done));
+        assert_eq!((taken(&mut outbox), rewind(&mut outbox, 0)), (None, Rewound::Done));
         assert_eq!(taken(&mut outbox), Some((1, 1)));
         assert!(outbox.give_back(lent));
         let all: Vec<_> = std::iter::from_fn(|| taken(&mut outbox)).collect();
@@ -465,22 +456,22 @@ mod tests {
         outbox.lag(&handle, body(Kind::Lagged(v1::Lagged::default())));
         outbox.push(&handle, events(7, v1::EventKind::Enter), true);
         assert_eq!((taken(&mut outbox), taken(&mut outbox)), (Some((2, 5)), Some((6, 6))));
-        assert_eq!((outbox.rewind(1), taken(&mut outbox)), (Rewound::Done, Some((2, 5))));
-        assert_eq!(outbox.rewind(3), Rewound::Gap);
+        assert_eq!((rewind(&mut outbox, 1), taken(&mut outbox)), (Rewound::Done, Some((2, 5))));
+        assert_eq!(rewind(&mut outbox, 3), Rewound::Gap);
         // With nothing unread it takes a number of its own.
-        assert_eq!((outbox.rewind(6), taken(&mut outbox)), (Rewound::Done, None));
+        assert_eq!((rewind(&mut outbox, 6), taken(&mut outbox)), (Rewound::Done, None));
         outbox.lag(&handle, body(Kind::Lagged(v1::Lagged::default())));
         assert_eq!(taken(&mut outbox), Some((7, 7)));
         outbox.reset();
         assert_eq!((outbox.next_sequence(), outbox.read_sequence(), outbox.bytes()), (8, 7, 0));
-        assert_eq!((outbox.rewind(7), outbox.rewind(6)), (Rewound::Done, Rewound::Gap));
+        assert_eq!((rewind(&mut outbox, 7), rewind(&mut outbox, 6)), (Rewound::Done, Rewound::Gap));
     }
 
     #[test]
     fn bytes_are_those_of_the_messages() {
         let (mut outbox, handle) = filled(20);
         for _ in 0..7 {
-            outbox.take();
+            outbox.take(Instant::now());
         }
         coalesce(&mut outbox, &handle, &WIDE);
         outbox.fit(&Bounds { messages_max: 4, ..WIDE });

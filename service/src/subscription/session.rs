@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use shoal_engine::RegionId;
 
+use super::entry::Taken;
 use super::handle::SessionHandle;
-use super::outbox::{Outbox, Rewound, Taken};
+use super::message::seal;
+use super::outbox::{Outbox, Rewound};
 use super::pool::{Pool, Share};
 use super::sessions::SessionTools;
 use super::standing::Standing;
 use crate::error::ServiceError;
-use crate::limits::ANSWER_STALL_MS_MAX;
+use crate::limits::{ANSWER_STALL_MS_MAX, DELIVERED_SNAPSHOT_MS_MAX};
 
 /// Why a session is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,12 @@ impl State {
         self.awaiting.iter().copied().collect()
     }
 
+    /// Awaits the members of a region. False when it does not promise them, or awaits them already.
+    fn await_members(&mut self, region_id: u64, region: RegionId) -> bool {
+        let standing = self.regions.get(&region_id).filter(|of| of.region == region);
+        standing.is_some_and(|of| of.snapshot) && self.awaiting.insert(region)
+    }
+
     pub(super) fn wake(&mut self) -> Option<Waker> {
         self.waker.take()
     }
@@ -149,7 +157,7 @@ impl Session {
 
     /// The next message for a reader; without one its waker is kept.
     pub(crate) fn take(&self, reader: u64, waker: &Waker) -> Take {
-        let taken = {
+        let piece = {
             let mut state = self.lock();
             if state.reader != reader {
                 return Take::TakenOver;
@@ -157,14 +165,24 @@ impl Session {
             if let Some(end @ (SessionEnd::FleetGone | SessionEnd::Left)) = state.end {
                 return Take::Ended(end);
             }
-            state.taken_at = Instant::now();
-            match state.outbox.take() {
+            let now = Instant::now();
+            state.taken_at = now;
+            match state.outbox.take(now) {
                 Some(Taken::Lagged(bytes)) => {
                     // A reader that came back may see it again; then members are under way.
                     let asked = if state.is_lagged { state.await_all() } else { Vec::new() };
                     return Take::Lagged(bytes, asked);
                 }
-                Some(taken) => taken,
+                Some(Taken::Released { region_id, region, numbers }) => {
+                    let asked = region.filter(|region| state.await_members(region_id, *region));
+                    let lagged = super::delivery::lagged(vec![region_id]);
+                    let bytes = seal(lagged, &self.handle, numbers, false);
+                    return Take::Lagged(bytes, asked.into_iter().collect());
+                }
+                Some(Taken::Message(bytes)) => return Take::Message(bytes),
+                Some(Taken::Piece { snapshot, held, index, sequence, epoch_done }) => {
+                    (snapshot, held, index, sequence, epoch_done)
+                }
                 None => match state.end.filter(|_| !state.outbox.has_unread()) {
                     Some(end) => return Take::Ended(end),
                     None => {
@@ -175,13 +193,9 @@ impl Session {
                 },
             }
         };
-        match taken {
-            Taken::Message(bytes) | Taken::Lagged(bytes) => Take::Message(bytes),
-            // Made without the lock: it takes a while.
-            Taken::Piece { snapshot, index, sequence, epoch_done } => {
-                Take::Message(snapshot.message(index, &self.handle, sequence, epoch_done))
-            }
-        }
+        // Made without the lock: it takes a while.
+        let (snapshot, held, index, sequence, epoch_done) = piece;
+        Take::Message(snapshot.message(&held, index, &self.handle, sequence, epoch_done))
     }
 
     /// What its reader waited for is ready.
@@ -200,7 +214,8 @@ impl Session {
             if state.end.is_some() {
                 return Err(ServiceError::SessionGone);
             }
-            let (gap, mut snapshots) = match state.outbox.rewind(sequence) {
+            let now = Instant::now();
+            let (gap, mut snapshots) = match state.outbox.rewind(sequence, now) {
                 Rewound::Done => (None, Vec::new()),
                 Rewound::Gap => {
                     state.outbox.reset();
@@ -212,7 +227,7 @@ impl Session {
             };
             snapshots.extend(state.deferred.drain());
             state.reader += 1;
-            (state.is_read, state.left_at) = (true, None);
+            (state.is_read, state.left_at, state.taken_at) = (true, None, now);
             (Attached { reader: state.reader, gap, snapshots }, state.wake())
         };
         waker.into_iter().for_each(Waker::wake);
@@ -235,13 +250,23 @@ impl Session {
         left_at.is_some_and(|left_at| now.duration_since(left_at) >= self.retention)
     }
 
-    /// Gives a large snapshot up that its reader did not go on with for too long: others wait for
-    /// the memory.
-    pub(super) fn give_up(&self, now: Instant, tools: &SessionTools) {
+    /// Releases large snapshots: unread ones when the reader stalls, since others wait for the
+    /// memory, and delivered ones when the reader had the time to resume inside them. Without a
+    /// reader the latter stay as long as the session.
+    pub(super) fn release(&self, now: Instant, tools: &SessionTools) {
         let mut state = self.lock();
-        let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
-        if now.saturating_duration_since(state.taken_at) >= stall && state.outbox.holds_large() {
-            self.lag(&mut state, tools);
+        let is_before = |at, time| now.saturating_duration_since(at) >= time;
+        if is_before(state.taken_at, Duration::from_millis(ANSWER_STALL_MS_MAX))
+            && state.outbox.holds_large()
+        {
+            state.outbox.release_unread();
+            tools.metrics.count_lagged();
+        }
+        let kept = self.retention.min(Duration::from_millis(DELIVERED_SNAPSHOT_MS_MAX));
+        if state.is_read
+            && let Some(until) = now.checked_sub(kept)
+        {
+            state.outbox.release_delivered(until);
         }
     }
 
@@ -266,7 +291,10 @@ impl Session {
                 return None;
             }
             state.end = Some(end);
-            if end != SessionEnd::Closed {
+            if end == SessionEnd::Closed {
+                // Its reader may take the rest, and cannot resume.
+                state.outbox.release_delivered(Instant::now());
+            } else {
                 state.outbox = Outbox::default();
             }
             state.share_room();

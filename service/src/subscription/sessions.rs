@@ -146,7 +146,7 @@ impl Sessions {
             if session.is_left(now) {
                 self.close(&session, SessionEnd::Left);
             } else {
-                session.give_up(now, &self.tools);
+                session.release(now, &self.tools);
             }
         }
     }

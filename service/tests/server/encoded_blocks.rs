@@ -58,7 +58,7 @@ async fn told_and_held(
     server.stop().await;
     for ack in &mut told {
         // Where and when, not what.
-        (ack.token, ack.epoch, ack.first_epoch) = (Vec::new(), 0, 0);
+        (ack.token, ack.term, ack.epoch, ack.first_epoch) = (Vec::new(), 0, 0, 0);
     }
     (told, held)
 }

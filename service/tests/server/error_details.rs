@@ -25,7 +25,7 @@ use crate::running::{
 const UNDECODABLE: &[u8] = b"\x0f";
 const RANGE: &str = "/shoal.v1.QueryService/Range";
 const BATCH: &str = "/shoal.v1.QueryService/Batch";
-const DESCRIBE: &str = "/shoal.v1.FleetService/Describe";
+const GET_FLEET: &str = "/shoal.v1.FleetService/GetFleet";
 const REPORT: &str = "/shoal.v1.PositionService/Report";
 const REPORT_ONCE: &str = "/shoal.v1.PositionService/ReportOnce";
 
@@ -78,10 +78,10 @@ async fn an_undecodable_message_of_any_method_is_malformed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undecodable_field_is_named() {
     let server = Running::start().await;
-    let status = status_of(&server, DESCRIBE, &[], frame(b"\x0a\x02\xff\xfe")).await;
+    let status = status_of(&server, GET_FLEET, &[], frame(b"\x0a\x02\xff\xfe")).await;
     assert_refused(&status, Code::InvalidArgument, "MALFORMED");
     assert!(status.message().contains("GetFleetRequest.name"), "{status:?}");
-    assert_eq!(metadata(&status)["method"], DESCRIBE);
+    assert_eq!(metadata(&status)["method"], GET_FLEET);
     server.stop().await;
 }
 
@@ -92,7 +92,7 @@ async fn an_oversized_message_states_its_size_and_the_limit() {
     let cases = [
         (RANGE, small),
         (BATCH, small),
-        (DESCRIBE, small),
+        (GET_FLEET, small),
         ("/shoal.v1.SubscriptionService/Modify", small),
         (REPORT, large),
         (REPORT_ONCE, large),
@@ -140,7 +140,7 @@ async fn a_long_path_does_not_make_a_long_status() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_message_is_refused_with_what_is_accepted() {
     let server = Running::start().await;
-    for path in [RANGE, BATCH, DESCRIBE, REPORT, REPORT_ONCE] {
+    for path in [RANGE, BATCH, GET_FLEET, REPORT, REPORT_ONCE] {
         let headers = [("grpc-encoding", "gzip")];
         let status = status_of(&server, path, &headers, frame_head(1, 0)).await;
         assert_refused(&status, Code::Unimplemented, "COMPRESSION_UNSUPPORTED");
@@ -154,7 +154,7 @@ async fn a_compressed_message_is_refused_with_what_is_accepted() {
 async fn a_broken_frame_is_a_framing_error() {
     let server = Running::start().await;
     let unfinished = || [frame_head(0, 9), vec![7]].concat();
-    for path in [RANGE, DESCRIBE, REPORT_ONCE] {
+    for path in [RANGE, GET_FLEET, REPORT_ONCE] {
         // The code is the one that gRPC prescribes for these.
         for body in [Vec::new(), vec![0, 0], unfinished(), frame_head(1, 0), frame_head(7, 0)] {
             let status = status_of(&server, path, &[], body.clone()).await;
@@ -175,7 +175,7 @@ async fn a_broken_frame_is_a_framing_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_passes_while_a_message_is_awaited() {
     let server = Running::start().await;
-    for path in [RANGE, DESCRIBE, REPORT_ONCE, "/grpc.health.v1.Health/Check"] {
+    for path in [RANGE, GET_FLEET, REPORT_ONCE, "/grpc.health.v1.Health/Check"] {
         let headers = [("grpc-timeout", "100m")];
         let status = status_of(&server, path, &headers, endless(vec![0, 0])).await;
         assert_refused(&status, Code::DeadlineExceeded, "DEADLINE");

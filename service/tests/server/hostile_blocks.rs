@@ -51,7 +51,7 @@ async fn rows_of_a_block_are_judged_one_by_one() {
     assert_eq!(sums(&acks), (1, 2, 0));
     let told: Vec<_> =
         acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
-    assert_eq!(told, [(1, "x,y"), (2, "object")]);
+    assert_eq!(told, [(1, "block"), (2, "object")]);
     server.stop().await;
 }
 

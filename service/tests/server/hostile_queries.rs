@@ -39,17 +39,22 @@ async fn impossible_regions_are_refused_with_their_field() {
     let server = Running::start().await;
     let status = refused(&server, v1::Region::default()).await;
     assert_eq!(field(&status), "region");
-    for sides in [
-        rectangle(f64::NAN, 0.0, 1.0, 1.0),
-        rectangle(0.0, 1.0, 1.0, 0.0),
-        rectangle(-181.0, 0.0, 1.0, 1.0),
-        rectangle(0.0, 0.0, 1.0, 91.0),
-        rectangle(0.0, 0.0, f64::INFINITY, 1.0),
+    for (sides, side) in [
+        (rectangle(f64::NAN, 0.0, 1.0, 1.0), "west"),
+        (rectangle(0.0, 1.0, 1.0, 0.0), "south"),
+        (rectangle(-181.0, 0.0, 1.0, 1.0), "west"),
+        (rectangle(0.0, 0.0, 1.0, 91.0), "north"),
+        (rectangle(0.0, 0.0, f64::INFINITY, 1.0), "east"),
     ] {
-        assert_eq!(field(&refused(&server, sides).await), "region.rectangle");
+        let status = refused(&server, sides).await;
+        assert_eq!(field(&status), format!("region.rectangle.{side}"));
     }
-    for circle in [circle(0.0, 0.0, -1.0), circle(0.0, 0.0, f64::NAN), circle(181.0, 0.0, 1.0)] {
-        assert_eq!(field(&refused(&server, circle).await), "region.circle");
+    for (circle, part) in [
+        (circle(0.0, 0.0, -1.0), "radius_m"),
+        (circle(0.0, 0.0, f64::NAN), "radius_m"),
+        (circle(181.0, 0.0, 1.0), "x"),
+    ] {
+        assert_eq!(field(&refused(&server, circle).await), format!("region.circle.{part}"));
     }
     server.stop().await;
 }
@@ -59,16 +64,17 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
     let server = Running::start().await;
     let many: Vec<(f64, f64)> =
         (0..4097).map(|vertex| (f64::from(vertex) / 100.0, f64::from(vertex % 7))).collect();
-    for rings in [
-        polygon(&[]),
-        polygon(&[&[]]),
-        polygon(&[&[(0.0, 0.0), (1.0, 1.0)]]),
-        polygon(&[&[(0.0, 0.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0)]]),
-        polygon(&[&[(0.0, 0.0), (1.0, f64::NAN), (1.0, 0.0)]]),
-        polygon(&[&[(-100.0, 0.0), (100.0, 0.0), (0.0, 10.0)]]),
-        polygon(&[&many]),
+    for (rings, part) in [
+        (polygon(&[]), ".rings"),
+        (polygon(&[&[]]), ".rings[0]"),
+        (polygon(&[&[(0.0, 0.0), (1.0, 1.0)]]), ".rings[0]"),
+        (polygon(&[&[(0.0, 0.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0)]]), ".rings[0]"),
+        (polygon(&[&[(0.0, 0.0), (1.0, f64::NAN), (1.0, 0.0)]]), ".rings[0].y[1]"),
+        (polygon(&[&[(-100.0, 0.0), (100.0, 0.0), (0.0, 10.0)]]), ".rings[0]"),
+        (polygon(&[&many]), ".rings"),
     ] {
-        assert_eq!(field(&refused(&server, rings).await), "region.polygon");
+        let found = field(&refused(&server, rings).await);
+        assert!(found.starts_with(&format!("region.polygon{part}")), "{found} is not {part}");
     }
     let uneven = v1::Ring { x: vec![0.0, 1.0, 1.0], y: vec![0.0, 1.0] };
     let kind = v1::region::Kind::Polygon(v1::Polygon { rings: vec![uneven] });
@@ -92,21 +98,24 @@ async fn nearest_takes_any_k_up_to_its_limit() {
     let fixes = (1..=3).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
     server.positions().await.once(rows(fixes)).await.unwrap();
     let mut queries = server.queries().await;
-    for (k, expected) in [(0, vec![]), (1, vec![1]), (3, vec![1, 2, 3]), (4096, vec![1, 2, 3])] {
+    for (k, expected) in [(1, vec![1]), (3, vec![1, 2, 3]), (4096, vec![1, 2, 3])] {
         let request = v1::NearestRequest { k, ..Default::default() };
         let answer = whole(queries.nearest(request).await.unwrap().into_inner()).await.unwrap();
         assert_eq!(answer.objects, expected, "k = {k}");
         assert_eq!(answer.distance_m.len(), expected.len());
         assert!(answer.distance_m.is_sorted());
     }
-    let request = v1::NearestRequest { k: 4097, ..Default::default() };
-    let status = queries.nearest(request).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    assert_eq!(field(&status), "k");
-    for (x, y) in [(f64::NAN, 0.0), (0.0, 91.0)] {
+    // 0 is what a client sends that forgot it.
+    for k in [0, 4097] {
+        let request = v1::NearestRequest { k, ..Default::default() };
+        let status = queries.nearest(request).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "FIELD");
+        assert_eq!(field(&status), "k");
+    }
+    for (x, y, part) in [(f64::NAN, 0.0, "x"), (0.0, 91.0, "y")] {
         let request = v1::NearestRequest { x, y, k: 1, ..Default::default() };
         let status = queries.nearest(request).await.unwrap_err();
-        assert_eq!(field(&status), "x,y");
+        assert_eq!(field(&status), part);
     }
     server.stop().await;
 }
@@ -114,6 +123,9 @@ async fn nearest_takes_any_k_up_to_its_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_options_are_refused_with_their_field() {
     let server = Running::start().await;
+    const AGE_MAX: &str = "options.filter.age_max";
+    let negative = prost_types::Duration { seconds: -1, nanos: 0 };
+    let fraction = prost_types::Duration { seconds: 0, nanos: 500_000 };
     let interval = |min, max| Some(v1::Interval { min, max });
     let filter = |filter| v1::QueryOptions { filter: Some(filter), ..Default::default() };
     let cases = [
@@ -130,6 +142,17 @@ async fn impossible_options_are_refused_with_their_field() {
             filter(v1::Filter { altitude_m: interval(f64::NAN, 1.0), ..Default::default() }),
             "options.filter.altitude_m",
         ),
+        // Filters that no record can pass.
+        (
+            filter(v1::Filter { speed_m_s: interval(-5.0, -1.0), ..Default::default() }),
+            "options.filter.speed_m_s",
+        ),
+        (
+            filter(v1::Filter { state_mask: 2, state_value: 3, ..Default::default() }),
+            "options.filter.state_value",
+        ),
+        (filter(v1::Filter { age_max: Some(negative), ..Default::default() }), AGE_MAX),
+        (filter(v1::Filter { age_max: Some(fraction), ..Default::default() }), AGE_MAX),
     ];
     for (options, expected) in cases {
         let request = v1::RangeRequest { options: Some(options), region: Some(world()) };

@@ -41,14 +41,14 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
     let million = refusal(&server, vec![standing(1, star(1_000_000))]).await;
     assert_eq!(million.code(), Code::OutOfRange, "{million:?}");
     let cases = [
-        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon"),
+        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon.rings"),
         (vec![v1::RegionSubscription { region: None, ..good() }], "regions[0].region"),
         (
             vec![good(), v1::RegionSubscription { evaluation: 9, ..standing(2, world()) }],
             "regions[1].evaluation",
         ),
         (vec![good(), good()], "regions[1].region_id"),
-        (vec![standing(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle"),
+        (vec![standing(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle.south"),
     ];
     for (regions, named) in cases {
         let status = refusal(&server, regions).await;
@@ -140,6 +140,8 @@ async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
     let mut positions = server.positions().await;
     positions.once(rows(fixes)).await.unwrap();
     let request = subscribe(vec![standing(1, world()), standing(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
+    // Without retention its memory is free as soon as it was delivered.
+    let request = v1::SubscribeRequest { retention: Some(millis(0)), ..request };
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let mut chunks = 0;
     while subscriber.snapshots < 2 || subscriber.held[&1].len() < OBJECTS as usize {

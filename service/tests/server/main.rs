@@ -28,6 +28,7 @@ mod running;
 mod shutdown;
 mod slow_peers;
 mod slow_subscribers;
+mod snapshot_resumption;
 mod subscriber;
 mod subscriptions;
 mod tokens;

@@ -61,7 +61,7 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
             (Kind::Range(v1::Region { kind: Some(circle) }), QueryKind::Range(region))
         }
         _ => {
-            let k = random.below(30) as u32;
+            let k = 1 + random.below(29) as u32;
             let sent = Kind::Nearest(v1::NearestQuery { x, y, k, distance_max_m: None });
             let (x, y) = space().quantise(x, y).unwrap();
             (sent, QueryKind::nearest(x, y, k))

@@ -86,7 +86,7 @@ async fn single_calls_are_told_to_come_back() {
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
     let retry = status.get_error_details().retry_info().unwrap().retry_delay.unwrap();
     assert!(retry > Duration::ZERO && retry < Duration::from_secs(10));
-    let request = v1::RemoveRequest { objects: vec![1; 100], ..Default::default() };
+    let request = v1::RemoveRequest { objects: (1..=100).collect(), ..Default::default() };
     let status = client.remove(request).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "BUSY");
     assert_eq!(server.metric("shoal_busy_total").await, 2.0);

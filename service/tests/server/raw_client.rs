@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message as _;
-use shoal_proto::v1::ReportAck;
+use shoal_proto::v1::{ReportAck, ReportResponse};
 use tokio_stream::Stream;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -16,7 +16,7 @@ struct BytesCodec;
 
 impl Codec for BytesCodec {
     type Encode = Bytes;
-    type Decode = ReportAck;
+    type Decode = ReportResponse;
     type Encoder = Self;
     type Decoder = Self;
 
@@ -40,12 +40,12 @@ impl Encoder for BytesCodec {
 }
 
 impl Decoder for BytesCodec {
-    type Item = ReportAck;
+    type Item = ReportResponse;
     type Error = Status;
 
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<ReportAck>, Status> {
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<ReportResponse>, Status> {
         let bytes = buffer.copy_to_bytes(buffer.remaining());
-        Ok(Some(ReportAck::decode(bytes).unwrap()))
+        Ok(Some(ReportResponse::decode(bytes).unwrap()))
     }
 }
 
@@ -53,7 +53,7 @@ impl Decoder for BytesCodec {
 pub(crate) async fn open(
     channel: Channel,
     messages: impl Stream<Item = Bytes> + Send + 'static,
-) -> Result<Streaming<ReportAck>, Status> {
+) -> Result<Streaming<ReportResponse>, Status> {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.unwrap();
     let path = PathAndQuery::from_static("/shoal.v1.PositionService/Report");
@@ -66,5 +66,6 @@ pub(crate) async fn report_raw(
     messages: Vec<Bytes>,
 ) -> Result<Vec<ReportAck>, Status> {
     let stream = within(open(channel, tokio_stream::iter(messages))).await?;
-    within(collect(stream)).await
+    let responses = within(collect(stream)).await?;
+    Ok(responses.into_iter().map(|response| response.ack.unwrap()).collect())
 }

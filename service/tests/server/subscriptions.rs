@@ -118,7 +118,7 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
         batch.regions.iter().map(|of| (of.region_id, of.kinds().collect())).collect();
     let left = |id| (id, vec![EventKind::Left]);
     assert_eq!(kinds, [left(0), left(9), (5, vec![EventKind::Filtered])]);
-    let clear = v1::ClearFleetRequest::default();
+    let clear = v1::ClearFleetRequest { name: "default".into() };
     server.fleets().await.clear_fleet(clear).await.unwrap();
     let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
     assert_eq!(batch.regions[0].kinds().collect::<Vec<_>>(), [EventKind::Cleared]);
