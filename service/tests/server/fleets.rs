@@ -89,6 +89,9 @@ async fn impossible_fleets_are_refused() {
         planar(f64::NAN, 1.0, 0.0),
         planar(1e12, 1.0, 0.01),
         planar(1.0, 1.0, -1.0),
+        // Sides are as requested or an error, never rounded.
+        planar(10.0, 10.0, 6.0),
+        planar(100.0, 50.0, 0.3),
         v1::CreateFleetRequest { clock: 9, ..named("f") },
         v1::CreateFleetRequest { ttl: Some(negative), ..named("f") },
         v1::CreateFleetRequest { limits: too_many, ..named("f") },
@@ -99,7 +102,10 @@ async fn impossible_fleets_are_refused() {
     fleets.create_fleet(named("second")).await.unwrap();
     let status = fleets.create_fleet(named("third")).await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "LIMIT");
+    // What destroys names its target: empty does not mean "default".
     let status = fleets.delete_fleet(v1::DeleteFleetRequest::default()).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
+    let status = fleets.clear_fleet(v1::ClearFleetRequest::default()).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
     server.stop().await;
 }
@@ -224,5 +230,65 @@ async fn answers_without_room_are_refused_and_changes_stand() {
     assert!(server.http("/healthz").await.0.contains("200"));
     gate.lacks_room(LacksRoom::Nothing);
     assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [1]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fleets_are_listed_page_by_page() {
+    let server = Running::start().await;
+    let mut fleets = server.fleets().await;
+    for name in ["a", "b", "c", "x"] {
+        fleets.create_fleet(named(name)).await.unwrap();
+    }
+    let (mut names, mut sizes, mut page_token) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let request = v1::ListFleetsRequest { page_size: 2, page_token };
+        let page = fleets.list_fleets(request).await.unwrap().into_inner();
+        sizes.push(page.fleets.len());
+        names.extend(page.fleets.into_iter().map(|fleet| fleet.name));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        page_token = page.next_page_token;
+        // The last fleet of the page goes; the listing goes on behind it.
+        if names.last().is_some_and(|name| name == "b") {
+            fleets.delete_fleet(v1::DeleteFleetRequest { name: "b".into() }).await.unwrap();
+        }
+    }
+    assert_eq!(names, ["a", "b", "c", "default", "x"]);
+    assert_eq!(sizes, [2, 2, 1]);
+    for request in [
+        v1::ListFleetsRequest { page_size: -1, ..Default::default() },
+        v1::ListFleetsRequest { page_token: "No Token".into(), ..Default::default() },
+    ] {
+        let status = fleets.list_fleets(request).await.unwrap_err();
+        assert_refused(&status, Code::InvalidArgument, "FIELD");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_report_stream_ends_with_its_fleet() {
+    let server = Running::start().await;
+    let mut fleets = server.fleets().await;
+    fleets.create_fleet(named("doomed")).await.unwrap();
+    let (sender, receiver) = mpsc::channel(10);
+    let mut client = server.positions().await;
+    let mut acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let message =
+        || v1::ReportRequest { fleet: "doomed".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
+    sender.send(message()).await.unwrap();
+    let ack = within(acks.message()).await.unwrap().unwrap().ack.unwrap();
+    // Nothing is under way when the fleet goes.
+    fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await.unwrap();
+    let again = fleets.create_fleet(named("doomed")).await.unwrap().into_inner().fleet.unwrap();
+    assert_ne!(again.term, ack.term);
+    let status = within(acks.message()).await.unwrap_err();
+    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
+    // What is sent afterwards reaches nobody, least of all the new fleet.
+    let _ = sender.send(message()).await;
+    let request = v1::GetFleetRequest { name: "doomed".into() };
+    let fleet = fleets.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    assert_eq!((fleet.object_count, fleet.epoch), (0, 0));
     server.stop().await;
 }

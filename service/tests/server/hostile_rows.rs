@@ -102,3 +102,36 @@ async fn a_full_fleet_refuses_new_objects_and_moves_known_ones() {
     assert_eq!(row.reason(), RefusalReason::ObjectLimit);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let at =
+        |object, x, y, speed| v1::Fix { speed_m_s: Some(speed), ..fix(object, START_MS, x, y) };
+    let fixes = vec![
+        at(1, 180.0, 90.0, -0.0004),
+        at(2, 180.000_000_04, 0.0, 0.0),
+        at(3, 0.0, 0.0, -0.0006),
+        at(4, 180.000_000_06, 0.0, 0.0),
+        v1::Fix { state: 0, ..fix(5, START_MS, 1.0, 1.0) },
+    ];
+    let acks = report(&mut client, vec![rows(fixes)]).await;
+    assert_eq!(sums(&acks), (3, 2, 0));
+    let refused: Vec<_> =
+        acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
+    assert_eq!(refused, [(2, "speed_m_s"), (3, "x")]);
+    let options = Some(v1::QueryOptions {
+        min_token: acks[0].token.clone(),
+        projection: v1::Projection::Fixes.into(),
+        ..Default::default()
+    });
+    let request = v1::GetRequest { options, objects: vec![1, 2, 5] };
+    let stream = server.queries().await.get(request).await.unwrap().into_inner();
+    let fixes = crate::running::whole(stream).await.unwrap().fixes;
+    assert_eq!((fixes[0].x, fixes[0].y, fixes[0].speed_m_s), (-180.0, 90.0, Some(0.0)));
+    assert_eq!(fixes[1].x, -180.0);
+    // The state is never unknown; the other attributes are.
+    assert_eq!((fixes[2].state, fixes[2].speed_m_s), (0, None));
+    server.stop().await;
+}

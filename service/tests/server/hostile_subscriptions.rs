@@ -41,7 +41,7 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
     let million = refusal(&server, vec![standing(1, star(1_000_000))]).await;
     assert_eq!(million.code(), Code::OutOfRange, "{million:?}");
     let cases = [
-        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon.rings"),
+        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon.rings[0]"),
         (vec![v1::RegionSubscription { region: None, ..good() }], "regions[0].region"),
         (
             vec![good(), v1::RegionSubscription { evaluation: 9, ..standing(2, world()) }],

@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod acknowledgements;
 mod answers;
 mod clock;
+mod dwell;
 mod encoded_blocks;
 mod error_details;
 mod fleets;
@@ -16,7 +18,9 @@ mod hostile_queries;
 mod hostile_rows;
 mod hostile_subscriptions;
 mod large_answers;
+mod listings;
 mod model_agreement;
+mod object_limit;
 mod operations;
 mod order;
 mod overload;

@@ -1,9 +1,15 @@
 //! A message that was sent before is not applied again, whatever happened to the connection.
 
+use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_engine::Space;
 use shoal_proto::v1;
+use shoal_service::{ServerLimits, ServerOptions};
+use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, block, fix, objects_in, report, rows, sums, within, world,
+    ReportsOnce as _, Running, START_MS, assert_refused, block, fix, objects_in, options, reason,
+    report, rows, sums, within, world,
 };
 
 /// Message `batch_seq` of a producer: removing what it brings shows whether it was applied again.
@@ -80,5 +86,86 @@ async fn removals_share_the_numbers_of_their_producer() {
     // Another producer has numbers of its own.
     let ack = client.once(numbered("q", 1, 5)).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_without_numbers_is_refused_and_numbers_without_a_producer_too() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let status = client.once(numbered("p", 0, 1)).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    let status = client.once(numbered("", 1, 1)).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    let remove = v1::RemoveRequest { producer: "p".into(), ..Default::default() };
+    let status = client.remove(remove).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skipped_number_fails_and_names_the_expected_one() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let acks = report(&mut client, (1..=7).map(|seq| numbered("p", seq, seq)).collect()).await;
+    assert_eq!(sums(&acks), (7, 0, 0));
+    // 9 before 8: 9 fails, 8 is applied, and 9 then too.
+    let status = client.once(numbered("p", 9, 9)).await.unwrap_err();
+    assert_refused(&status, Code::FailedPrecondition, "OUT_OF_ORDER");
+    let expected = |status: &tonic::Status| {
+        status.get_error_details().error_info().unwrap().metadata["expected"].clone()
+    };
+    assert_eq!(expected(&status), "8");
+    let acks = report(&mut client, vec![numbered("p", 8, 8), numbered("p", 9, 9)]).await;
+    assert_eq!(sums(&acks), (2, 0, 0));
+    // On a stream the message fails alone.
+    let acks = report(&mut client, vec![numbered("p", 11, 11), numbered("p", 10, 10)]).await;
+    assert_eq!(sums(&acks), (1, 0, 1));
+    let failed = acks.iter().find_map(|ack| ack.failed.first()).unwrap();
+    assert_eq!(reason(failed.status.as_ref()), "OUT_OF_ORDER");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_number_stays_open_until_it_is_repaired() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    // Its header is right; only decoding its rows shows that it is not.
+    let mut columns = FixColumns::new();
+    columns.push_row(FixRow::new(1, START_MS, 5, 5));
+    let mut bytes = Vec::new();
+    CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
+    let broken = |batch_seq| {
+        let mut bytes = bytes.clone();
+        let end = bytes.len();
+        bytes.truncate(end - 1);
+        v1::ReportRequest { producer: "p".into(), batch_seq, ..block(bytes) }
+    };
+    let status = client.once(broken(1)).await.unwrap_err();
+    assert_refused(&status, Code::InvalidArgument, "BLOCK");
+    let status = client.once(numbered("p", 2, 2)).await.unwrap_err();
+    assert_refused(&status, Code::FailedPrecondition, "OUT_OF_ORDER");
+    let ack = client.once(numbered("p", 1, 1)).await.unwrap().into_inner();
+    assert_eq!((ack.rows.unwrap().applied, ack.duplicate_messages), (1, 0));
+    let ack = client.once(numbered("p", 2, 2)).await.unwrap().into_inner();
+    assert_eq!(ack.rows.unwrap().applied, 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_producer_is_told_apart_from_one_that_is_known() {
+    let limits = ServerLimits { producers_max: 2, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..options() }).await;
+    let mut client = server.positions().await;
+    let messages = vec![numbered("a", 1, 1), numbered("a", 2, 2), numbered("b", 1, 3)];
+    report(&mut client, messages).await;
+    client.once(numbered("c", 1, 4)).await.unwrap();
+    // "a" was silent for the longest: its old number must not be applied again.
+    let status = client.once(numbered("a", 2, 2)).await.unwrap_err();
+    assert_refused(&status, Code::FailedPrecondition, "PRODUCER_UNKNOWN");
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["expected"], "1");
+    let ack = client.once(numbered("b", 1, 3)).await.unwrap().into_inner();
+    assert_eq!(ack.duplicate_messages, 1);
     server.stop().await;
 }
