@@ -111,6 +111,11 @@ fn damaged(whole: &[u8], column: Column, section: usize, at: usize, byte: u8) ->
     bytes
 }
 
+/// A block that only decoding its rows finds wrong: a tile of its times has a wrong length.
+pub(crate) fn lying_block() -> Vec<u8> {
+    damaged(&planned(), Column::Time, 3, 8 + 4, 9)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
     let whole = planned();

@@ -1,15 +1,15 @@
 //! A message that was sent before is not applied again, whatever happened to the connection.
 
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
-use shoal_engine::Space;
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
+use crate::encoded_blocks::lying_block;
+use crate::gated_engine::Gate;
 use crate::running::{
     ReportsOnce as _, Running, START_MS, assert_refused, block, fix, objects_in, options, reason,
-    report, rows, sums, within, world,
+    report, rows, sums, until, within, world,
 };
 
 /// Message `batch_seq` of a producer: removing what it brings shows whether it was applied again.
@@ -127,28 +127,55 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_number_stays_open_until_it_is_repaired() {
+async fn a_number_that_failed_on_arrival_is_the_next_one() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    // Its header is right; only decoding its rows shows that it is not.
-    let mut columns = FixColumns::new();
-    columns.push_row(FixRow::new(1, START_MS, 5, 5));
-    let mut bytes = Vec::new();
-    CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
-    let broken = |batch_seq| {
-        let mut bytes = bytes.clone();
-        let end = bytes.len();
-        bytes.truncate(end - 1);
-        v1::ReportRequest { producer: "p".into(), batch_seq, ..block(bytes) }
-    };
-    let status = client.once(broken(1)).await.unwrap_err();
+    client.once(numbered("p", 1, 1)).await.unwrap();
+    let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 2, ..block(vec![1, 2]) };
+    let status = client.once(broken).await.unwrap_err();
     assert_refused(&status, Code::InvalidArgument, "BLOCK");
-    let status = client.once(numbered("p", 2, 2)).await.unwrap_err();
+    let status = client.once(numbered("p", 3, 3)).await.unwrap_err();
     assert_refused(&status, Code::FailedPrecondition, "OUT_OF_ORDER");
-    let ack = client.once(numbered("p", 1, 1)).await.unwrap().into_inner();
-    assert_eq!((ack.rows.unwrap().applied, ack.duplicate_messages), (1, 0));
-    let ack = client.once(numbered("p", 2, 2)).await.unwrap().into_inner();
-    assert_eq!(ack.rows.unwrap().applied, 1);
+    for batch_seq in [2, 3] {
+        let ack = client.once(numbered("p", batch_seq, batch_seq)).await.unwrap().into_inner();
+        assert_eq!((ack.rows.unwrap().applied, ack.duplicate_messages), (1, 0));
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    // The engine stands, so that all three are accepted before the first is decoded.
+    gate.shut();
+    let mut client = server.positions().await;
+    let first = tokio::spawn({
+        let mut client = client.clone();
+        async move { client.once(rows(Vec::new())).await }
+    });
+    until(async || gate.is_stopping_one()).await;
+    let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 1, ..block(lying_block()) };
+    let messages = vec![broken, numbered("p", 2, 2), numbered("p", 3, 3)];
+    let acking = tokio::spawn({
+        let mut client = client.clone();
+        async move { report(&mut client, messages).await }
+    });
+    let queued = r#"shoal_queue_messages{fleet="default"}"#;
+    until(async || server.metric(queued).await == 4.0).await;
+    gate.open();
+    within(first).await.unwrap().unwrap();
+    let acks = within(acking).await.unwrap();
+    assert_eq!(sums(&acks), (2, 0, 1));
+    let failed = acks.iter().find_map(|ack| ack.failed.first()).unwrap();
+    assert_eq!((failed.message, reason(failed.status.as_ref())), (1, "BLOCK".to_owned()));
+    // Later numbers go on, and the open one can be repaired, once.
+    for (batch_seq, duplicates) in [(4, 0), (1, 0), (1, 1), (2, 1)] {
+        let ack = client.once(numbered("p", batch_seq, batch_seq)).await.unwrap().into_inner();
+        assert_eq!(ack.duplicate_messages, duplicates, "number {batch_seq}");
+    }
+    let held = objects_in(&mut server.queries().await, world(), Vec::new()).await;
+    assert_eq!(held, [1, 2, 3, 4]);
     server.stop().await;
 }
 
