@@ -1,8 +1,9 @@
 //! Which gRPC status is each error?
 //!
 //! The one table: code and stable reason of every [`ServiceError`]. `error.proto` documents the
-//! reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest for a field, RetryInfo
-//! where a retry helps. `foreign_status.rs` says which errors are those of the gRPC library.
+//! reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest for a field,
+//! RetryInfo where a retry helps. `foreign_status.rs` says which errors are those of the gRPC
+//! library.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Was this message of a producer applied before, and is it the next one?
 //!
-//! Decided by the engine thread, in the order of the queue, so that a resend that races its original
-//! on another stream is applied once. A producer numbers its messages 1, 2, 3 and so on. A number
-//! counts as applied when its cycle has applied it; until then the same number waits. A number that
-//! fails stays open: it can be sent again at any time.
+//! Decided by the engine thread, in the order of the queue, so that a resend that races its
+//! original on another stream is applied once. A producer numbers its messages 1, 2, 3 and so on. A
+//! number counts as applied when its cycle has applied it; until then the same number waits. A
+//! number that fails stays open: it can be sent again at any time.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

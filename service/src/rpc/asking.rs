@@ -35,7 +35,7 @@ impl Asking {
         door: &Door,
         options: Option<v1::QueryOptions>,
     ) -> Result<Self, ServiceError> {
-        Self::with_options_at(door, options.unwrap_or_default(), "options")
+        Self::with_options_at(door, &options.unwrap_or_default(), "options")
     }
 
     /// Understands options whose fields are at a path of the request.
@@ -44,7 +44,7 @@ impl Asking {
     /// As [`Asking::new`].
     pub(super) fn with_options_at(
         door: &Door,
-        options: v1::QueryOptions,
+        options: &v1::QueryOptions,
         path: &str,
     ) -> Result<Self, ServiceError> {
         let fleet_path = if path.is_empty() { "fleet" } else { "options.fleet" };

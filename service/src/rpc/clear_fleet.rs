@@ -1,6 +1,7 @@
 //! `FleetService.ClearFleet`: removes every object; the fleet, its epochs and its clock continue.
 //!
-//! Takes effect on arrival, in the order of the fleet's queue, like a removal. Never waits for room.
+//! Takes effect on arrival, in the order of the fleet's queue, like a removal. Never waits for
+//! room.
 
 use shoal_engine::Request as Change;
 use shoal_proto::v1::{ClearFleetRequest, ClearFleetResponse};

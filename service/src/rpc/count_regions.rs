@@ -21,7 +21,7 @@ pub(super) async fn count_regions(
     let projection = v1::Projection::Count.into();
     let options = v1::QueryOptions { fleet, min_token, filter, projection, ..Default::default() };
     // The filter is a field of the request here.
-    let asking = Asking::with_options_at(door, options, "")?;
+    let asking = Asking::with_options_at(door, &options, "")?;
     let query = |(index, sent)| {
         let path = format!("regions[{index}]");
         asking.range_at(&path, Some(sent))
