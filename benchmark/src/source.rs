@@ -75,7 +75,7 @@ impl Source {
             columns.y.push(y);
         }
         if self.attributes != Attributes::None {
-            let speed = |fix: &Fix| fix.speed_m_s.map_or(SPEED_UNKNOWN, |m_s| (m_s * 1e3) as u32);
+            let speed = |fix: &Fix| fix.speed_mps.map_or(SPEED_UNKNOWN, |m_s| (m_s * 1e3) as u32);
             columns.speed_mm_s = Some(self.fixes.iter().map(speed).collect());
             let heading =
                 |fix: &Fix| fix.heading_deg.map_or(0, |deg| (deg * 100.0) as u16 % 36_000);

@@ -19,6 +19,7 @@ from pathlib import Path
 import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+import grpc_tools
 from grpc_tools import protoc
 
 PROTO_ROOT = Path(__file__).resolve().parents[2] / "proto" / "proto"
@@ -32,7 +33,9 @@ def load_stubs():
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = sorted(str(path) for path in PROTO_ROOT.glob("shoal/v1/*.proto"))
     outputs = [f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    if protoc.main(["protoc", f"-I{PROTO_ROOT}", *outputs, *files]) != 0:
+    # The types of google.protobuf come with grpcio-tools, google.rpc.Status with grpcio-status.
+    includes = [f"-I{PROTO_ROOT}", f"-I{Path(grpc_tools.__file__).parent / '_proto'}"]
+    if protoc.main(["protoc", *includes, *outputs, *files]) != 0:
         sys.exit("the protos could not be compiled")
     sys.path.insert(0, folder)
     from shoal.v1 import fleet_pb2, fleet_pb2_grpc, position_pb2, position_pb2_grpc
@@ -59,7 +62,7 @@ def messages(fleet, objects, rows_a_message=10_000):
         request = positions.ReportRequest(fleet=fleet)
         for index in range(first, min(first + rows_a_message, objects)):
             x, y = place(index)
-            request.rows.fixes.add(object=index, time_ms=START_MS, x=x, y=y, speed_m_s=index % 50)
+            request.rows.fixes.add(object=index, time_ms=START_MS, x=x, y=y, speed_mps=index % 50)
         yield request
 
 
@@ -176,7 +179,7 @@ class Client:
             dict(object=1_000_000_003, y=-1.0),
             dict(object=1_000_000_004, time_ms=0),
             dict(object=1_000_000_005, heading_deg=360.0),
-            dict(object=1_000_000_006, speed_m_s=-1.0),
+            dict(object=1_000_000_006, speed_mps=-1.0),
             dict(object=2**64 - 1),
         ]:
             request.rows.fixes.add(**{**good, **change})
@@ -188,7 +191,7 @@ class Client:
             (2, "y", positions.REFUSAL_REASON_OUTSIDE_SPACE),
             (3, "time_ms", positions.REFUSAL_REASON_TIME_TOO_EARLY),
             (4, "heading_deg", positions.REFUSAL_REASON_HEADING),
-            (5, "speed_m_s", positions.REFUSAL_REASON_SPEED),
+            (5, "speed_mps", positions.REFUSAL_REASON_SPEED),
             (6, "object", positions.REFUSAL_REASON_OBJECT),
         ], found
         removed = self.positions.Remove(
@@ -239,7 +242,7 @@ class Client:
         assert (header.total, objects) == (2, [3, 7])
         x, y = place(7)
         assert abs(fixes[1].x - x) <= 0.005 and abs(fixes[1].y - y) <= 0.005
-        assert fixes[1].speed_m_s == 7.0 and not fixes[1].HasField("heading_deg")
+        assert fixes[1].speed_mps == 7.0 and not fixes[1].HasField("heading_deg")
 
         circle = queries.Region(circle=queries.Circle(x=x, y=y, radius_m=3_000.0))
         _, objects, fixes, _, _ = collect(
@@ -249,13 +252,13 @@ class Client:
         assert 7 in objects and objects == sorted(objects) and max(within) <= 3_000.01
 
         triangle = queries.Polygon(rings=[queries.Ring(x=[0, SIDE_M, 0], y=[0, 0, SIDE_M])])
-        slow = queries.Filter(speed_m_s=queries.Interval(min=0, max=9))
+        slow = queries.Filter(speed_mps=queries.Interval(min=0, max=9))
         request = queries.RangeRequest(
             options=self.options(filter=slow), region=queries.Region(polygon=triangle)
         )
         _, objects, fixes, _, _ = collect(self.queries.Range(request))
         assert objects and all(fix.x + fix.y <= SIDE_M + 0.02 for fix in fixes)
-        assert all(fix.speed_m_s <= 9 for fix in fixes)
+        assert all(fix.speed_mps <= 9 for fix in fixes)
 
         near = queries.NearestRequest(options=options, x=x, y=y, k=5)
         header, objects, _, distances, _ = collect(self.queries.Nearest(near))

@@ -238,7 +238,7 @@ fn it_notices_every_kind_of_wrong_answer() {
         (|answer| answer.objects.swap(0, 2), "at place 0 stands object 2"),
         (|answer| answer.objects.truncate(2), "at place 2 stands the end, expected object 2"),
         (|answer| answer.fixes[2].x += 0.01, "record of object 2"),
-        (|answer| answer.fixes[0].speed_m_s = Some(0.0), "record of object 0"),
+        (|answer| answer.fixes[0].speed_mps = Some(0.0), "record of object 0"),
         (|answer| answer.distance_m[0] = -answer.distance_m[0], "distances"),
         (|answer| answer.failed = Some("too large".to_owned()), "too large"),
     ];

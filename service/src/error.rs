@@ -175,7 +175,10 @@ pub enum ServiceError {
         term: u64,
     },
     /// A session of a subscriber that ended, or never was.
-    #[error("session not found: it was closed, or no client read it within its retention")]
+    #[error(
+        "session not found: it was closed, or was without a stream for longer, or for more \
+         messages, than the server keeps"
+    )]
     SessionGone,
     /// A session of another fleet than the request names.
     #[error("the session belongs to fleet {session_fleet:?}; the request names fleet {fleet:?}")]

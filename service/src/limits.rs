@@ -51,10 +51,17 @@ pub const FLEETS_MAX: usize = 63;
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
 /// Unread bytes that one stream may have in flight: HTTP/2 flow control.
 pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Unread bytes that one connection may have in flight. Four streams whose messages wait for room
+/// Unread bytes that one connection may have in flight. Ten streams whose messages wait for room
 /// fill it, and no other stream of the connection moves until one of them is read on; so clients
-/// keep reports and queries on few streams each.
-pub const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// keep reports and queries on few streams each. It decides the overhead of small frames too, see
+/// [`SMALL_FRAME_BYTES`].
+pub const CONNECTION_WINDOW_BYTES: u32 = 10 << 20;
+/// The HTTP/2 library counts what an unread frame lacks of this many bytes as overhead, and closes
+/// a connection (ENHANCE_YOUR_CALM) whose overhead exceeds half its window. A stream of messages of
+/// one row each must fill its own window before that: then it waits and is not closed.
+const SMALL_FRAME_BYTES: u32 = 256;
+/// A message of one row without attributes for the default fleet, in its gRPC frame.
+const ROW_MESSAGE_BYTES_MIN: u32 = 45;
 /// Bytes of the headers of one call.
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Largest HTTP/2 frame that peers may send: fewer, larger pieces cost less.
@@ -129,6 +136,11 @@ pub(crate) struct RowAnswerBytes {
 const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
 const _: () = assert!(16 * FLEETS_MAX < TOKEN_BYTES_MAX, "a token names every fleet");
 const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
+const _: () = assert!(
+    STREAM_WINDOW_BYTES / ROW_MESSAGE_BYTES_MIN * (SMALL_FRAME_BYTES - ROW_MESSAGE_BYTES_MIN)
+        < CONNECTION_WINDOW_BYTES / 2,
+    "flow control stops a stream of single rows before its connection is closed"
+);
 const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
 const _: () = assert!(SHUTDOWN_GRACE_MS + ENGINE_END_MS_MAX < 10_000);

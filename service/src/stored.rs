@@ -10,9 +10,9 @@ use shoal_engine::Refusal;
 /// Hundredths of a degree in a full turn.
 const TURN_CDEG: f64 = 36_000.0;
 
-/// Stored speed of `speed_m_s`.
-pub(crate) fn speed_mm_s(speed_m_s: f32) -> u32 {
-    let speed = (f64::from(speed_m_s) * 1e3).round_ties_even();
+/// Stored speed of `speed_mps`.
+pub(crate) fn speed_mm_s(speed_mps: f32) -> u32 {
+    let speed = (f64::from(speed_mps) * 1e3).round_ties_even();
     if (0.0..f64::from(Refusal::POISON_SPEED)).contains(&speed) {
         speed as u32
     } else {

@@ -56,7 +56,7 @@ fn json_has_the_same_keys_in_every_row() {
         "age_ms",
         "x",
         "y",
-        "speed_m_s",
+        "speed_mps",
         "heading_deg",
         "altitude_m",
         "state",
@@ -64,14 +64,14 @@ fn json_has_the_same_keys_in_every_row() {
     let rows = document["rows"].as_array().unwrap();
     assert!(rows.iter().all(|it| keys(it) == row), "{document:#}");
     assert_eq!(rows[0]["object"], "9007199254740993");
-    assert_eq!((&rows[0]["speed_m_s"], &rows[0]["state"]), (&Value::Null, &0.into()));
+    assert_eq!((&rows[0]["speed_mps"], &rows[0]["state"]), (&Value::Null, &0.into()));
     assert_eq!((rows[0]["age_ms"].as_i64(), rows[1]["age_ms"].as_i64()), (Some(500), Some(0)));
     assert_eq!(rows[1]["object"], "18446744073709551614");
     assert_eq!(rows[1]["time"], "2016-11-26T06:01:06.500Z");
     for (key, value) in [
         ("x", -97.7430001),
         ("y", 30.25),
-        ("speed_m_s", 4.25),
+        ("speed_mps", 4.25),
         ("heading_deg", 359.99),
         ("altitude_m", -3.5),
     ] {

@@ -68,8 +68,8 @@ pub(super) fn positions(file: &Path) -> Result<(DataSet, u64), BenchmarkError> {
 fn row(space: &Space, fix: &Fix) -> Option<FixRow> {
     let (x, y) = space.quantise(fix.x, fix.y).ok()?;
     let mut row = FixRow::new(fix.object, fix.time_ms, x, y);
-    if let Some(speed_m_s) = fix.speed_m_s {
-        let speed_mm_s = (speed_m_s * 1e3).round_ties_even();
+    if let Some(speed_mps) = fix.speed_mps {
+        let speed_mm_s = (speed_mps * 1e3).round_ties_even();
         if !(0.0..f64::from(u32::MAX)).contains(&speed_mm_s) {
             return None;
         }

@@ -77,7 +77,7 @@ impl Conditions {
             1 => {
                 let (from, to) = (random.below(500) as u32, 500 + random.below(500) as u32);
                 self.filter.speed_mm_s = Some((from * 1_000, to * 1_000));
-                filter.speed_m_s = Some(Interval { min: from.into(), max: to.into() });
+                filter.speed_mps = Some(Interval { min: from.into(), max: to.into() });
             }
             2 => {
                 // Either way round: from above to passes through north.

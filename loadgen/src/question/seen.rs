@@ -57,7 +57,7 @@ mod tests {
         let seen = SeenObjects::default();
         assert_eq!(seen.pick(8), 4);
         let fix =
-            |object| Fix { object, time_ms: 0, x: 0.0, y: 0.0, speed_m_s: None, heading_deg: None };
+            |object| Fix { object, time_ms: 0, x: 0.0, y: 0.0, speed_mps: None, heading_deg: None };
         for message in 0..10_000 {
             let fixes: Vec<_> = (0..100).map(|index| fix(message * 100 + index)).collect();
             seen.add(&fixes);

@@ -20,7 +20,7 @@ pub fn stored(space: &Space, fix: &Fix) -> FixRow {
         Err(_) => (Refusal::POISON_OUTSIDE, 0),
     };
     FixRow {
-        speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, |speed| stored_speed(speed as f32)),
+        speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, |speed| stored_speed(speed as f32)),
         heading_cdeg: fix
             .heading_deg
             .map_or(HEADING_UNKNOWN, |heading| stored_heading(wire_heading(heading))),
@@ -41,8 +41,8 @@ pub fn wire_heading(heading_deg: f64) -> f32 {
 }
 
 /// Millimetres a second of a speed on the wire.
-fn stored_speed(speed_m_s: f32) -> u32 {
-    let mm_s = (f64::from(speed_m_s) * 1e3).round_ties_even();
+fn stored_speed(speed_mps: f32) -> u32 {
+    let mm_s = (f64::from(speed_mps) * 1e3).round_ties_even();
     if (0.0..SPEED_END_MM_S).contains(&mm_s) { mm_s as u32 } else { Refusal::POISON_SPEED }
 }
 
@@ -59,8 +59,8 @@ fn stored_heading(heading_deg: f32) -> u16 {
 mod tests {
     use super::*;
 
-    fn fix(x: f64, y: f64, speed_m_s: Option<f64>, heading_deg: Option<f64>) -> Fix {
-        Fix { object: 7, time_ms: 1_600_000_000_000, x, y, speed_m_s, heading_deg }
+    fn fix(x: f64, y: f64, speed_mps: Option<f64>, heading_deg: Option<f64>) -> Fix {
+        Fix { object: 7, time_ms: 1_600_000_000_000, x, y, speed_mps, heading_deg }
     }
 
     #[test]

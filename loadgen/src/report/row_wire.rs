@@ -62,7 +62,7 @@ fn write_length(length: usize, buffer: &mut BytesMut) {
 
 /// Bytes of a fix without its own tag and length.
 fn fix_bytes(fix: &Fix) -> usize {
-    let floats = usize::from(fix.speed_m_s.is_some()) + usize::from(fix.heading_deg.is_some());
+    let floats = usize::from(fix.speed_mps.is_some()) + usize::from(fix.heading_deg.is_some());
     FIX_BYTES + floats * FLOAT_BYTES
 }
 
@@ -80,8 +80,8 @@ fn write_fix(fix: &Fix, buffer: &mut BytesMut) {
     put(FIX_TIME, &fix.time_ms.to_le_bytes());
     put(FIX_X, &fix.x.to_le_bytes());
     put(FIX_Y, &fix.y.to_le_bytes());
-    if let Some(speed_m_s) = fix.speed_m_s {
-        put(FIX_SPEED, &(speed_m_s as f32).to_le_bytes());
+    if let Some(speed_mps) = fix.speed_mps {
+        put(FIX_SPEED, &(speed_mps as f32).to_le_bytes());
     }
     if let Some(heading_deg) = fix.heading_deg {
         put(FIX_HEADING, &wire_heading(heading_deg).to_le_bytes());
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn prost_reads_what_was_written() {
-        let fix = |object, speed_m_s, heading_deg| Fix {
+        let fix = |object, speed_mps, heading_deg| Fix {
             object,
             time_ms: -5 + object as i64,
             x: -0.5 * object as f64,
             y: 1.0 / 3.0,
-            speed_m_s,
+            speed_mps,
             heading_deg,
         };
         let fixes = [
@@ -125,7 +125,7 @@ mod tests {
             for (got, sent) in rows.fixes.iter().zip(&fixes) {
                 assert_eq!((got.object, got.time_ms), (sent.object, sent.time_ms));
                 assert_eq!((got.x, got.y), (sent.x, sent.y));
-                assert_eq!(got.speed_m_s, sent.speed_m_s.map(|speed| speed as f32));
+                assert_eq!(got.speed_mps, sent.speed_mps.map(|speed| speed as f32));
                 assert_eq!(got.heading_deg, sent.heading_deg.map(wire_heading));
                 assert_eq!((got.altitude_m, got.state), (None, 0));
             }

@@ -106,7 +106,7 @@ impl Source {
                     fix.time_ms = fix.time_ms.saturating_add(self.shift_ms);
                 }
                 if self.is_bare {
-                    (fix.speed_m_s, fix.heading_deg) = (None, None);
+                    (fix.speed_mps, fix.heading_deg) = (None, None);
                 }
             }
         }
@@ -179,7 +179,7 @@ mod tests {
                 time_ms,
                 x: 0.0,
                 y: 0.0,
-                speed_m_s: Some(1.0),
+                speed_mps: Some(1.0),
                 heading_deg: Some(1.0),
             }));
             rows
@@ -208,7 +208,7 @@ mod tests {
     fn times_are_shifted_and_attributes_left_out() {
         let mut source = Source::clean(Box::new(Times(vec![START_MS, 5])), 100, true, false);
         let fixes = source.next(9).0;
-        assert_eq!((fixes[0].time_ms, fixes[0].speed_m_s), (START_MS + 100, None));
+        assert_eq!((fixes[0].time_ms, fixes[0].speed_mps), (START_MS + 100, None));
         assert_eq!((fixes[1].time_ms, fixes[1].heading_deg), (5, None), "wrong on purpose");
     }
 

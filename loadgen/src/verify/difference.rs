@@ -73,7 +73,7 @@ fn api_record(space: &Space, row: &FixRow) -> FixRecord {
         time_ms: row.time_ms,
         x,
         y,
-        speed_m_s: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
+        speed_mps: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
         heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
         altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,

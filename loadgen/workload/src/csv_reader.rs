@@ -164,7 +164,7 @@ fn row<'line>(
         time_ms: integer(text(Column::TimeMs), Column::TimeMs)?,
         x: number(text(Column::Lon), Column::Lon)?,
         y: number(text(Column::Lat), Column::Lat)?,
-        speed_m_s: speed.map(|speed| speed_unit.to_m_s(speed)),
+        speed_mps: speed.map(|speed| speed_unit.to_m_s(speed)),
         heading_deg: optional(text(Column::Heading), Column::Heading)?,
     };
     Ok(CsvRow {

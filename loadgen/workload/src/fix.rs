@@ -15,7 +15,7 @@ pub struct Fix {
     /// Latitude in degrees, or metres from the lower border of a planar space.
     pub y: f64,
     /// Speed in metres per second; `None` is unknown.
-    pub speed_m_s: Option<f64>,
+    pub speed_mps: Option<f64>,
     /// Direction of motion, degrees clockwise from north; generators keep it in `[0, 360)`, real
     /// data may not. `None` is unknown.
     pub heading_deg: Option<f64>,

@@ -113,7 +113,7 @@ impl Gauss {
             time_ms: due_ms,
             x,
             y,
-            speed_m_s: Some(way_m / (interval_ms / 1_000.0)),
+            speed_mps: Some(way_m / (interval_ms / 1_000.0)),
             heading_deg: Some(heading_deg),
         }
     }

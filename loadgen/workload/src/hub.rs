@@ -131,7 +131,7 @@ impl Hub {
             time_ms: due_ms,
             x: from.0 + (to.0 - from.0) * place.share,
             y: from.1 + (to.1 - from.1) * place.share,
-            speed_m_s: Some(place.speed_m_s),
+            speed_mps: Some(place.speed_mps),
             heading_deg: Some(heading_deg),
         };
         let first = due_ms == START_MS + self.shard.phase_ms(number);

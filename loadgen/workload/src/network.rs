@@ -124,7 +124,7 @@ impl Network {
             time_ms: due_ms,
             x,
             y,
-            speed_m_s: Some(way_m / (interval_ms / 1_000.0)),
+            speed_mps: Some(way_m / (interval_ms / 1_000.0)),
             heading_deg: Some(heading_deg),
         }
     }

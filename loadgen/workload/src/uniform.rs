@@ -51,10 +51,10 @@ impl Uniform {
     fn fix(&self, object: u64, time_ms: i64) -> Fix {
         let key = key(self.seed, Domain::Objects, object);
         let SpeedRange { min_m_s, max_m_s } = self.speed_range;
-        let speed_m_s = min_m_s + (max_m_s - min_m_s) * unit_of(lane(key, 2));
+        let speed_mps = min_m_s + (max_m_s - min_m_s) * unit_of(lane(key, 2));
         let turns = unit_of(lane(key, 3));
         let (east, north) = east_north(turns);
-        let travelled_m = speed_m_s * ((time_ms - START_MS) as f64 / 1_000.0);
+        let travelled_m = speed_mps * ((time_ms - START_MS) as f64 / 1_000.0);
         let (x, x_back) = bounce(unit_of(lane(key, 0)) * SPACE_M + travelled_m * east);
         let (y, y_back) = bounce(unit_of(lane(key, 1)) * SPACE_M + travelled_m * north);
         Fix {
@@ -62,7 +62,7 @@ impl Uniform {
             time_ms,
             x,
             y,
-            speed_m_s: Some(speed_m_s),
+            speed_mps: Some(speed_mps),
             heading_deg: Some(360.0 * reflected(turns, x_back, y_back)),
         }
     }

@@ -36,8 +36,8 @@ fn uniform_stays_uniform_in_place_speed_and_direction() {
             assert!((mean_m - 50_000.0).abs() < 500.0, "round {round}: {mean_m}, seed {SEED}");
             assert!((deviation_m - side_deviation_m).abs() < 300.0, "{deviation_m}, seed {SEED}");
         }
-        let (speed_m_s, _) = moments(fixes.iter().filter_map(|fix| fix.speed_m_s));
-        assert!((speed_m_s - 500.5).abs() < 5.0, "{speed_m_s}, seed {SEED}");
+        let (speed_mps, _) = moments(fixes.iter().filter_map(|fix| fix.speed_mps));
+        assert!((speed_mps - 500.5).abs() < 5.0, "{speed_mps}, seed {SEED}");
         let (heading_deg, spread_deg) = moments(fixes.iter().filter_map(|fix| fix.heading_deg));
         assert!((heading_deg - 180.0).abs() < 2.0, "{heading_deg}, seed {SEED}");
         assert!((spread_deg - 360.0 / 12.0_f64.sqrt()).abs() < 1.0, "{spread_deg}, seed {SEED}");
@@ -60,7 +60,7 @@ fn uniform_moves_each_object_along_its_heading_at_its_speed() {
         }
         straight += 1;
         let heading = from.heading_deg.unwrap().to_radians();
-        let way_m = from.speed_m_s.unwrap() * 0.01;
+        let way_m = from.speed_mps.unwrap() * 0.01;
         assert!((to.x - from.x - way_m * heading.sin()).abs() < 1e-6, "{from:?} {to:?}");
         assert!((to.y - from.y - way_m * heading.cos()).abs() < 1e-6, "{from:?} {to:?}");
     }
@@ -96,7 +96,7 @@ fn gauss_figures(hotspots: u32) -> (f64, f64) {
                 assert_leads_to(&before, fix);
                 if (START_MS + params.step_ms..end_ms).contains(&before.time_ms) {
                     intervals += steps;
-                    speeds += before.speed_m_s.expect("gauss knows speeds");
+                    speeds += before.speed_mps.expect("gauss knows speeds");
                     updates += 1.0;
                 }
             }
@@ -107,7 +107,7 @@ fn gauss_figures(hotspots: u32) -> (f64, f64) {
 
 /// A report's velocity leads to the next report.
 fn assert_leads_to(before: &Fix, after: &Fix) {
-    let way_m = before.speed_m_s.unwrap_or(0.0) * (after.time_ms - before.time_ms) as f64 / 1e3;
+    let way_m = before.speed_mps.unwrap_or(0.0) * (after.time_ms - before.time_ms) as f64 / 1e3;
     let heading = before.heading_deg.unwrap_or(0.0).to_radians();
     let x = before.x + way_m * heading.sin();
     let y = before.y + way_m * heading.cos();
@@ -144,13 +144,13 @@ fn hub_updates_as_often_as_published() {
     let mut groups = [0_u32; 3];
     let mut fastest_m_s = vec![0.0_f64; 10_000];
     for fix in &fixes {
-        let speed_m_s = fix.speed_m_s.expect("hub knows speeds");
+        let speed_mps = fix.speed_mps.expect("hub knows speeds");
         let fastest = &mut fastest_m_s[fix.object as usize];
-        *fastest = fastest.max(speed_m_s);
+        *fastest = fastest.max(speed_mps);
     }
-    for speed_m_s in fastest_m_s {
-        assert!(speed_m_s <= 50.0, "{speed_m_s}");
-        groups[usize::from(speed_m_s > 12.5) + usize::from(speed_m_s > 25.0)] += 1;
+    for speed_mps in fastest_m_s {
+        assert!(speed_mps <= 50.0, "{speed_mps}");
+        groups[usize::from(speed_mps > 12.5) + usize::from(speed_mps > 25.0)] += 1;
     }
     // Reports fall on ramps, so a few vehicles were never seen above the speed of the group below.
     assert!(groups.iter().all(|count| count.abs_diff(3_333) < 600), "{groups:?}, seed {SEED}");
@@ -172,10 +172,10 @@ fn network_objects_report_at_each_crossing_and_keep_their_speed() {
             continue;
         }
         // V (k + 1) / S, but for the rounding of times to milliseconds.
-        let class = fix.speed_m_s.expect("network knows speeds") / 10.0;
+        let class = fix.speed_mps.expect("network knows speeds") / 10.0;
         assert!((class - class.round()).abs() < 0.02 && class > 0.9 && class < 10.1, "{fix:?}");
         classes[class.round() as usize - 1] += 1;
-        let held = before.speed_m_s.expect("network knows speeds") / 10.0;
+        let held = before.speed_mps.expect("network knows speeds") / 10.0;
         assert!((class - held).abs() < 0.04, "{before:?} {fix:?}, seed {SEED}");
     }
     assert!(classes.is_sorted(), "the faster, the more crossings: {classes:?}, seed {SEED}");

@@ -51,7 +51,7 @@ fn columns_are_found_by_name_and_digits_read_exactly() {
         time_ms: 1_425_708_022_000,
         x: -97.744_14,
         y: 30.268_604,
-        speed_m_s: Some(18.52),
+        speed_mps: Some(18.52),
         heading_deg: Some(360.0),
     };
     assert_eq!(row.fix, expected);
@@ -59,7 +59,7 @@ fn columns_are_found_by_name_and_digits_read_exactly() {
     assert_eq!(row.recv_ms(), Some(1_425_708_022_060));
     let row = reader.next_row().unwrap().unwrap();
     assert_eq!((row.fix.object, row.fix.time_ms), (u64::MAX - 1, -1));
-    assert_eq!((row.fix.speed_m_s, row.fix.heading_deg, row.recv_ms()), (None, None, None));
+    assert_eq!((row.fix.speed_mps, row.fix.heading_deg, row.recv_ms()), (None, None, None));
     assert!(reader.next_row().is_none());
 }
 

@@ -99,7 +99,7 @@ fn positions_headings_and_windows_stay_inside() {
             assert!((0.0..=width_m).contains(&fix.x), "{name}: {fix:?}, seed {SEED}");
             assert!((0.0..=height_m).contains(&fix.y), "{name}: {fix:?}, seed {SEED}");
             assert!(fix.heading_deg.is_none_or(|deg| (0.0..360.0).contains(&deg)), "{fix:?}");
-            assert!(fix.speed_m_s.is_none_or(|speed| speed >= 0.0), "{fix:?}");
+            assert!(fix.speed_mps.is_none_or(|speed| speed >= 0.0), "{fix:?}");
         }
         for _ in 0..10_000 {
             let window = workload.window();
@@ -116,7 +116,7 @@ fn without_a_range_of_speeds_uniform_has_the_bytes_that_it_always_had() {
     for fix in rows(opened("uniform", &params()).as_mut(), 5_000) {
         let known = |value: Option<f64>| value.map_or(u64::MAX, f64::to_bits);
         let place = [fix.object, fix.time_ms as u64, fix.x.to_bits(), fix.y.to_bits()];
-        for word in place.into_iter().chain([known(fix.speed_m_s), known(fix.heading_deg)]) {
+        for word in place.into_iter().chain([known(fix.speed_mps), known(fix.heading_deg)]) {
             hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01B3);
         }
     }
@@ -132,10 +132,10 @@ fn speeds_lie_in_their_range() {
     let (first, second) = fixes.split_at(1_000);
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
     for (from, to) in first.iter().zip(second) {
-        let speed_m_s = from.speed_m_s.expect("uniform tells speeds");
-        (least, most) = (least.min(speed_m_s), most.max(speed_m_s));
+        let speed_mps = from.speed_mps.expect("uniform tells speeds");
+        (least, most) = (least.min(speed_mps), most.max(speed_mps));
         let way_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
-        assert!(way_m <= speed_m_s + 1e-6, "{way_m} m in a second at {speed_m_s} m/s");
+        assert!(way_m <= speed_mps + 1e-6, "{way_m} m in a second at {speed_mps} m/s");
     }
     assert!((1.0..1.5).contains(&least) && (19.5..=20.0).contains(&most), "{least} to {most}");
 }

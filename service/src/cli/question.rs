@@ -47,7 +47,7 @@ impl FilterArgs {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
             age_max: self.max_age.map(duration),
-            speed_m_s: interval(self.speed),
+            speed_mps: interval(self.speed),
             heading_deg: interval(self.heading),
             altitude_m: interval(self.altitude),
         };

@@ -117,7 +117,7 @@ impl ReportArgs {
                 time_ms: single.time,
                 x,
                 y,
-                speed_m_s: single.speed,
+                speed_mps: single.speed,
                 heading_deg: single.heading,
                 altitude_m: single.altitude,
                 state: single.state.unwrap_or(0),

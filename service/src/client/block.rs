@@ -75,7 +75,7 @@ fn fix_row(space: &Space, fix: &v1::Fix) -> FixRow {
         time_ms: fix.time_ms,
         x,
         y,
-        speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, speed_mm_s),
+        speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, speed_mm_s),
         heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
         altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
         state: fix.state,
@@ -91,7 +91,7 @@ mod tests {
         let row = |fix: v1::Fix| fix_row(&Space::geographic(), &fix);
         let plain = row(v1::Fix {
             x: 180.0,
-            speed_m_s: Some(1.5),
+            speed_mps: Some(1.5),
             heading_deg: Some(359.999),
             altitude_m: Some(-2.5),
             ..Default::default()
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!((plain.heading_cdeg, plain.altitude_mm), (0, -2_500));
         let bad = row(v1::Fix {
             y: 90.1,
-            speed_m_s: Some(-0.1),
+            speed_mps: Some(-0.1),
             heading_deg: Some(360.0),
             altitude_m: Some(f64::NAN),
             ..Default::default()

@@ -91,7 +91,7 @@ pub fn to_wire(fix: &Fix) -> v1::Fix {
         time_ms: fix.time_ms,
         x: fix.x,
         y: fix.y,
-        speed_m_s: fix.speed_m_s.map(|speed| speed as f32),
+        speed_mps: fix.speed_mps.map(|speed| speed as f32),
         heading_deg: fix.heading_deg.map(|heading| heading as f32),
         altitude_m: None,
         state: 0,
@@ -109,9 +109,9 @@ mod tests {
         let csv = CsvReader::from_reader(TEXT.as_bytes(), Path::new("a.csv"), SpeedUnit::default());
         let mut rows = batches(csv.unwrap(), 1);
         let first = rows.recv().await.unwrap();
-        assert_eq!((first.fixes[0].object, first.fixes[0].speed_m_s), (1, Some(1.5)));
+        assert_eq!((first.fixes[0].object, first.fixes[0].speed_mps), (1, Some(1.5)));
         let second = rows.recv().await.unwrap();
-        assert_eq!((second.fixes[0].object, second.fixes[0].speed_m_s), (3, None));
+        assert_eq!((second.fixes[0].object, second.fixes[0].speed_mps), (3, None));
         assert_eq!(second.unreadable, 1);
         assert!(second.unreadable_shown[0].contains("line 3, t_ms"));
         assert!(rows.recv().await.is_none());

@@ -137,7 +137,7 @@ fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
             known.map_or("block", |index| faults[index].1)
         }
         Refusal::TimeTooEarly | Refusal::TimeTooLate => "time_ms",
-        Refusal::Speed => "speed_m_s",
+        Refusal::Speed => "speed_mps",
         Refusal::Heading => "heading_deg",
         Refusal::Altitude => "altitude_m",
     }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));
         let told: Vec<_> =
             ack.refused_rows.iter().map(|row| (row.message, row.row, row.field.as_str())).collect();
-        assert_eq!(told, [(8, 1, "speed_m_s"), (8, 4, "y"), (10, 2, "block")]);
+        assert_eq!(told, [(8, 1, "speed_mps"), (8, 4, "y"), (10, 2, "block")]);
         let reasons: Vec<_> =
             ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);

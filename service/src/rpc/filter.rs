@@ -33,7 +33,7 @@ pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> 
         state_mask: mask,
         state_value: value,
         age_max_ms: millis("age_max", sent.age_max.as_ref())?,
-        speed_mm_s: sent.speed_m_s.as_ref().map(speed).transpose()?,
+        speed_mm_s: sent.speed_mps.as_ref().map(speed).transpose()?,
         heading_cdeg: sent.heading_deg.as_ref().map(heading).transpose()?,
         altitude_mm: sent.altitude_m.as_ref().map(altitude).transpose()?,
         object_after: None,
@@ -41,10 +41,10 @@ pub(super) fn filter(sent: Option<&v1::Filter>) -> Result<Filter, ServiceError> 
 }
 
 fn speed(sent: &v1::Interval) -> Result<(u32, u32), ServiceError> {
-    let (min, max) = ordered("speed_m_s", sent)?;
+    let (min, max) = ordered("speed_mps", sent)?;
     let (min, max) = (stored(min, 1e3), stored(max, 1e3));
     if max < 0.0 || min > SPEED_MM_S_MAX {
-        return Err(no_value("speed_m_s", sent));
+        return Err(no_value("speed_mps", sent));
     }
     // Casts saturate.
     Ok((min as u32, max as u32))

@@ -37,7 +37,7 @@ struct Fix {
     time_ms: i64,
     x: f64,
     y: f64,
-    speed_m_s: Option<f32>,
+    speed_mps: Option<f32>,
     heading_deg: Option<f32>,
     altitude_m: Option<f64>,
     state: u32,
@@ -87,7 +87,7 @@ impl FixReader {
             time_ms: fix.time_ms,
             x,
             y,
-            speed_mm_s: fix.speed_m_s.map_or(SPEED_UNKNOWN, speed_mm_s),
+            speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, speed_mm_s),
             heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
             altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
             state: fix.state,
@@ -132,7 +132,7 @@ fn plain(bytes: &[u8]) -> Option<Fix> {
         let (field, rest) = tail.split_first_chunk::<5>()?;
         let bits = u32::from_le_bytes([field[1], field[2], field[3], field[4]]);
         match key {
-            SPEED_KEY => fix.speed_m_s = Some(f32::from_bits(bits)),
+            SPEED_KEY => fix.speed_mps = Some(f32::from_bits(bits)),
             HEADING_KEY => fix.heading_deg = Some(f32::from_bits(bits)),
             STATE_KEY => fix.state = bits,
             _ => return None,
@@ -160,7 +160,7 @@ fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
             (2, Value::Fixed64(bits)) => fix.time_ms = bits as i64,
             (3, Value::Fixed64(bits)) => fix.x = f64::from_bits(bits),
             (4, Value::Fixed64(bits)) => fix.y = f64::from_bits(bits),
-            (5, Value::Fixed32(bits)) => fix.speed_m_s = Some(f32::from_bits(bits)),
+            (5, Value::Fixed32(bits)) => fix.speed_mps = Some(f32::from_bits(bits)),
             (6, Value::Fixed32(bits)) => fix.heading_deg = Some(f32::from_bits(bits)),
             (7, Value::Fixed64(bits)) => fix.altitude_m = Some(f64::from_bits(bits)),
             (8, Value::Fixed32(bits)) => fix.state = bits,
@@ -186,7 +186,7 @@ mod tests {
                 time_ms: -5,
                 x: 1.5,
                 y: -2.25,
-                speed_m_s: speed[case % 2],
+                speed_mps: speed[case % 2],
                 heading_deg: heading[case / 2 % 2],
                 altitude_m: altitude[case / 4 % 2],
                 state: state[case / 8],
@@ -198,7 +198,7 @@ mod tests {
                 (quick.object, quick.time_ms, quick.x, quick.y),
                 (u64::MAX - 3, -5, 1.5, -2.25)
             );
-            assert_eq!((quick.speed_m_s, quick.heading_deg), (sent.speed_m_s, sent.heading_deg));
+            assert_eq!((quick.speed_mps, quick.heading_deg), (sent.speed_mps, sent.heading_deg));
             assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state));
             // What is not of the usual form is left to the other, which refuses cuts.
             for length in 0..bytes.len() {

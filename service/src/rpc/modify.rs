@@ -45,9 +45,10 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
         return Ok(ModifyResponse::default());
     }
     distinct(&request)?;
+    let lengths = (request.add.len(), request.change.len());
     let (wanted, mut failures) = judge(&fleet, request).await;
     if wanted.is_empty() {
-        return Ok(ModifyResponse { epoch: 0, errors: errors(failures) });
+        return Ok(ModifyResponse { epoch: 0, errors: errors(failures, lengths) });
     }
     let places = failures.iter().enumerate().filter(|(_, (_, failure))| failure.is_none());
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
@@ -56,7 +57,7 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
         failures[place].1 = failure;
     }
     let epoch = fleet.changed_epoch(changed.pending).await?;
-    Ok(ModifyResponse { epoch, errors: errors(failures) })
+    Ok(ModifyResponse { epoch, errors: errors(failures, lengths) })
 }
 
 /// Refuses a region that occurs twice: of two changes in one epoch neither is the later.
@@ -80,13 +81,18 @@ fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
 /// Per change, its region and why it failed.
 type Failures = Vec<(u64, Option<ServiceError>)>;
 
-fn errors(failures: Failures) -> Vec<RegionError> {
-    let failed = failures.into_iter();
-    let error = |(region_id, failure): (u64, Option<ServiceError>)| {
-        let status = Some(rpc_status(failure?));
+/// The failures of a request with so many regions to add and to change.
+fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError> {
+    let path = |place: usize| match place {
+        _ if place < add => format!("add[{place}]"),
+        _ if place < add + change => format!("change[{}]", place - add),
+        _ => format!("remove[{}]", place - add - change),
+    };
+    let error = |(place, (region_id, failure)): (usize, (u64, Option<ServiceError>))| {
+        let status = Some(rpc_status(failure?.under(&path(place))));
         Some(RegionError { region_id, status })
     };
-    failed.filter_map(error).collect()
+    failures.into_iter().enumerate().filter_map(error).collect()
 }
 
 /// What can be understood; per change whether it could be.
@@ -95,9 +101,7 @@ async fn judge(fleet: &Fleet, request: ModifyRequest) -> (Vec<Wanted>, Failures)
     let lists = [("add", request.add), ("change", request.change)];
     for (list, regions) in lists {
         for (index, sent) in regions.iter().enumerate() {
-            let judged = set(fleet, list, sent);
-            let judged = judged.map_err(|error| error.under(&format!("{list}[{index}]")));
-            let failure = judged.map(|change| wanted.push(change)).err();
+            let failure = set(fleet, list, sent).map(|change| wanted.push(change)).err();
             failures.push((sent.region_id, failure));
             if index % JUDGED_AT_ONCE == JUDGED_AT_ONCE - 1 {
                 tokio::task::yield_now().await;

@@ -48,7 +48,7 @@ pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
         time_ms: row.time_ms,
         x,
         y,
-        speed_m_s: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
+        speed_mps: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
         heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
         altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,
@@ -71,7 +71,7 @@ mod tests {
             ..FixRow::new(1, -1, -1, 1)
         };
         let record = record(&Space::geographic(), &row);
-        assert_eq!((record.speed_m_s, record.heading_deg), (Some(0.001), Some(0.02)));
+        assert_eq!((record.speed_mps, record.heading_deg), (Some(0.001), Some(0.02)));
         assert_eq!((record.altitude_m, record.state), (Some(-0.003), 4));
         let answer = shoal_proto::v1::RangeResponse { fixes: vec![record], ..Default::default() };
         assert!(answer.encoded_len() <= RECORD_BYTES_MAX, "{} bytes", answer.encoded_len());

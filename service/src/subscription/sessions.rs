@@ -217,7 +217,7 @@ impl Sessions {
         regions: &mut HashMap<u64, Standing>,
         wanted: Wanted,
     ) -> Result<Change, ServiceError> {
-        let unknown = || ServiceError::field("region_id", "the session has no region with this id");
+        let unknown = |field| ServiceError::field(field, "the session has no region with this id");
         match wanted {
             Wanted::Add { region_id, subscription, snapshot } => {
                 if regions.contains_key(&region_id) {
@@ -232,13 +232,13 @@ impl Sessions {
                 Ok(Change::Add { region_id, standing, subscription })
             }
             Wanted::Change { region_id, subscription, snapshot } => {
-                let region = regions.get(&region_id).ok_or_else(unknown)?.region;
+                let region = regions.get(&region_id).ok_or_else(|| unknown("region_id"))?.region;
                 let standing = Standing::new(region, &subscription, snapshot);
                 let standing = self.lock().reserve(standing, false, &self.limits)?;
                 Ok(Change::Alter { region_id, standing, subscription })
             }
             Wanted::Remove { region_id } => {
-                let standing = regions.remove(&region_id).ok_or_else(unknown)?;
+                let standing = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
                 self.lock().release(&[standing]);
                 Ok(Change::Remove { region: standing.region })
             }

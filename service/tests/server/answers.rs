@@ -6,7 +6,7 @@ use crate::running::{ReportsOnce as _, Running, START_MS, fix, millis, rows, who
 
 fn full(object: u64) -> v1::Fix {
     v1::Fix {
-        speed_m_s: Some(12.5),
+        speed_mps: Some(12.5),
         heading_deg: Some(271.25),
         altitude_m: Some(-3.125),
         state: 0b101,
@@ -35,7 +35,7 @@ async fn a_record_comes_back_as_it_was_sent() {
         time_ms: START_MS,
         x: 13.404_954,
         y: 52.520_008,
-        speed_m_s: Some(12.5),
+        speed_mps: Some(12.5),
         heading_deg: Some(271.25),
         altitude_m: Some(-3.125),
         state: 0b101,
@@ -48,7 +48,7 @@ async fn a_record_comes_back_as_it_was_sent() {
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
     server.positions().await.once(message).await.unwrap();
     let record = ask(&server, fixes()).await.fixes[0];
-    assert_eq!((record.speed_m_s, record.state), (None, 0));
+    assert_eq!((record.speed_mps, record.state), (None, 0));
     server.stop().await;
 }
 
@@ -73,15 +73,15 @@ async fn projections_and_limits_return_what_they_say() {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_let_records_pass_by_their_attributes() {
     let server = Running::start().await;
-    let slow = v1::Fix { speed_m_s: Some(0.5), state: 0b001, ..full(2) };
+    let slow = v1::Fix { speed_mps: Some(0.5), state: 0b001, ..full(2) };
     let north = v1::Fix { heading_deg: Some(0.0), time_ms: START_MS + 1000, ..full(3) };
     let bare = fix(4, START_MS, 0.0, 0.0);
     server.positions().await.once(rows(vec![full(1), slow, north, bare])).await.unwrap();
     let interval = |min, max| Some(v1::Interval { min, max });
     let cases = [
         (v1::Filter::default(), vec![1, 2, 3, 4]),
-        (v1::Filter { speed_m_s: interval(0.0, 12.5), ..Default::default() }, vec![1, 2, 3]),
-        (v1::Filter { speed_m_s: interval(0.5, 0.5), ..Default::default() }, vec![2]),
+        (v1::Filter { speed_mps: interval(0.0, 12.5), ..Default::default() }, vec![1, 2, 3]),
+        (v1::Filter { speed_mps: interval(0.5, 0.5), ..Default::default() }, vec![2]),
         (v1::Filter { heading_deg: interval(350.0, 10.0), ..Default::default() }, vec![3]),
         (v1::Filter { heading_deg: interval(270.0, 360.0), ..Default::default() }, vec![1, 2, 3]),
         (v1::Filter { altitude_m: interval(-4.0, 0.0), ..Default::default() }, vec![1, 2, 3]),

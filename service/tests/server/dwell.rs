@@ -48,13 +48,13 @@ async fn hysteresis_keeps_a_place_and_not_a_filter() {
     let slow = v1::Interval { min: 0.0, max: 5.0 };
     let region = v1::RegionSubscription {
         hysteresis_m: 10_000.0,
-        filter: Some(v1::Filter { speed_m_s: Some(slow), ..Default::default() }),
+        filter: Some(v1::Filter { speed_mps: Some(slow), ..Default::default() }),
         ..standing(1, rectangle(0.0, 0.0, 1.0, 1.0))
     };
     let opening = Subscriber::open(server.subscriptions().await, subscribe(vec![region]));
     let mut subscriber = opening.await.unwrap();
     let at = |after_ms, x, speed| v1::Fix {
-        speed_m_s: Some(speed),
+        speed_mps: Some(speed),
         ..fix(1, START_MS + after_ms, x, 0.5)
     };
     assert_eq!(moved(&server, &mut subscriber, at(0, 0.99, 1.0)).await, [EventKind::Enter]);

@@ -21,8 +21,8 @@ fn message(random: &mut Random, round: i64) -> Vec<v1::Fix> {
         let good = fix(object, START_MS + round * 1_000 + row, x, -x);
         match random.below(100) {
             0 => v1::Fix { object: u64::MAX, ..good },
-            1 => v1::Fix { speed_m_s: Some(-1.0), ..good },
-            _ => v1::Fix { speed_m_s: Some((object % 30) as f32), ..good },
+            1 => v1::Fix { speed_mps: Some(-1.0), ..good },
+            _ => v1::Fix { speed_mps: Some((object % 30) as f32), ..good },
         }
     };
     (0..1_500).map(row).collect()

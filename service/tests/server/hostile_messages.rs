@@ -51,7 +51,7 @@ async fn a_message_cut_anywhere_never_disturbs_others() {
         fleet: "default".into(),
         producer: "p".into(),
         batch_seq: 1,
-        ..rows(vec![v1::Fix { speed_m_s: Some(1.0), ..fix(5, START_MS, 1.0, 1.0) }; 3])
+        ..rows(vec![v1::Fix { speed_mps: Some(1.0), ..fix(5, START_MS, 1.0, 1.0) }; 3])
     };
     let bytes = Bytes::from(whole.encode_to_vec());
     let cuts = (0..bytes.len()).map(|length| bytes.slice(..length));

@@ -131,8 +131,8 @@ async fn impossible_options_are_refused_with_their_field() {
     let cases = [
         (v1::QueryOptions { projection: 17, ..Default::default() }, "options.projection"),
         (
-            filter(v1::Filter { speed_m_s: interval(2.0, 1.0), ..Default::default() }),
-            "options.filter.speed_m_s",
+            filter(v1::Filter { speed_mps: interval(2.0, 1.0), ..Default::default() }),
+            "options.filter.speed_mps",
         ),
         (
             filter(v1::Filter { heading_deg: interval(0.0, 361.0), ..Default::default() }),
@@ -144,8 +144,8 @@ async fn impossible_options_are_refused_with_their_field() {
         ),
         // Filters that no record can pass.
         (
-            filter(v1::Filter { speed_m_s: interval(-5.0, -1.0), ..Default::default() }),
-            "options.filter.speed_m_s",
+            filter(v1::Filter { speed_mps: interval(-5.0, -1.0), ..Default::default() }),
+            "options.filter.speed_mps",
         ),
         (
             filter(v1::Filter { state_mask: 2, state_value: 3, ..Default::default() }),

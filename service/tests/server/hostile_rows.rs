@@ -22,9 +22,9 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
         (fix(7, i64::MIN, 1.0, 2.0), "time_ms", RefusalReason::TimeTooEarly),
         (fix(7, far, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
         (fix(7, i64::MAX, 1.0, 2.0), "time_ms", RefusalReason::TimeTooLate),
-        (v1::Fix { speed_m_s: Some(-1.0), ..good }, "speed_m_s", RefusalReason::Speed),
-        (v1::Fix { speed_m_s: Some(f32::NAN), ..good }, "speed_m_s", RefusalReason::Speed),
-        (v1::Fix { speed_m_s: Some(5e9), ..good }, "speed_m_s", RefusalReason::Speed),
+        (v1::Fix { speed_mps: Some(-1.0), ..good }, "speed_mps", RefusalReason::Speed),
+        (v1::Fix { speed_mps: Some(f32::NAN), ..good }, "speed_mps", RefusalReason::Speed),
+        (v1::Fix { speed_mps: Some(5e9), ..good }, "speed_mps", RefusalReason::Speed),
         (v1::Fix { heading_deg: Some(360.0), ..good }, "heading_deg", RefusalReason::Heading),
         (v1::Fix { heading_deg: Some(-0.1), ..good }, "heading_deg", RefusalReason::Heading),
         (v1::Fix { altitude_m: Some(3e6), ..good }, "altitude_m", RefusalReason::Altitude),
@@ -108,7 +108,7 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
     let server = Running::start().await;
     let mut client = server.positions().await;
     let at =
-        |object, x, y, speed| v1::Fix { speed_m_s: Some(speed), ..fix(object, START_MS, x, y) };
+        |object, x, y, speed| v1::Fix { speed_mps: Some(speed), ..fix(object, START_MS, x, y) };
     let fixes = vec![
         at(1, 180.0, 90.0, -0.0004),
         at(2, 180.000_000_04, 0.0, 0.0),
@@ -120,7 +120,7 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
     assert_eq!(sums(&acks), (3, 2, 0));
     let refused: Vec<_> =
         acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
-    assert_eq!(refused, [(2, "speed_m_s"), (3, "x")]);
+    assert_eq!(refused, [(2, "speed_mps"), (3, "x")]);
     let options = Some(v1::QueryOptions {
         min_token: acks[0].token.clone(),
         projection: v1::Projection::Fixes.into(),
@@ -129,9 +129,9 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
     let request = v1::GetRequest { options, objects: vec![1, 2, 5] };
     let stream = server.queries().await.get(request).await.unwrap().into_inner();
     let fixes = crate::running::whole(stream).await.unwrap().fixes;
-    assert_eq!((fixes[0].x, fixes[0].y, fixes[0].speed_m_s), (-180.0, 90.0, Some(0.0)));
+    assert_eq!((fixes[0].x, fixes[0].y, fixes[0].speed_mps), (-180.0, 90.0, Some(0.0)));
     assert_eq!(fixes[1].x, -180.0);
     // The state is never unknown; the other attributes are.
-    assert_eq!((fixes[2].state, fixes[2].speed_m_s), (0, None));
+    assert_eq!((fixes[2].state, fixes[2].speed_mps), (0, None));
     server.stop().await;
 }

@@ -56,10 +56,10 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
         assert_eq!(field(&status), named);
     }
     let filter =
-        v1::Filter { speed_m_s: Some(v1::Interval { min: 2.0, max: 1.0 }), ..Default::default() };
+        v1::Filter { speed_mps: Some(v1::Interval { min: 2.0, max: 1.0 }), ..Default::default() };
     let status =
         refusal(&server, vec![v1::RegionSubscription { filter: Some(filter), ..good() }]).await;
-    assert_eq!(field(&status), "regions[0].filter.speed_m_s");
+    assert_eq!(field(&status), "regions[0].filter.speed_mps");
     let many = (0..16_385).map(|id| standing(id, world())).collect();
     assert_eq!(field(&refusal(&server, many).await), "regions");
     until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 0.0).await;

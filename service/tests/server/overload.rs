@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use prost::Message as _;
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::gated_engine::Gate;
+use crate::raw_http::{frame, status_of};
 use crate::running::{
     ReportsOnce as _, Running, START_MS, assert_refused, fix, objects_in, options, report, rows,
     sums, until, within, world,
@@ -66,6 +69,41 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
     let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert_eq!(objects.len(), 16_000);
     assert_eq!(depth(&server, "messages").await, 0.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_single_rows_waits_while_the_engine_does() {
+    const MESSAGES: u64 = 100_000;
+    let gate = Gate::default();
+    let server = Running::start_in(gate.surroundings(), options()).await;
+    gate.shut();
+    let message = |object| {
+        let message = rows(vec![fix(1 + object, START_MS, 1.0, 1.0)]).encode_to_vec();
+        Ok::<_, Status>(Bytes::from(frame(&message)))
+    };
+    // Each in a frame of its own, as clients in other languages send them.
+    let body = axum::body::Body::from_stream(tokio_stream::iter((0..MESSAGES).map(message)));
+    let path = "/shoal.v1.PositionService/Report";
+    let calling = async {
+        let status = status_of(&server, path, &[], body).await;
+        assert_eq!(status.code(), Code::Ok, "{status:?}");
+    };
+    let opening = async {
+        let mut before = -1.0;
+        // Until nothing comes in any more: the queue is full, then the stream's window.
+        until(async || {
+            let now = depth(&server, "messages").await;
+            let is_still = now > 500.0 && now == before;
+            before = now;
+            is_still
+        })
+        .await;
+        gate.open();
+    };
+    tokio::join!(calling, opening);
+    let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
+    assert_eq!(objects.len() as u64, MESSAGES);
     server.stop().await;
 }
 

@@ -213,6 +213,12 @@ pub(crate) fn detail(status: Option<&tonic_types::Status>) -> &str {
     &status.unwrap().message
 }
 
+/// The path of the wrong field of a failure inside a message.
+pub(crate) fn path(status: Option<&tonic_types::Status>) -> String {
+    let details = status.unwrap().get_error_details();
+    details.bad_request().expect("a field is wrong").field_violations[0].field.clone()
+}
+
 /// Everything that a stream brings.
 pub(crate) async fn collect<T>(mut stream: Streaming<T>) -> Result<Vec<T>, Status> {
     let mut items = Vec::new();

@@ -8,8 +8,8 @@ use tonic::Code;
 
 use crate::gated_engine::{Gate, LacksRoom};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, reason,
-    rectangle, report, rows, until, whole, within, world,
+    Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path,
+    reason, rectangle, report, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -92,7 +92,7 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
     };
     let slow = v1::RegionSubscription {
         filter: Some(v1::Filter {
-            speed_m_s: Some(v1::Interval { min: 0.0, max: 2.0 }),
+            speed_mps: Some(v1::Interval { min: 0.0, max: 2.0 }),
             ..Default::default()
         }),
         ..standing(5, world())
@@ -104,14 +104,14 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
     let told: Vec<_> = chunk.regions.iter().map(|of| (of.region_id, of.total)).collect();
     assert_eq!(told, [(0, 1), (5, 0)]);
     assert_eq!((chunk.regions[0].fixes[0].x, chunk.regions[0].fixes[0].time_ms), (1.0, START_MS));
-    let walk = v1::Fix { speed_m_s: Some(1.0), ..fix(2, START_MS + 1, 1.001, 1.0) };
+    let walk = v1::Fix { speed_mps: Some(1.0), ..fix(2, START_MS + 1, 1.001, 1.0) };
     report(&mut positions, vec![rows(vec![walk, fix(1, START_MS + 1, 1.002, 1.0)])]).await;
     let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
     let kinds: Vec<(u64, Vec<EventKind>)> =
         batch.regions.iter().map(|of| (of.region_id, of.kinds().collect())).collect();
     let expected = [(0, vec![EventKind::Move, EventKind::Enter]), (5, vec![EventKind::Enter])];
     assert_eq!(kinds, expected);
-    assert_eq!(batch.regions[0].fixes[1].speed_m_s, Some(1.0));
+    assert_eq!(batch.regions[0].fixes[1].speed_mps, Some(1.0));
     report(&mut positions, vec![rows(vec![fix(2, START_MS + 2, 9.0, 9.0)])]).await;
     let Some(Kind::Events(batch)) = subscriber.next().await.unwrap() else { panic!() };
     let kinds: Vec<(u64, Vec<EventKind>)> =
@@ -167,6 +167,8 @@ async fn regions_come_change_and_go_in_one_epoch() {
         .collect();
     let field = |region_id| (region_id, "FIELD".to_owned());
     assert_eq!(failed, [field(8), field(77), field(78)]);
+    let paths: Vec<_> = response.errors.iter().map(|error| path(error.status.as_ref())).collect();
+    assert_eq!(paths, ["add[1].region.circle.radius_m", "change[1].region_id", "remove[1]"]);
     let text = detail(response.errors[0].status.as_ref());
     assert!(text.starts_with("add[1].region.circle.radius_m: "), "{text}");
     subscriber.until(response.epoch).await;

@@ -17,7 +17,7 @@ pub(super) struct Place {
     /// Share of the route behind the vehicle, 0 to 1.
     pub(super) share: f64,
     /// Speed at the moment.
-    pub(super) speed_m_s: f64,
+    pub(super) speed_mps: f64,
 }
 
 impl Ride {
@@ -36,7 +36,7 @@ impl Ride {
         // Destinations may coincide; the ride is over at once.
         let time = if elapsed_ms > 0.0 { (elapsed_ms / self.duration_ms()).min(1.0) } else { 0.0 };
         let ramp = (4.0 * time).min(4.0 * (1.0 - time)).min(1.0);
-        Place { share: Self::share_at_time(time), speed_m_s: self.speed_max_m_s * ramp }
+        Place { share: Self::share_at_time(time), speed_mps: self.speed_max_m_s * ramp }
     }
 
     /// Share of the route behind at a share of the duration.
@@ -67,7 +67,7 @@ mod tests {
         let ride = Ride::new(90_000.0, 25.0);
         assert!((ride.duration_ms() - 4_800_000.0).abs() < 1e-6);
         let share = |minutes: f64| ride.at(minutes * 60_000.0).share;
-        let speed = |minutes: f64| ride.at(minutes * 60_000.0).speed_m_s;
+        let speed = |minutes: f64| ride.at(minutes * 60_000.0).speed_mps;
         for (minutes, expected_share, expected_speed) in [
             (0.0, 0.0, 0.0),
             (10.0, 1.0 / 24.0, 12.5),
@@ -90,8 +90,8 @@ mod tests {
             let elapsed_ms = f64::from(step) * 1_000.0;
             let way_m =
                 (ride.at(elapsed_ms + 1.0).share - ride.at(elapsed_ms - 1.0).share) * ride.length_m;
-            let speed_m_s = ride.at(elapsed_ms).speed_m_s;
-            assert!((way_m / 0.002 - speed_m_s).abs() < 0.01, "{elapsed_ms}: {speed_m_s}");
+            let speed_mps = ride.at(elapsed_ms).speed_mps;
+            assert!((way_m / 0.002 - speed_mps).abs() < 0.01, "{elapsed_ms}: {speed_mps}");
         }
     }
 
@@ -108,6 +108,6 @@ mod tests {
     #[test]
     fn coinciding_destinations_are_left_at_once() {
         let place = Ride::new(0.0, 50.0).at(0.0);
-        assert_eq!((place.share, place.speed_m_s), (0.0, 0.0));
+        assert_eq!((place.share, place.speed_mps), (0.0, 0.0));
     }
 }

@@ -80,8 +80,8 @@ impl EventLines {
         write!(out, "{clock}  {:<8}  {:>20}", event.event, event.row.object)?;
         if let Some(fix) = &event.row.fix {
             write!(out, "  {:>14.digits$}  {:>14.digits$}", fix.x, fix.y)?;
-            if let Some(speed_m_s) = fix.speed_m_s {
-                write!(out, "  {speed_m_s:>6.1} m/s")?;
+            if let Some(speed_mps) = fix.speed_mps {
+                write!(out, "  {speed_mps:>6.1} m/s")?;
             }
         }
         writeln!(out)
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn lines_say_what_where_and_when_in_each_form() {
-        let fix = v1::FixRecord { x: -97.5, y: 30.0, speed_m_s: Some(4.25), ..Default::default() };
+        let fix = v1::FixRecord { x: -97.5, y: 30.0, speed_mps: Some(4.25), ..Default::default() };
         let text = line(EventForm::Text, Some(fix));
         let words: Vec<_> = text.split_whitespace().collect();
         let expected = ["2016-11-26T06:01:07.500Z", "enter", "18446744073709551614", "-97.5000000"];

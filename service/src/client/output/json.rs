@@ -57,7 +57,7 @@ struct RecordJson {
     age_ms: i64,
     x: f64,
     y: f64,
-    speed_m_s: Option<f64>,
+    speed_mps: Option<f64>,
     heading_deg: Option<f64>,
     altitude_m: Option<f64>,
     state: u32,
@@ -73,7 +73,7 @@ impl RowJson {
             age_ms: clock_ms.saturating_sub(fix.time_ms),
             x: fix.x,
             y: fix.y,
-            speed_m_s: fix.speed_m_s,
+            speed_mps: fix.speed_mps,
             heading_deg: fix.heading_deg,
             altitude_m: fix.altitude_m,
             state: fix.state,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(document["rows"][0]["object"], "18446744073709551614");
         assert_eq!(document["rows"][0]["age_ms"], 3_000);
         assert_eq!(document["rows"][0]["x"], -97.5);
-        assert_eq!(document["rows"][0]["speed_m_s"], Value::Null);
+        assert_eq!(document["rows"][0]["speed_mps"], Value::Null);
         assert_eq!(document["rows"][1]["distance_m"], 1.5);
         assert_eq!(document["rows"][1].as_object().unwrap().len(), 2);
         assert_eq!(written(JsonWriter::new(false), Vec::new())["rows"], serde_json::json!([]));

@@ -72,7 +72,7 @@ impl TableWriter {
 const ATTRIBUTES: [TableColumn; 7] = [
     ("time", |row, _| row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))),
     ("age", |row, clock_ms| row.fix.as_ref().map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))),
-    ("speed m/s", |row, _| row.fix.as_ref()?.speed_m_s.map(|speed| format!("{speed:.3}"))),
+    ("speed m/s", |row, _| row.fix.as_ref()?.speed_mps.map(|speed| format!("{speed:.3}"))),
     ("heading °", |row, _| row.fix.as_ref()?.heading_deg.map(|deg| format!("{deg:.2}"))),
     ("altitude m", |row, _| row.fix.as_ref()?.altitude_m.map(|metres| format!("{metres:.3}"))),
     ("state", |row, _| {
@@ -127,7 +127,7 @@ mod tests {
             time_ms: 1_480_140_066_000,
             x: -97.5,
             y: 30.0,
-            speed_m_s: Some(4.25),
+            speed_mps: Some(4.25),
             ..Default::default()
         };
         let header = v1::AnswerHeader {
