@@ -1,6 +1,6 @@
 //! How does a fleet look after its last cycle?
 //!
-//! Written by the engine thread once a cycle, read by GetFleet, ListFleets and the metrics. All values
+//! Written by the engine thread once a cycle, read by GetFleet, ListFleets and metrics. All values
 //! belong to the same epoch. Counts start with the engine.
 
 use shoal_engine::{CycleOutput, RequestOutcome};

@@ -92,6 +92,18 @@ impl Asking {
         Ok(self.query(QueryKind::Range(region)))
     }
 
+    /// Confirms that the options are fit for nearest queries.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`].
+    pub(super) fn check_nearest(&self) -> Result<(), ServiceError> {
+        if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
+            let problem = "is set: nearest objects are in order of distance, not of object";
+            return Err(ServiceError::field("options.after_object", problem));
+        }
+        Ok(())
+    }
+
     /// The `k` nearest to a point of the space.
     ///
     /// # Errors
@@ -101,10 +113,6 @@ impl Asking {
         if !(1..=NEAREST_MAX).contains(&(k as usize)) {
             let problem = format!("{k} is outside 1 to {NEAREST_MAX}");
             return Err(ServiceError::field("k", problem));
-        }
-        if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
-            let problem = "is set: nearest objects are in order of distance, not of object";
-            return Err(ServiceError::field("options.after_object", problem));
         }
         let space = self.fleet.space();
         let (x, y) = space.point(x, y).map_err(|error| ServiceError::geometry("", &error))?;

@@ -117,6 +117,7 @@ fn understand(asking: &Asking, index: usize, sent: BatchQuery) -> Result<Query, 
         }
         Some(Kind::Range(region)) => asking.range_at(&format!("{query}.range"), Some(&region)),
         Some(Kind::Nearest(nearest)) => {
+            asking.check_nearest()?;
             asking.nearest(nearest).map_err(|error| error.under(&format!("{query}.nearest")))
         }
         None => Err(ServiceError::field(query, "none of get, range and nearest is set")),

@@ -76,7 +76,11 @@ fn ordered(field: &str, sent: &v1::Interval) -> Result<(f64, f64), ServiceError>
     if sent.min <= sent.max {
         return Ok((sent.min, sent.max));
     }
-    let problem = format!("min {} must not exceed max {}", sent.min, sent.max);
+    let problem = if sent.min.is_nan() || sent.max.is_nan() {
+        "min and max must be numbers".to_owned()
+    } else {
+        format!("min {} must not exceed max {}", sent.min, sent.max)
+    };
     Err(ServiceError::field(field, problem))
 }
 

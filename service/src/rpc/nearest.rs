@@ -19,6 +19,7 @@ pub(super) async fn nearest(
     let deadline = Deadline::of(request.metadata());
     let NearestRequest { options, x, y, k, distance_max_m } = request.into_inner();
     let asking = Asking::new(door, options)?;
+    asking.check_nearest()?;
     let query = asking.nearest(NearestQuery { x, y, k, distance_max_m })?;
     answer_one(door, asking, query, deadline).await
 }

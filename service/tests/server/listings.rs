@@ -7,7 +7,8 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::running::{
-    Running, START_MS, assert_refused, fix, objects_in, rectangle, report, rows, whole, world,
+    Running, START_MS, assert_refused, collect, fix, objects_in, path, rectangle, report, rows,
+    whole, within, world,
 };
 
 /// Objects 0 to 999 on a grid of a hundredth of a degree, 40 a row.
@@ -64,6 +65,15 @@ async fn pages_after_an_object_are_the_whole_listing() {
     let details = status.get_error_details();
     let violation = &details.bad_request().unwrap().field_violations[0];
     assert_eq!(violation.field, "options.after_object");
+    // In a batch the options are those of the message.
+    let nearest = v1::NearestQuery { k: 1, ..Default::default() };
+    let queries_of = vec![v1::BatchQuery { kind: Some(v1::batch_query::Kind::Nearest(nearest)) }];
+    let options = Some(v1::QueryOptions { after_object: Some(0), ..Default::default() });
+    let request = v1::BatchRequest { options, queries: queries_of };
+    let stream = queries.batch(tokio_stream::once(request)).await.unwrap().into_inner();
+    let answers = within(collect(stream)).await.unwrap();
+    let found = path(answers[0].results[0].error.as_ref());
+    assert_eq!(found, "options.after_object");
     server.stop().await;
 }
 
