@@ -38,7 +38,7 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
     let session = fleet.sessions().find(&handle)?;
     if request.close {
         if changes > 0 {
-            let problem = format!("must not be set in a request that changes regions");
+            let problem = "must not be set in a request that changes regions";
             return Err(ServiceError::field("close", problem));
         }
         fleet.sessions().close(&session, SessionEnd::Closed);
