@@ -25,9 +25,10 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
 
 // Counts the matches of every item and keeps the first few, so that few items are visited twice.
 // Items of parts that want but a number add to their query's total and take no room. One warp an
-// item.
-extern "C" __global__ void query_count(View view, Questions questions, u32* counts, u64* totals,
-                                       u32* kept) {
+// item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
+// few items need, would take registers for five.
+extern "C" __global__ void __launch_bounds__(256, 6)
+    query_count(View view, Questions questions, u32* counts, u64* totals, u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= questions.length) return;
     Item item = questions.items[number];
@@ -76,9 +77,11 @@ extern "C" __global__ void query_write(Records records, u32 items, const u64* of
     slots[place - offsets[first] + at] = slot;
 }
 
-// As `query_write`, for the items with more matches than were kept. One warp an item.
-extern "C" __global__ void query_write_many(View view, Questions questions, const u64* offsets,
-                                            u32 first, u64* objects, u32* slots) {
+// As `query_write`, for the items with more matches than were kept. One warp an item; blocks as
+// those of `query_count`.
+extern "C" __global__ void __launch_bounds__(256, 6)
+    query_write_many(View view, Questions questions, const u64* offsets, u32 first, u64* objects,
+                     u32* slots) {
     u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= questions.length) return;
     u64 place = offsets[number] - offsets[first];
