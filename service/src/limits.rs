@@ -54,7 +54,7 @@ pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// Unread bytes that one connection may have in flight. Ten streams whose messages wait for room
 /// fill it, and no other stream of the connection moves until one of them is read on; so clients
 /// keep reports and queries on few streams each. It decides the overhead of small frames too, see
-/// [`SMALL_FRAME_BYTES`].
+/// `SMALL_FRAME_BYTES`.
 pub const CONNECTION_WINDOW_BYTES: u32 = 10 << 20;
 /// The HTTP/2 library counts what an unread frame lacks of this many bytes as overhead, and closes
 /// a connection (ENHANCE_YOUR_CALM) whose overhead exceeds half its window. A stream of messages of
