@@ -1,6 +1,6 @@
 //! Where does a point lie, seen from an edge of a ring?
 //!
-//! Decided by comparing two i64 products, exactly. Polygons of a union are told apart by a mark
+//! Decided by comparing two i64 products, exactly. Polygons of a union are separated by a mark
 //! between their edges, [`Edge::is_part_end`].
 
 use crate::layout::PART_END_HEIGHT;
