@@ -9,7 +9,7 @@
 extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, Index index) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
-    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind != REQUEST_REMOVE) return;
     u64 object = read_object(input, request, arrival - request.first_arrival);
     u32 slot = object != NO_OBJECT ? find(index, object, rules.hash_key) : NO_SLOT;
@@ -23,10 +23,10 @@ extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, I
                                           Candidate* candidates, u32* length) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     bool is_listed = false;
     Candidate candidate = {};
-    if (arrival < rules.rows && input.fates[number].failed == 0) {
+    if (arrival < rules.rows && input.outcomes[number].failed == 0) {
         u32 row = arrival - request.first_arrival;
         u64 object = read_object(input, request, row);
         bool is_removal = request.kind == REQUEST_REMOVE, counts = object != NO_OBJECT;
@@ -57,7 +57,7 @@ extern "C" __global__ void admission_refuse(Input input, Rules rules, Rows rows,
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
     u32 arrival = refused[at];
-    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (has_codes(request)) {
         u32 code = read_code(input, request, arrival - request.first_arrival);
         rows.known[request.first_entry + code] = {NO_SLOT, REFUSED_OBJECT_LIMIT};

@@ -87,7 +87,7 @@ __device__ __forceinline__ void from_stretches(T* memory, Tile<T>& tile) {
 }
 
 // What a lane knows of the heads.
-struct Stretch {
+struct ByteRange {
     // Of its own places.
     u32 heads;
     // Heads of the lanes below.
@@ -95,7 +95,7 @@ struct Stretch {
     // How many lanes below have no head but in the last of them.
     u32 reach;
 
-    __device__ __forceinline__ Stretch(u32 word) {
+    __device__ __forceinline__ ByteRange(u32 word) {
         heads = word;
         u32 mine = __popc(heads);
         rank = warp_sum_to(mine) - mine;
@@ -107,7 +107,7 @@ struct Stretch {
 
 // Running sums of a tile in stretches that begin anew at every head, with what is there.
 template <class T>
-__device__ __forceinline__ void scan_runs(const Stretch& stretch, Tile<T>& tile) {
+__device__ __forceinline__ void scan_runs(const ByteRange& stretch, Tile<T>& tile) {
     u32 heads = stretch.heads;
     T sum = 0;
 #pragma unroll
@@ -134,7 +134,7 @@ template <class T>
 __device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
                                          T* memory, Tile<T>& tile) {
     to_stretches(memory, tile);
-    Stretch stretch(heads.words[lane()]);
+    ByteRange stretch(heads.words[lane()]);
     if (is_second) {
 #pragma unroll
         for (u32 at = 0; at < STRETCH; at++)

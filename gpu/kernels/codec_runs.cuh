@@ -90,7 +90,7 @@ __device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base,
 
 // Sums along runs in stretches; of a second kind, sums of sums.
 template <bool IS_SECOND>
-__device__ __forceinline__ void sum_stretches(const Stretch& stretch, Tile<u32>& tile) {
+__device__ __forceinline__ void sum_stretches(const ByteRange& stretch, Tile<u32>& tile) {
     u32 heads = stretch.heads, slope = 0, sum = 0;
 #pragma unroll
     for (u32 at = 0; at < STRETCH; at++) {
@@ -161,7 +161,7 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     const u32* heads = (const u32*)(codec.output + column.heads) + (u64)number * TILE_WORDS;
     u32 word = heads[lane()], first = lane() * STRETCH;
     if (count < first + STRETCH) word = count > first ? word & low_mask<u32>(count - first) : 0;
-    Stretch stretch(word);
+    ByteRange stretch(word);
     if ((u32)__reduce_add_sync(WHOLE_WARP, __popc(word)) != expected) return false;
     u32 rank = stretch.rank;
     for (u32 left = word; left != 0; left &= left - 1)

@@ -7,14 +7,14 @@ extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     if (arrival >= rules.rows) return;
     u32 number = request_of(input, rules.requests, arrival);
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     if (request.kind != REQUEST_BLOCK || request.is_decoded != 0) return;
     u32 row = arrival - request.first_arrival;
     u32 time = at<u32>(input, request.time_at, row);
     i32 x = at<i32>(input, request.x_at, row), y = at<i32>(input, request.y_at, row);
     if (time < request.time_min || time > request.time_max || x < request.x_min
         || x > request.x_max || y < request.y_min || y > request.y_max)
-        input.fates[number].failed = 1;
+        input.outcomes[number].failed = 1;
 }
 
 // Counts the rows, entries of dictionaries and removals whose ids have no slot: no more slots than
@@ -24,11 +24,11 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_new = false;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     u32 row = arrival - request.first_arrival;
     // A dictionary has no more entries than there are rows.
     bool has_id = arrival < rules.rows && (!has_codes(request) || row < request.entries);
-    if (has_id && input.fates[number].failed == 0) {
+    if (has_id && input.outcomes[number].failed == 0) {
         u64 ids = has_codes(request) ? request.entries_at : request.object_at;
         u64 object = at<u64>(input, ids, row);
         is_new = object != NO_OBJECT && find(index, object, rules.hash_key) == NO_SLOT;
@@ -37,9 +37,9 @@ extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index in
 }
 
 // What of an object's rows counts, which are of one block; `claimed` is what the index gives.
-__device__ inline Known know(const Rules& rules, const Records& records, const Arrived& request,
+__device__ inline DictionarySlot know(const Rules& rules, const Records& records, const RequestDescriptor& request,
                              u32 claimed) {
-    Known known = {claimed, 0};
+    DictionarySlot known = {claimed, 0};
     if (rules.is_ordered != 0) return known;
     // What is claimed by another thread is new.
     bool existed = false;
@@ -61,12 +61,12 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     if (entry >= entries) return;
     u32 number = request_of_entry(input, rules.requests, entry);
-    if (input.fates[number].failed != 0) return;
+    if (input.outcomes[number].failed != 0) return;
     // Draws no slot where its rows are refused.
     if (rules.is_limited != 0 && rows.known[entry].least == REFUSED_OBJECT_LIMIT) return;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
-    Known known = {NO_SLOT, REFUSED_OBJECT};
+    DictionarySlot known = {NO_SLOT, REFUSED_OBJECT};
     if (object != NO_OBJECT) {
         u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
         known = know(rules, records, request, claimed);
@@ -80,14 +80,14 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_row = arrival < rules.rows;
     u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     u32 refusal = 0;
     bool late = false, competes = false;
     u64 time = 0;
     if (is_row && has_codes(request)) {
         u32 row = arrival - request.first_arrival, slot = NO_SLOT;
-        if (input.fates[number].failed == 0) {
-            Known known = rows.known[request.first_entry + read_code(input, request, row)];
+        if (input.outcomes[number].failed == 0) {
+            DictionarySlot known = rows.known[request.first_entry + read_code(input, request, row)];
             bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
             u64 object = has_slot || has_object ? 0 : NO_OBJECT;
             Row read = read_judged(input, rules, request, row, object);
@@ -104,10 +104,10 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
-    count_together(refusal != 0, number, &input.fates[number].refused);
-    count_together(late, number, &input.fates[number].late);
+    count_together(refusal != 0, number, &input.outcomes[number].refused);
+    count_together(late, number, &input.outcomes[number].late);
     // Winners are taken off again.
-    count_together(competes, number, &input.fates[number].superseded);
+    count_together(competes, number, &input.outcomes[number].superseded);
     count_together(refusal != 0, 0, &rows.report->refused);
     raise_together(time, (u64*)&rows.report->time_max);
 }
@@ -118,12 +118,12 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_row = arrival < rules.rows;
     u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     u32 refusal = 0;
     u64 time = 0;
     if (is_row && !has_codes(request)) {
         u32 row = arrival - request.first_arrival, slot = NO_SLOT;
-        if (input.fates[number].failed == 0) {
+        if (input.outcomes[number].failed == 0) {
             u64 object = read_object(input, request, row);
             if (request.kind != REQUEST_REMOVE) {
                 Row read = read_judged(input, rules, request, row, object);
@@ -137,7 +137,7 @@ extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, In
         rows.slots[arrival] = slot;
         rows.refusals[arrival] = (u8)refusal;
     }
-    count_together(refusal != 0, number, &input.fates[number].refused);
+    count_together(refusal != 0, number, &input.outcomes[number].refused);
     count_together(refusal != 0, 0, &rows.report->refused);
     raise_together(time, (u64*)&rows.report->time_max);
 }
@@ -147,7 +147,7 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
                                           Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     bool is_row = arrival < rules.rows && !has_codes(request), late = false;
     u32 slot = is_row ? resolve(index, rows.slots[arrival]) : NO_SLOT;
     if (slot != NO_SLOT) {
@@ -162,12 +162,12 @@ extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, I
         }
     }
     if (is_row) rows.slots[arrival] = slot;
-    count_together(late, number, &input.fates[number].late);
+    count_together(late, number, &input.outcomes[number].late);
 }
 
 // Makes the row that won its object's record; whoever reads after this sees that he has not.
 __device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
-                                 const Records& records, u32 slot, const Arrived& request,
+                                 const Records& records, u32 slot, const RequestDescriptor& request,
                                  u32 at_row, const Row& row) {
     rows.best[slot] = 0;
     return settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
@@ -181,10 +181,10 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_entry = entry < entries, wins = false;
     u32 number = is_entry ? request_of_entry(input, rules.requests, entry) : 0, slot = NO_SLOT;
-    if (is_entry && input.fates[number].failed == 0) slot = resolve(index, rows.known[entry].slot);
+    if (is_entry && input.outcomes[number].failed == 0) slot = resolve(index, rows.known[entry].slot);
     Settled settled = {};
     if (slot != NO_SLOT) {
-        const Arrived& request = input.requests[number];
+        const RequestDescriptor& request = input.requests[number];
         u64 best = rows.best[slot];
         u32 at_row = arrival_of(best) - request.first_arrival;
         // Of this request the entry has all rows of the object.
@@ -193,15 +193,15 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
             settled = settle(input, rules, rows, records, slot, request, at_row,
                              read_row(input, request, at_row));
     }
-    count_together(wins, number, &input.fates[number].superseded, ~0u);
-    book(rows, rules, slot, settled, number, input.fates);
+    count_together(wins, number, &input.outcomes[number].superseded, ~0u);
+    book(rows, rules, slot, settled, number, input.outcomes);
 }
 
 // Writes the winners among the other rows. For cycles of fixes alone.
 extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
     u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
     u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
-    const Arrived& request = input.requests[number];
+    const RequestDescriptor& request = input.requests[number];
     bool is_row = arrival < rules.rows && !has_codes(request), beaten = false;
     u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
     Settled settled = {};
@@ -212,8 +212,8 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
         beaten = rows.best[slot] != key_of(row.time_ms, arrival);
         if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
     }
-    count_together(beaten, number, &input.fates[number].superseded);
-    book(rows, rules, slot, settled, number, input.fates);
+    count_together(beaten, number, &input.outcomes[number].superseded);
+    book(rows, rules, slot, settled, number, input.outcomes);
 }
 
 // Keys that bring the rows and removals of one object together, in order of arrival.
@@ -246,9 +246,9 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             bool more = next < rules.rows && keys[next] == slot;
             u32 arrival = more ? arrivals[next] : 0xffffffffu;
             for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
-                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
                 if (has_winner || (existed && !gone)) {
-                    atomicAdd(&input.fates[clear_requests[clear]].removed, 1u);
+                    atomicAdd(&input.outcomes[clear_requests[clear]].removed, 1u);
                     ended = EVENT_CLEARED;
                 }
                 has_winner = false;
@@ -256,25 +256,25 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             }
             if (!more) break;
             u32 number = request_of(input, rules.requests, arrival);
-            const Arrived& request = input.requests[number];
-            Fates* fates = input.fates + number;
+            const RequestDescriptor& request = input.requests[number];
+            RowOutcomeCounts* outcomes = input.outcomes + number;
             bool starts = existed && !gone;
             if (request.kind == REQUEST_REMOVE) {
                 bool alive = has_winner || starts;
-                atomicAdd(alive ? &fates->removed : &fates->missing, 1u);
+                atomicAdd(alive ? &outcomes->removed : &outcomes->missing, 1u);
                 if (alive) ended = EVENT_REMOVED;
-                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
                 has_winner = false;
                 gone = true;
                 continue;
             }
             i64 time_ms = read_time(input, request, arrival - request.first_arrival);
             if (starts && time_ms < start.time_ms) {
-                atomicAdd(&fates->late, 1u);
+                atomicAdd(&outcomes->late, 1u);
             } else if (has_winner && time_ms < winner_ms) {
-                atomicAdd(&fates->superseded, 1u);
+                atomicAdd(&outcomes->superseded, 1u);
             } else {
-                if (has_winner) atomicAdd(&input.fates[winner_request].superseded, 1u);
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
                 has_winner = true;
                 winner = arrival;
                 winner_ms = time_ms;
@@ -282,7 +282,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
             }
         }
         if (has_winner) {
-            const Arrived& request = input.requests[winner_request];
+            const RequestDescriptor& request = input.requests[winner_request];
             u32 at_row = winner - request.first_arrival;
             settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
                                     read_row(input, request, at_row),
@@ -293,7 +293,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
                                  optional_of(records, slot, old), ended);
         }
     }
-    book(rows, rules, slot, settled, winner_request, input.fates);
+    book(rows, rules, slot, settled, winner_request, input.outcomes);
 }
 
 // Counts removals of ids that no object can have.
@@ -305,7 +305,7 @@ extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) 
         number = request_of(input, rules.requests, arrival);
         missing = input.requests[number].kind == REQUEST_REMOVE && rows.slots[arrival] == NO_SLOT;
     }
-    count_by_group(missing, number, &input.fates[number].missing);
+    count_by_group(missing, number, &input.outcomes[number].missing);
 }
 
 // Ends the objects that a cycle has not touched but its first clear removed; forgets which were
@@ -328,8 +328,8 @@ extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Re
                                      optional_of(records, slot, old), EVENT_CLEARED);
         }
     }
-    count_by_group(cleared, request, &input.fates[request].removed);
-    book(rows, rules, slot, settled, request, input.fates);
+    count_by_group(cleared, request, &input.outcomes[request].removed);
+    book(rows, rules, slot, settled, request, input.outcomes);
 }
 
 // Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
@@ -353,5 +353,5 @@ extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, 
     }
     time = warp_min(time);
     if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
-    book(rows, rules, slot, settled, 0, input.fates);
+    book(rows, rules, slot, settled, 0, input.outcomes);
 }

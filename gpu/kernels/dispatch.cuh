@@ -13,9 +13,9 @@
 // The requests of a cycle and the bytes that they came in.
 struct Input {
     const u8* bytes;
-    const Arrived* requests;
+    const RequestDescriptor* requests;
     const u32* first_arrivals;
-    Fates* fates;
+    RowOutcomeCounts* outcomes;
 };
 
 // Scratch of a cycle, by arrival unless said otherwise.
@@ -24,7 +24,7 @@ struct Rows {
     u32* slots;
     u8* refusals;
     // By entry of all dictionaries of ids.
-    Known* known;
+    DictionarySlot* known;
     // By slot: greatest key of the cycle, 0 between cycles.
     u64* best;
     // Slots whose place in the grid changes, in no particular order, each once.
@@ -63,50 +63,50 @@ __device__ inline u64 key_of(i64 time_ms, u32 arrival) {
 __device__ inline u32 arrival_of(u64 key) { return ((u32)key & ((1u << ARRIVAL_BITS) - 1)) - 1; }
 
 // Whether ids are a dictionary's, whose codes lie by row.
-__device__ inline bool has_codes(const Arrived& request) { return request.entries != 0; }
+__device__ inline bool has_codes(const RequestDescriptor& request) { return request.entries != 0; }
 
-__device__ inline u32 read_code(const Input& input, const Arrived& request, u32 row) {
+__device__ inline u32 read_code(const Input& input, const RequestDescriptor& request, u32 row) {
     return at<unsigned short>(input, request.object_at, row);
 }
 
-__device__ inline u64 read_object(const Input& input, const Arrived& request, u32 row) {
+__device__ inline u64 read_object(const Input& input, const RequestDescriptor& request, u32 row) {
     return has_codes(request)
         ? at<u64>(input, request.entries_at, read_code(input, request, row))
         : at<u64>(input, request.object_at, row);
 }
 
-__device__ inline i64 read_time(const Input& input, const Arrived& request, u32 row) {
+__device__ inline i64 read_time(const Input& input, const RequestDescriptor& request, u32 row) {
     return request.kind == REQUEST_BLOCK
         ? request.base_ms + at<u32>(input, request.time_at, row)
         : at<i64>(input, request.time_at, row);
 }
 
 // Where a column has the value of a row; `column` is one of the GROUPED_ bits.
-__device__ inline u32 place_in(const Input& input, const Arrived& request, u32 column, u32 row) {
+__device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column, u32 row) {
     if ((request.grouped & column) == 0) return row;
     u32 segment = row / CODEC_SEGMENT_ROWS * CODEC_SEGMENT_ROWS;
     return segment + at<unsigned short>(input, request.places_at, row);
 }
 
-__device__ inline i32 read_x(const Input& input, const Arrived& request, u32 row) {
+__device__ inline i32 read_x(const Input& input, const RequestDescriptor& request, u32 row) {
     return at<i32>(input, request.x_at, place_in(input, request, GROUPED_X, row));
 }
 
-__device__ inline i32 read_y(const Input& input, const Arrived& request, u32 row) {
+__device__ inline i32 read_y(const Input& input, const RequestDescriptor& request, u32 row) {
     return at<i32>(input, request.y_at, place_in(input, request, GROUPED_Y, row));
 }
 
-__device__ inline Row read_row(const Input& input, const Arrived& request, u32 row) {
+__device__ inline Row read_row(const Input& input, const RequestDescriptor& request, u32 row) {
     return {read_object(input, request, row), read_time(input, request, row),
             read_x(input, request, row), read_y(input, request, row)};
 }
 
-__device__ inline u32 read_state(const Input& input, const Arrived& request, u32 row) {
+__device__ inline u32 read_state(const Input& input, const RequestDescriptor& request, u32 row) {
     if (request.state_at == NO_COLUMN) return 0;
     return at<u32>(input, request.state_at, place_in(input, request, GROUPED_STATE, row));
 }
 
-__device__ inline Optional read_optional(const Input& input, const Arrived& request, u32 row) {
+__device__ inline Optional read_optional(const Input& input, const RequestDescriptor& request, u32 row) {
     Optional read = unknown();
     if (request.speed_at != NO_COLUMN) read.speed_mm_s = at<u32>(input, request.speed_at, row);
     if (request.altitude_at != NO_COLUMN)
@@ -118,14 +118,14 @@ __device__ inline Optional read_optional(const Input& input, const Arrived& requ
 
 // Whether all rows of a request lie in the space: a block's do where its box does, for rows outside
 // that have failed it.
-__device__ inline bool lies_inside(const Rules& rules, const Arrived& request) {
+__device__ inline bool lies_inside(const Rules& rules, const RequestDescriptor& request) {
     return request.kind == REQUEST_BLOCK && request.x_min != (i32)0x80000000u
         && request.x_min >= rules.x_min && request.x_max <= rules.x_max
         && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
 }
 
 // A row as it is judged: where all lie in the space, a corner of their box stands for its place.
-__device__ inline Row read_judged(const Input& input, const Rules& rules, const Arrived& request,
+__device__ inline Row read_judged(const Input& input, const Rules& rules, const RequestDescriptor& request,
                                   u32 row, u64 object) {
     Row read = {object, read_time(input, request, row), request.x_min, request.y_min};
     if (!lies_inside(rules, request)) {
@@ -135,7 +135,7 @@ __device__ inline Row read_judged(const Input& input, const Rules& rules, const 
     return read;
 }
 
-// The first fault of a row, 0 without one; the twin of the engine's `Judge`.
+// The first fault of a row, 0 without one; the twin of the engine's `RowValidator`.
 __device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
     if (row.x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
@@ -227,7 +227,7 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
 
 // Books what became of an object; called by all threads of a block.
 __device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, const Settled& settled,
-                            u32 request, Fates* fates) {
+                            u32 request, RowOutcomeCounts* outcomes) {
     Report* report = rows.report;
     u32 place = append_together(settled.moved, &report->moves);
     if (settled.moved) {
@@ -236,5 +236,5 @@ __device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, cons
     }
     add_signs(settled.objects, &report->objects);
     count_where(settled.expired, &report->expired);
-    count_together(settled.duplicate, request, &fates[request].duplicate);
+    count_together(settled.duplicate, request, &outcomes[request].duplicate);
 }

@@ -254,7 +254,7 @@ extern "C" __global__ void subscription_stands(Records records, u64 epoch, const
 // those that were or are in a cell of a region that it judges, and with `ways` those whose way may
 // have led through one that judges every fix; these get a bit of `passing` too, by slot. A group of
 // threads an object.
-extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, Ways ways,
+extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, Trajectories ways,
                                                 u32* passing, u32* marks) {
     u32 entry = group_entry<MANY>();
     bool touched = false;

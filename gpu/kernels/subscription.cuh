@@ -231,7 +231,7 @@ __device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
 // By slot the box of all places that a cycle's rows name: least column and row, greatest column and
 // row, columns and rows counted from the least quanta and the greatest inverted, so that all ones is
 // a box of nothing.
-struct Ways {
+struct Trajectories {
     u32* boxes;
     // How far apart columns are at least between which the shorter way may go over the antimeridian.
     u32 turn;
@@ -255,7 +255,7 @@ __device__ inline bool bin_is_stepped(const Scene& scene, const Bins& bins, u32 
 // Whether an object's way through the cycle, from where it was before to where it is, may have led
 // through a cell of a region that judges every fix: this thread's share of the cells.
 template <u32 GROUP>
-__device__ inline bool way_touches(const Scene& scene, const Ways& ways, u32 slot) {
+__device__ inline bool way_touches(const Scene& scene, const Trajectories& ways, u32 slot) {
     uint4 box = *(const uint4*)(ways.boxes + 4ull * slot);
     u32 west = box.x, south = box.y, east = ~box.z, north = ~box.w;
     u32 place = newest(scene.records, slot);

@@ -14,7 +14,7 @@ extern "C" __global__ void ways_widen(Input input, Rules rules, Rows rows, Index
     if (arrival >= rules.rows) return;
     u32 slot = resolve(index, rows.slots[arrival]);
     if (slot == NO_SLOT) return;
-    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (request.kind == REQUEST_REMOVE) return;
     u32 row = arrival - request.first_arrival;
     u32 x = (u32)read_x(input, request, row) ^ 0x80000000u;
@@ -45,7 +45,7 @@ extern "C" __global__ void ways_rows(Input input, Rules rules, const u32* places
     if (arrival >= rules.rows) return;
     u32 place = place_in_piece(places, arrival, first, length);
     if (place == NO_PLACE) return;
-    const Arrived& request = input.requests[request_of(input, rules.requests, arrival)];
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     u32 number = arrival - request.first_arrival;
     Answered told = {};
     told.reserved = arrival;

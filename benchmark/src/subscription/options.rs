@@ -4,7 +4,7 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use shoal_engine::{EventKind, EventKinds, Judging};
+use shoal_engine::{EvaluationMode, EventKind, EventKinds};
 use shoal_workload::SpeedRange;
 
 use crate::experiments::Files;
@@ -73,11 +73,11 @@ pub(super) enum JudgingName {
 
 impl JudgingName {
     /// As the engine has it.
-    pub(super) fn judging(self) -> Judging {
+    pub(super) fn judging(self) -> EvaluationMode {
         match self {
-            Self::Cycle => Judging::Cycle,
-            Self::EveryFix => Judging::EveryFix,
-            Self::Crossing => Judging::Crossing,
+            Self::Cycle => EvaluationMode::Cycle,
+            Self::EveryFix => EvaluationMode::EveryFix,
+            Self::Crossing => EvaluationMode::Crossing,
         }
     }
 }

@@ -16,10 +16,10 @@ use shoal_codec::{
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-use super::decoding::{Decoding, Form, List, Place, Source, Wish};
+use super::decoding::{Decoding, Form, List, OutputRequest, Place, Source};
 use crate::device::Gpu;
 use crate::launch::{
-    CodecStretches, DeviceBuffer, Failed, Memory, Plain, Stretch, bytes_of, fault,
+    ByteRange, CodecStretches, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault,
 };
 
 /// Every list begins at a multiple of this.
@@ -60,12 +60,12 @@ struct Loaded {
 struct Input(Vec<u8>);
 
 impl Input {
-    fn push<T: Plain>(&mut self, values: &[T]) -> Stretch {
+    fn push<T: Plain>(&mut self, values: &[T]) -> ByteRange {
         self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
         let at = self.0.len();
         self.0.extend_from_slice(bytes_of(values));
         self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
-        Stretch { at, length: values.len() }
+        ByteRange { at, length: values.len() }
     }
 
     /// A section as it would lie in a block.
@@ -176,7 +176,8 @@ impl Decoder {
         let mut places = Vec::with_capacity(blocks.len());
         for (request, block) in (0_u32..).zip(blocks) {
             let start = input.push(block.bytes()).at as u64;
-            let (sources, wishes) = of_block(block, Wish { request, ..Wish::default() });
+            let (sources, wishes) =
+                of_block(block, OutputRequest { request, ..OutputRequest::default() });
             places.push(decoding.add_block(start, &sources, &wishes));
         }
         self.load(input, &decoding, (places, blocks.len()))
@@ -195,8 +196,8 @@ impl Decoder {
             let sources: Vec<Source<'_>> = chunks
                 .map(|chunk| Source { id: chunk.id, plan: &chunk.plan, sections: &chunk.sections })
                 .collect();
-            let wish = |request| Wish { request, ..Wish::default() };
-            let wishes: Vec<Wish> = (requests..).take(sources.len()).map(wish).collect();
+            let wish = |request| OutputRequest { request, ..OutputRequest::default() };
+            let wishes: Vec<OutputRequest> = (requests..).take(sources.len()).map(wish).collect();
             requests += sources.len() as u32;
             places.push(decoding.add_block(start, &sources, &wishes));
         }
@@ -260,7 +261,7 @@ impl Decoder {
                 .map(|(id, plan, sections)| Source { id: *id, plan, sections })
                 .collect();
             // Nobody asks for keys, so raw ones may stay where they are.
-            let wish = |form| Wish { form, request, limits: None };
+            let wish = |form| OutputRequest { form, request, limits: None };
             let mut wishes = vec![wish(Form::Rows); sources.len()];
             wishes[sources.len() - 1] = wish(Form::Decoded);
             places.push(decoding.add_block(0, &sources, &wishes));
@@ -284,7 +285,7 @@ impl Decoder {
                 List::Spreads(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
-            Stretch { at: front + stretch.at, ..stretch }
+            ByteRange { at: front + stretch.at, ..stretch }
         });
         self.gpu.context.bind_to_thread().map_err(fault)?;
         self.buffer.fit(front + input.0.len())?;
@@ -360,7 +361,10 @@ impl Decoder {
 
 /// The chunks of a block, and what is wanted of them beside `wish`: times within the range, places
 /// within the box.
-pub(crate) fn of_block(block: &Block, wish: Wish) -> (Vec<Source<'_>>, Vec<Wish>) {
+pub(crate) fn of_block(
+    block: &Block,
+    wish: OutputRequest,
+) -> (Vec<Source<'_>>, Vec<OutputRequest>) {
     let header = block.header();
     let limits = |column: Column| match column {
         Column::Time => Some((header.time_min_offset_ms, header.time_max_offset_ms)),
@@ -375,7 +379,7 @@ pub(crate) fn of_block(block: &Block, wish: Wish) -> (Vec<Source<'_>>, Vec<Wish>
         .map(|chunk| {
             let (plan, sections) = (&chunk.plan, &chunk.sections[..]);
             let limits = limits(chunk.column).map(span);
-            (Source { id: chunk.column.id(), plan, sections }, Wish { limits, ..wish })
+            (Source { id: chunk.column.id(), plan, sections }, OutputRequest { limits, ..wish })
         })
         .unzip()
 }

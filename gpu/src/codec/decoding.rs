@@ -15,7 +15,7 @@ use shoal_engine::layout::{
 
 use super::runs;
 use super::steps::{Compiler, ENTRIES_MASK, take};
-use crate::launch::{CodecStretches, Stretch};
+use crate::launch::{ByteRange, CodecStretches};
 
 /// Every list of the output begins at a multiple of this.
 pub(super) const ALIGN: u64 = 256;
@@ -48,7 +48,7 @@ pub(crate) enum Form {
 
 /// What is wanted of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct OutputRequest {
     pub(crate) form: Form,
     /// Who fails with it.
     pub(crate) request: u32,
@@ -171,7 +171,7 @@ impl Decoding {
         &mut self,
         start: u64,
         chunks: &[Source<'_>],
-        wishes: &[Wish],
+        wishes: &[OutputRequest],
     ) -> Vec<Place> {
         assert_eq!(chunks.len(), wishes.len(), "a wish a chunk");
         let mut places = Vec::with_capacity(chunks.len());
@@ -199,7 +199,7 @@ impl Decoding {
         &mut self,
         start: u64,
         chunk: &Source<'_>,
-        wish: &Wish,
+        wish: &OutputRequest,
         group: Option<Grouped>,
         is_key: bool,
     ) -> (Place, u64) {
@@ -379,7 +379,7 @@ impl Decoding {
     /// decoded.
     pub(crate) fn place<'a>(
         &'a self,
-        push: &mut impl FnMut(List<'a>) -> Stretch,
+        push: &mut impl FnMut(List<'a>) -> ByteRange,
     ) -> CodecStretches {
         let columns = self.columns.each_ref().map(|classes| {
             classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))

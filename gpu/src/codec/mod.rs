@@ -10,4 +10,4 @@ mod tests;
 
 pub(crate) use decoder::of_block;
 pub use decoder::{DecodeError, Decoder, EncodedColumn};
-pub(crate) use decoding::{Class, Decoding, Form, List, Place, Wish};
+pub(crate) use decoding::{Class, Decoding, Form, List, OutputRequest, Place};

@@ -21,7 +21,7 @@ use super::resident::{DeviceColumn, Encoded, bytes_of_values};
 use super::source::Source;
 use super::worker::Worker;
 use crate::device::Gpu;
-use crate::launch::{EncodeKernels, Memory, Room, bytes_of, fault};
+use crate::launch::{DeviceSlice, EncodeKernels, Memory, bytes_of, fault};
 
 /// Encodes on the device.
 #[derive(Debug)]
@@ -372,7 +372,7 @@ fn upload(
     columns: &FixColumns,
     column: Column,
     base_time_ms: i64,
-) -> Result<Room<u8>, EngineError> {
+) -> Result<DeviceSlice<u8>, EngineError> {
     let offsets: Vec<u32>;
     let present = "the set has columns that are present";
     let bytes = match column {

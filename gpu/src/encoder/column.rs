@@ -13,7 +13,7 @@ use super::error::EncodeError;
 use super::program::{Child, Count, DECIMALS_MAX, Draft, Part, Program, Split, power_of_ten};
 use super::source::{Source, width_bits};
 use super::worker::Worker;
-use crate::launch::{Places, Room};
+use crate::launch::{DeviceSlice, Places};
 
 /// Levels and nodes of a tree at most.
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
@@ -25,7 +25,7 @@ const SECTION_ALIGN_BYTES: usize = shoal_codec::limits::SECTION_ALIGN_BYTES;
 /// Where a section lies before it is placed.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    Room(Room<u8>),
+    DeviceSlice(DeviceSlice<u8>),
     Directory { run: usize, variable: usize },
     Words { run: usize, variable: usize },
 }
@@ -34,7 +34,7 @@ enum Origin {
 #[derive(Clone, Copy, Debug)]
 struct Run {
     task: EncodeTask,
-    offsets: Room<u32>,
+    offsets: DeviceSlice<u32>,
     variables: usize,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Sections {
     from: Vec<Origin>,
     runs: Vec<Run>,
     /// Where they were placed, one behind the other, if they were.
-    placed: Option<Room<u8>>,
+    placed: Option<DeviceSlice<u8>>,
 }
 
 /// Encodes a column, which is not empty, with exactly this tree. The source is in grouped order if
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
     fn program(&mut self, tree: &Tree, source: &Source) -> Result<(), EncodeError> {
         let mut program = Program::new(&mut self.worker.arena, source, self.key_column);
         let draft = program.root(tree)?;
-        let ready = Ready::of(program, source, Room::none());
+        let ready = Ready::of(program, source, DeviceSlice::none());
         self.run(ready, &draft, source)
     }
 
@@ -165,7 +165,7 @@ impl<'a> Writer<'a> {
             let mut node = dictionary.node;
             (node.children, node.sections, node.values) = (1, 1, source.length());
             self.sections.nodes.push(node);
-            self.section(dictionary.entries.len() as u64, Origin::Room(dictionary.entries));
+            self.section(dictionary.entries.len() as u64, Origin::DeviceSlice(dictionary.entries));
             let codes = Source {
                 values: dictionary.codes.bytes(),
                 bits: 16,
@@ -241,7 +241,7 @@ impl<'a> Writer<'a> {
         let run = outcome.run;
         for part in &draft.parts {
             match *part {
-                Part::Bytes(room) => self.section(room.len() as u64, Origin::Room(room)),
+                Part::Bytes(room) => self.section(room.len() as u64, Origin::DeviceSlice(room)),
                 Part::Directory(variable) => {
                     let bytes = 8 * u64::from(source.tiles());
                     self.section(bytes, Origin::Directory { run, variable });
@@ -290,7 +290,7 @@ struct Outcome {
 impl Outcome {
     fn count(&self, count: Count) -> u32 {
         match count {
-            Count::Known(count) => count,
+            Count::DictionarySlot(count) => count,
             Count::Summary(at) => self.summary[at] as u32,
         }
     }
@@ -308,7 +308,7 @@ struct Ready {
 }
 
 impl Ready {
-    fn of(program: Program<'_>, source: &Source, codes: Room<u16>) -> Self {
+    fn of(program: Program<'_>, source: &Source, codes: DeviceSlice<u16>) -> Self {
         let Program { steps, summary, variables, staged_words, .. } = program;
         let task = EncodeTask { codes: codes.address(), staged_words, ..source.task() };
         Self { task, steps, summary, variables }
@@ -322,8 +322,8 @@ impl Run {
         &self,
         worker: &mut Worker,
         parts: &[Part],
-        totals: Room<u64>,
-    ) -> Result<Room<u8>, EngineError> {
+        totals: DeviceSlice<u64>,
+    ) -> Result<DeviceSlice<u8>, EngineError> {
         let tiles = self.task.tiles as usize;
         let bytes = |part: &Part| match part {
             Part::Bytes(room) => room.len(),
@@ -359,7 +359,7 @@ impl Sections {
         &self,
         worker: &mut Worker,
         shape: &ChunkShape,
-    ) -> Result<Room<u8>, EngineError> {
+    ) -> Result<DeviceSlice<u8>, EngineError> {
         if let Some(placed) = self.placed {
             return Ok(placed.part(0, shape.payload_bytes()));
         }
@@ -370,7 +370,7 @@ impl Sections {
         {
             let to = payload.part(place, *bytes as usize);
             match *from {
-                Origin::Room(room) => of_runs[0].copy(room, to, 0),
+                Origin::DeviceSlice(room) => of_runs[0].copy(room, to, 0),
                 Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
                 Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }

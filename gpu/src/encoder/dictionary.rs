@@ -8,7 +8,7 @@ use super::error::EncodeError;
 use super::program::node;
 use super::source::Source;
 use super::worker::Worker;
-use crate::launch::{HashTable, Room, Runs, TILE_VALUES};
+use crate::launch::{DeviceSlice, HashTable, Runs, TILE_VALUES};
 
 /// Codes at most.
 const CODES_MAX: u32 = 65_536;
@@ -22,9 +22,9 @@ pub(super) struct Dictionary {
     /// With its parameters.
     pub(super) node: PlanNode,
     /// Packed entries.
-    pub(super) entries: Room<u8>,
+    pub(super) entries: DeviceSlice<u8>,
     /// A code for each value, at its place in the source.
-    pub(super) codes: Room<u16>,
+    pub(super) codes: DeviceSlice<u16>,
     pub(super) codes_type: ValueType,
     /// The code of values that did not enter.
     pub(super) none: u32,
@@ -33,8 +33,8 @@ pub(super) struct Dictionary {
 /// Entries of a dictionary in ascending order, a code for each value of the source, and the first
 /// and the last entry.
 struct Numbered {
-    entries: Room<u64>,
-    codes: Room<u16>,
+    entries: DeviceSlice<u64>,
+    codes: DeviceSlice<u16>,
     ends: [u64; 2],
 }
 
@@ -141,11 +141,11 @@ impl Worker {
         runs: &Runs,
         numbers: u32,
         limit: u32,
-    ) -> Result<(Room<u64>, Room<u32>), EngineError> {
+    ) -> Result<(DeviceSlice<u64>, DeviceSlice<u32>), EngineError> {
         let length = numbers as usize;
         let entries = self.arena.room(length.min(limit as usize))?;
         let code_of = self.arena.room(length)?;
-        let mut marks = (Room::none(), Room::none());
+        let mut marks = (DeviceSlice::none(), DeviceSlice::none());
         if numbers > limit {
             let [keys, listed] = [self.arena.room(length)?, self.arena.room(length)?];
             let [sorted, most] = [self.arena.room(length)?, self.arena.room(length)?];

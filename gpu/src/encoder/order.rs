@@ -9,17 +9,17 @@ use shoal_engine::layout::CodecRange;
 
 use super::source::Source;
 use super::worker::Worker;
-use crate::launch::{Ordering, Room, TILE_VALUES};
+use crate::launch::{DeviceSlice, Ordering, TILE_VALUES};
 
 /// Grouped order of a column of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     /// The place of each row within its segment.
-    places: Room<u16>,
+    places: DeviceSlice<u16>,
     /// Of each segment not 0 if they were not found.
-    failed: Room<u64>,
+    failed: DeviceSlice<u64>,
     /// A bit for each place that is a head.
-    heads: Room<u32>,
+    heads: DeviceSlice<u32>,
 }
 
 impl Order {

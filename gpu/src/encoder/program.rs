@@ -8,7 +8,7 @@ use shoal_engine::layout::{self, EncodeStep};
 
 use super::error::EncodeError;
 use super::source::{Source, width_bits};
-use crate::launch::{Arena, Room, TILE_VALUES};
+use crate::launch::{Arena, DeviceSlice, TILE_VALUES};
 
 /// Exceptions of a tile at most, and bits of their positions.
 const EXCEPTIONS_MAX: u32 = 64;
@@ -19,7 +19,7 @@ pub(super) const DECIMALS_MAX: u8 = 22;
 /// How many values a node gives.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    Known(u32),
+    DictionarySlot(u32),
     /// What stands at this place of the summary in the end.
     Summary(usize),
 }
@@ -28,7 +28,7 @@ pub(super) enum Count {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
     /// These bytes.
-    Bytes(Room<u8>),
+    Bytes(DeviceSlice<u8>),
     /// The directory of a section of words.
     Directory(usize),
     /// A section of words.
@@ -68,8 +68,8 @@ pub(super) enum Child<'t> {
 pub(super) struct Kept<'t> {
     pub(super) tree: &'t Tree,
     pub(super) value_type: ValueType,
-    pub(super) values: Room<u8>,
-    pub(super) counts: Room<u16>,
+    pub(super) values: DeviceSlice<u8>,
+    pub(super) counts: DeviceSlice<u16>,
     pub(super) count: Count,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Kept<'t> {
 #[derive(Debug)]
 pub(super) struct Split<'t> {
     pub(super) node: PlanNode,
-    pub(super) entries: Room<u8>,
+    pub(super) entries: DeviceSlice<u8>,
     /// The code of exceptions.
     pub(super) none: u32,
     pub(super) codes_type: ValueType,
@@ -129,7 +129,7 @@ impl<'a> Program<'a> {
 
     /// The whole tree of the source.
     pub(super) fn root<'t>(&mut self, tree: &'t Tree) -> Result<Draft<'t>, EncodeError> {
-        let count = Count::Known(self.source.length());
+        let count = Count::DictionarySlot(self.source.length());
         match self.subtree(tree, At { value_type: self.source.value_type, count })? {
             Child::Here(draft) => Ok(draft),
             Child::Kept(_) => unreachable!("the caller takes such roots apart"),
@@ -138,8 +138,10 @@ impl<'a> Program<'a> {
 
     /// A dictionary over the source whose codes are known.
     pub(super) fn split<'t>(&mut self, split: &Split<'t>) -> Result<Draft<'t>, EncodeError> {
-        let at =
-            At { value_type: self.source.value_type, count: Count::Known(self.source.length()) };
+        let at = At {
+            value_type: self.source.value_type,
+            count: Count::DictionarySlot(self.source.length()),
+        };
         let (others, counts) = self.sparse(at, layout::CODEC_DICT_OR, 0)?;
         let step = self.steps.last_mut().expect("it was just made");
         step.remainder = split.none;
@@ -231,7 +233,7 @@ impl<'a> Program<'a> {
     }
 
     /// Something for each tile, `each` patterns of so many bits.
-    fn per_tile(&mut self, each: u32, bits: u32) -> Result<Room<u8>, EncodeError> {
+    fn per_tile(&mut self, each: u32, bits: u32) -> Result<DeviceSlice<u8>, EncodeError> {
         let bytes = self.source.tiles() as usize * (each * bits / 8) as usize;
         Ok(self.arena.room::<u8>(bytes)?)
     }

@@ -5,7 +5,7 @@ use shoal_codec::{ValueType, Values};
 use shoal_engine::EngineError;
 
 use super::source::Source;
-use crate::launch::{DeviceBuffer, Memory, Room};
+use crate::launch::{DeviceBuffer, DeviceSlice, Memory};
 
 /// A column in the memory of the device.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct DeviceColumn {
 }
 
 impl DeviceColumn {
-    /// Room for `bytes`, which the caller fills.
+    /// DeviceSlice for `bytes`, which the caller fills.
     pub(super) fn new(
         memory: &Memory,
         value_type: ValueType,
@@ -27,8 +27,8 @@ impl DeviceColumn {
     }
 
     /// Its bytes.
-    pub(super) fn room(&self) -> Room<u8> {
-        Room::of(&self.bytes)
+    pub(super) fn room(&self) -> DeviceSlice<u8> {
+        DeviceSlice::of(&self.bytes)
     }
 
     /// Its values.

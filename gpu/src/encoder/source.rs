@@ -8,27 +8,27 @@ use std::ops::Range;
 use shoal_codec::ValueType;
 use shoal_engine::layout::EncodeTask;
 
-use crate::launch::{Room, TILE_VALUES};
+use crate::launch::{DeviceSlice, TILE_VALUES};
 
 /// Values of one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     /// Bit patterns of `bits` bits, tile after tile.
-    pub(crate) values: Room<u8>,
+    pub(crate) values: DeviceSlice<u8>,
     pub(crate) bits: u32,
     /// Their type in the plan, which may be narrower than they lie.
     pub(crate) value_type: ValueType,
     /// Rows of the column.
     pub(crate) rows: u32,
     /// Values of each tile of a sparse node, and of all.
-    pub(crate) counts: Option<(Room<u16>, u32)>,
+    pub(crate) counts: Option<(DeviceSlice<u16>, u32)>,
     /// Heads of the grouped order in which they lie; none where they lie in order of rows.
-    pub(crate) heads: Room<u32>,
+    pub(crate) heads: DeviceSlice<u32>,
 }
 
 impl Source {
     /// A column in order of rows.
-    pub(crate) fn column(values: Room<u8>, value_type: ValueType, rows: u32) -> Self {
+    pub(crate) fn column(values: DeviceSlice<u8>, value_type: ValueType, rows: u32) -> Self {
         let width = value_type.width_bytes();
         assert!(values.len() >= rows as usize * width, "a column of {rows} rows");
         Self {
@@ -37,7 +37,7 @@ impl Source {
             value_type,
             rows,
             counts: None,
-            heads: Room::none(),
+            heads: DeviceSlice::none(),
         }
     }
 

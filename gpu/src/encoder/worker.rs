@@ -12,7 +12,7 @@ use shoal_engine::EngineError;
 use super::source::{Source, width_bits};
 use crate::device::Gpu;
 use crate::launch::{
-    Arena, EncodeKernels, Memory, PinnedBuffer, Plain, Room, Runs, Scratch, fault,
+    Arena, DeviceSlice, EncodeKernels, Memory, PinnedBuffer, Plain, Runs, Scratch, fault,
 };
 
 /// See the file's head.
@@ -59,14 +59,14 @@ impl Worker {
     }
 
     /// A few numbers from the device, once the stream has come so far.
-    pub(crate) fn numbers(&mut self, from: Room<u64>) -> Result<Vec<u64>, EngineError> {
+    pub(crate) fn numbers(&mut self, from: DeviceSlice<u64>) -> Result<Vec<u64>, EngineError> {
         self.ask(from)?;
         self.answers()
     }
 
     /// Asks for numbers, for which [`Worker::answers`] waits but for nothing that is queued behind
     /// them, nor does that wait. Nothing else may be asked for until then.
-    pub(crate) fn ask(&mut self, from: Room<u64>) -> Result<(), EngineError> {
+    pub(crate) fn ask(&mut self, from: DeviceSlice<u64>) -> Result<(), EngineError> {
         self.asked = from.len();
         self.pinned.fit(&self.memory, self.asked)?;
         self.reached.record(&self.stream).map_err(fault)?;
@@ -82,7 +82,7 @@ impl Worker {
     }
 
     /// A room with these values, for what is queued from now on; they come while the stream runs.
-    pub(crate) fn there<T: Plain>(&mut self, values: &[T]) -> Result<Room<T>, EngineError> {
+    pub(crate) fn there<T: Plain>(&mut self, values: &[T]) -> Result<DeviceSlice<T>, EngineError> {
         let room = self.arena.room(values.len())?;
         room.upload(&self.aside, values)?;
         self.reached.record(&self.aside).map_err(fault)?;
@@ -101,10 +101,13 @@ impl Worker {
     }
 
     /// The values of a source one after another, as keys of 64 bits with their rows.
-    pub(crate) fn keys(&mut self, source: &Source) -> Result<(Room<u64>, Room<u32>), EngineError> {
+    pub(crate) fn keys(
+        &mut self,
+        source: &Source,
+    ) -> Result<(DeviceSlice<u64>, DeviceSlice<u32>), EngineError> {
         let length = source.length() as usize;
         let (keys, rows) = (self.arena.room(length)?, self.arena.room(length)?);
-        let mut before = Room::none();
+        let mut before = DeviceSlice::none();
         if let Some((counts, _)) = source.counts {
             let wide = self.arena.room(counts.len())?;
             before = self.arena.room(counts.len())?;
@@ -126,7 +129,7 @@ impl Worker {
             bits: 64,
             rows: source.length(),
             counts: None,
-            heads: Room::none(),
+            heads: DeviceSlice::none(),
             ..*source
         })
     }
@@ -135,7 +138,7 @@ impl Worker {
     pub(crate) fn sorted(
         &mut self,
         source: &Source,
-    ) -> Result<(Room<u64>, Room<u32>), EngineError> {
+    ) -> Result<(DeviceSlice<u64>, DeviceSlice<u32>), EngineError> {
         let unsigned = Source { value_type: source.value_type.unsigned(), ..*source };
         let dense = self.dense(&unsigned)?;
         let [min, max, ..] = self.bounds(&dense)?;

@@ -8,12 +8,13 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
     CODEC_ORDER_BYTES, CODEC_ORDER_ROWS, CODEC_SPREAD_BYTES, CODEC_SPREAD_EACH,
-    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep, Fates,
+    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecSpread, CodecStep,
+    RowOutcomeCounts,
 };
 
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, Run, WARP, arguments, launch, launch_run};
-use super::parameters::Stretch;
+use super::parameters::ByteRange;
 use crate::codec::Class;
 
 /// Threads of a block of the kernels without slots.
@@ -30,11 +31,11 @@ const FEW_TILES: u32 = 2112;
 pub(crate) struct CodecStretches {
     /// Bytes before the input.
     pub(crate) front: usize,
-    pub(crate) steps: Stretch,
-    pub(crate) opens: Stretch,
-    pub(crate) keys: Stretch,
+    pub(crate) steps: ByteRange,
+    pub(crate) opens: ByteRange,
+    pub(crate) keys: ByteRange,
     /// Keyed columns that go to their rows, and pieces of all.
-    pub(crate) spreads: Stretch,
+    pub(crate) spreads: ByteRange,
     pub(crate) pieces: u32,
     /// Bytes of the longest segment of a keyed column.
     pub(crate) spread_bytes: u32,
@@ -47,7 +48,7 @@ pub(crate) struct CodecStretches {
     /// Whether any keys are not codes.
     pub(crate) has_wide_keys: bool,
     /// By class, columns in order of rows, then keyed ones; and tiles of each list.
-    pub(crate) columns: [[(Stretch, u32); Class::ALL.len()]; 2],
+    pub(crate) columns: [[(ByteRange, u32); Class::ALL.len()]; 2],
 }
 
 /// Who is told of failures: words, so many apart.
@@ -63,10 +64,10 @@ impl Failed {
         Self { address: words.address(), stride: 1 }
     }
 
-    /// The fates of requests.
-    pub(crate) fn fates(fates: &DeviceBuffer<Fates>) -> Self {
-        let address = fates.address() + std::mem::offset_of!(Fates, failed) as u64;
-        Self { address, stride: (size_of::<Fates>() / size_of::<u32>()) as u32 }
+    /// The outcomes of requests.
+    pub(crate) fn outcomes(outcomes: &DeviceBuffer<RowOutcomeCounts>) -> Self {
+        let address = outcomes.address() + std::mem::offset_of!(RowOutcomeCounts, failed) as u64;
+        Self { address, stride: (size_of::<RowOutcomeCounts>() / size_of::<u32>()) as u32 }
     }
 }
 
@@ -181,7 +182,7 @@ impl Kernels {
         stream: &CudaStream,
         buffer: &DeviceBuffer<u8>,
         codec: &CodecArgument,
-        lists: &[(Stretch, u32); Class::ALL.len()],
+        lists: &[(ByteRange, u32); Class::ALL.len()],
     ) -> Result<(), EngineError> {
         let codec = *codec;
         for (class, (columns, tiles)) in Class::ALL.iter().zip(lists) {

@@ -9,7 +9,7 @@ use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::module::{BLOCK_THREADS, Kernel, SHARED_BYTES_MAX, WARP, arguments, launch};
 use crate::tuning::Width;
 
@@ -96,14 +96,14 @@ fn width_of(kernel: &str, shared_bytes: u32) -> Width {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runs {
     /// Sorted values and their rows.
-    pub(crate) keys: Room<u64>,
-    pub(crate) rows: Room<u32>,
+    pub(crate) keys: DeviceSlice<u64>,
+    pub(crate) rows: DeviceSlice<u32>,
     /// 1 where a run begins, and how many begin before.
-    pub(crate) begins: Room<u32>,
-    pub(crate) before: Room<u32>,
+    pub(crate) begins: DeviceSlice<u32>,
+    pub(crate) before: DeviceSlice<u32>,
     /// Each different value, and where its run begins; the end behind the last.
-    pub(crate) distinct: Room<u64>,
-    pub(crate) starts: Room<u32>,
+    pub(crate) distinct: DeviceSlice<u64>,
+    pub(crate) starts: DeviceSlice<u32>,
     pub(crate) length: u32,
 }
 
@@ -125,7 +125,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (steps, room): (&[EncodeStep], Room<EncodeStep>),
+        (steps, room): (&[EncodeStep], DeviceSlice<EncodeStep>),
     ) -> Result<(), EngineError> {
         assert_eq!((task.steps, task.steps_count as usize), (room.address(), room.len()));
         let are_common = steps.iter().all(|step| COMMON.contains(&step.kind));
@@ -148,9 +148,9 @@ impl EncodeKernels {
     pub(crate) fn encode_offsets(
         &self,
         stream: &CudaStream,
-        (sizes, offsets): (Room<u32>, Room<u32>),
+        (sizes, offsets): (DeviceSlice<u32>, DeviceSlice<u32>),
         tiles: u32,
-        totals: Room<u64>,
+        totals: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         let sections = totals.len();
         let all = sections * tiles as usize;
@@ -166,8 +166,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        before: Room<u32>,
-        (keys, rows): (Room<u64>, Room<u32>),
+        before: DeviceSlice<u32>,
+        (keys, rows): (DeviceSlice<u64>, DeviceSlice<u32>),
     ) -> Result<(), EngineError> {
         let is_sparse = task.counts != 0;
         assert!(!is_sparse || before.len() >= task.tiles as usize, "a sum a tile");
@@ -182,8 +182,8 @@ impl EncodeKernels {
     pub(crate) fn encode_widen(
         &self,
         stream: &CudaStream,
-        counts: Room<u16>,
-        wide: Room<u32>,
+        counts: DeviceSlice<u16>,
+        wide: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         assert!(wide.len() >= counts.len(), "a number a tile");
         let (tiles, counts, wide) = (counts.len() as u32, counts.address(), wide.address());
@@ -207,7 +207,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         runs: &Runs,
-        numbers: Room<u64>,
+        numbers: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         let length = runs.length;
         let shortest = runs.keys.len().min(runs.begins.len()).min(runs.before.len());
@@ -227,7 +227,7 @@ impl EncodeKernels {
         stream: &CudaStream,
         runs: &Runs,
         numbers: u32,
-        (keys, values): (Room<u32>, Room<u32>),
+        (keys, values): (DeviceSlice<u32>, DeviceSlice<u32>),
     ) -> Result<(), EngineError> {
         assert!(runs.starts.len() > numbers as usize, "a run has an end");
         assert!(keys.len().min(values.len()) >= numbers as usize, "a pair a number");
@@ -240,9 +240,9 @@ impl EncodeKernels {
     pub(crate) fn encode_enter(
         &self,
         stream: &CudaStream,
-        listed: Room<u32>,
+        listed: DeviceSlice<u32>,
         limit: u32,
-        entered: Room<u32>,
+        entered: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         assert!(listed.len().min(entered.len()) >= limit as usize, "a mark an entry");
         let (listed, entered) = (listed.address(), entered.address());
@@ -255,9 +255,9 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         runs: &Runs,
-        (entered, rank): (Room<u32>, Room<u32>),
+        (entered, rank): (DeviceSlice<u32>, DeviceSlice<u32>),
         (numbers, limit): (u32, u32),
-        (entries, code_of): (Room<u64>, Room<u32>),
+        (entries, code_of): (DeviceSlice<u64>, DeviceSlice<u32>),
     ) -> Result<(), EngineError> {
         let is_all = entered.address() == 0;
         assert!(is_all || entered.len().min(rank.len()) >= numbers as usize, "a mark each");
@@ -275,8 +275,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         runs: &Runs,
-        code_of: Room<u32>,
-        codes: Room<u16>,
+        code_of: DeviceSlice<u32>,
+        codes: DeviceSlice<u16>,
     ) -> Result<(), EngineError> {
         let length = runs.length;
         let shortest = runs.rows.len().min(runs.begins.len()).min(runs.before.len());
@@ -292,9 +292,9 @@ impl EncodeKernels {
     pub(crate) fn encode_dictionary(
         &self,
         stream: &CudaStream,
-        entries: Room<u64>,
+        entries: DeviceSlice<u64>,
         width: u32,
-        words: Room<u32>,
+        words: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         let limit = entries.len() as u32;
         assert_eq!(words.len(), (entries.len() * width as usize).div_ceil(32), "packed entries");
@@ -308,7 +308,7 @@ impl EncodeKernels {
         stream: &CudaStream,
         task: &EncodeTask,
         sign: u64,
-        found: Room<u64>,
+        found: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(found.len() >= 4, "four numbers");
         let found = found.address();
@@ -321,7 +321,7 @@ impl EncodeKernels {
         stream: &CudaStream,
         task: &EncodeTask,
         (width, is_signed): (u32, bool),
-        found: Room<u64>,
+        found: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(found.len() >= 1, "a number");
         let (is_signed, found) = (u32::from(is_signed), found.address());
@@ -335,8 +335,8 @@ impl EncodeKernels {
         stream: &CudaStream,
         task: &EncodeTask,
         width: u32,
-        powers: Room<u64>,
-        found: Room<u64>,
+        powers: DeviceSlice<u64>,
+        found: DeviceSlice<u64>,
     ) -> Result<(), EngineError> {
         assert!(found.len() >= 1 && powers.len() >= 23, "a number, and powers to ask for");
         let (powers, found) = (powers.address(), found.address());

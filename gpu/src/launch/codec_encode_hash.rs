@@ -7,18 +7,18 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::EncodeTask;
 
 use super::codec_encode::{EncodeKernels, strided};
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
 /// Different values on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HashTable {
     /// A power of two and one, and a code each.
-    pub(crate) keys: Room<u64>,
-    pub(crate) codes: Room<u32>,
+    pub(crate) keys: DeviceSlice<u64>,
+    pub(crate) codes: DeviceSlice<u32>,
     /// How many were claimed; 1 where there were too many; 1 where the pattern of free places is
     /// a value.
-    pub(crate) found: Room<u32>,
+    pub(crate) found: DeviceSlice<u32>,
     /// Different values at most.
     pub(crate) limit: u32,
 }
@@ -67,8 +67,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         table: &HashTable,
-        (keys, places): (Room<u64>, Room<u32>),
-        (length, ends): (Room<u32>, Room<u64>),
+        (keys, places): (DeviceSlice<u64>, DeviceSlice<u32>),
+        (length, ends): (DeviceSlice<u32>, DeviceSlice<u64>),
     ) -> Result<(), EngineError> {
         assert!(keys.len().min(places.len()) >= table.limit as usize, "all that may be");
         assert!(length.len() >= 1 && ends.len() >= 2, "a number, and two");
@@ -85,7 +85,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         table: &HashTable,
-        places: Room<u32>,
+        places: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         let (numbers, places) = (places.len() as u32, places.address());
         let table = table.argument();
@@ -98,7 +98,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         (task, table): (&EncodeTask, &HashTable),
-        codes: Room<u16>,
+        codes: DeviceSlice<u16>,
     ) -> Result<(), EngineError> {
         assert!(codes.len() >= task.rows as usize, "a code a row");
         let codes = codes.address();

@@ -19,21 +19,21 @@ const PIECE_BYTES: usize = 1 << 22;
 
 /// Values on the device, of an arena or a buffer.
 #[derive(Debug)]
-pub(crate) struct Room<T> {
+pub(crate) struct DeviceSlice<T> {
     address: u64,
     length: usize,
     values: PhantomData<T>,
 }
 
-impl<T> Clone for Room<T> {
+impl<T> Clone for DeviceSlice<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Room<T> {}
+impl<T> Copy for DeviceSlice<T> {}
 
-impl<T: Plain> Room<T> {
+impl<T: Plain> DeviceSlice<T> {
     /// All of a buffer.
     pub(crate) fn of(buffer: &DeviceBuffer<T>) -> Self {
         Self { address: buffer.address(), length: buffer.len(), values: PhantomData }
@@ -59,8 +59,12 @@ impl<T: Plain> Room<T> {
     }
 
     /// The same memory as bytes.
-    pub(crate) fn bytes(self) -> Room<u8> {
-        Room { address: self.address, length: self.length * size_of::<T>(), values: PhantomData }
+    pub(crate) fn bytes(self) -> DeviceSlice<u8> {
+        DeviceSlice {
+            address: self.address,
+            length: self.length * size_of::<T>(),
+            values: PhantomData,
+        }
     }
 
     /// Sets every byte.
@@ -120,8 +124,8 @@ impl Arena {
         Self { memory: memory.clone(), pieces: Vec::new(), used_bytes: 0, before_bytes: 0 }
     }
 
-    /// Room for `length` values of any content; at least one, so that it has an address.
-    pub(crate) fn room<T: Plain>(&mut self, length: usize) -> Result<Room<T>, EngineError> {
+    /// DeviceSlice for `length` values of any content; at least one, so that it has an address.
+    pub(crate) fn room<T: Plain>(&mut self, length: usize) -> Result<DeviceSlice<T>, EngineError> {
         let bytes = length.max(1) * size_of::<T>();
         let bytes = self.memory.roomy(bytes, bytes.next_multiple_of(ALIGN_BYTES));
         let left = self.pieces.last().map_or(0, |piece| piece.len() - self.used_bytes);
@@ -134,7 +138,7 @@ impl Arena {
         let piece = self.pieces.last().expect("there is one now");
         let address = piece.address() + self.used_bytes as u64;
         self.used_bytes += bytes;
-        Ok(Room { address, length, values: PhantomData })
+        Ok(DeviceSlice { address, length, values: PhantomData })
     }
 
     /// How much is handed out.

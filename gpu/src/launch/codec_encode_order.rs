@@ -9,7 +9,7 @@ use shoal_engine::layout::{CODEC_DIGITS, CODEC_PARTS, CodecKeys, CodecRange, Enc
 
 use super::codec_decode::GroupingArgument;
 use super::codec_encode::{EncodeKernels, TILE_VALUES};
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::module::{BLOCK_THREADS, WARP, arguments, launch};
 
 /// Rows that are ordered together.
@@ -21,20 +21,20 @@ const PART_ROWS: usize = SEGMENT_ROWS / CODEC_PARTS as usize;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordering {
     /// Bit patterns of whole bytes, in order of rows.
-    pub(crate) keys: Room<u8>,
+    pub(crate) keys: DeviceSlice<u8>,
     pub(crate) key_bytes: u32,
     pub(crate) rows: u32,
     /// By position, row and bits of its key; as long as whole tiles, like the next three.
-    pub(crate) order: Room<u32>,
+    pub(crate) order: DeviceSlice<u32>,
     /// By row, its position.
-    pub(crate) places: Room<u16>,
-    pub(crate) work: Room<u32>,
-    pub(crate) other: Room<u32>,
+    pub(crate) places: DeviceSlice<u16>,
+    pub(crate) work: DeviceSlice<u32>,
+    pub(crate) other: DeviceSlice<u32>,
     /// Digits of each part, of every byte of a key, and once.
-    pub(crate) counts: Room<u32>,
-    pub(crate) told: Room<u32>,
+    pub(crate) counts: DeviceSlice<u32>,
+    pub(crate) told: DeviceSlice<u32>,
     /// By segment.
-    pub(crate) ranges: Room<CodecRange>,
+    pub(crate) ranges: DeviceSlice<CodecRange>,
 }
 
 impl Ordering {
@@ -86,7 +86,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         ordering: &Ordering,
-        record: Room<CodecKeys>,
+        record: DeviceSlice<CodecKeys>,
     ) -> Result<(), EngineError> {
         let grouping = grouping_of(record);
         launch(&self.codec_range, stream, ordering.threads(), arguments![grouping])
@@ -97,7 +97,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         ordering: &Ordering,
-        record: Room<CodecKeys>,
+        record: DeviceSlice<CodecKeys>,
         passes: u32,
     ) -> Result<(), EngineError> {
         let (grouping, threads) = (grouping_of(record), ordering.threads());
@@ -113,7 +113,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         (task, ordering): (&EncodeTask, &Ordering),
-        heads: Room<u32>,
+        heads: DeviceSlice<u32>,
     ) -> Result<(), EngineError> {
         assert_eq!((task.rows, task.values), (ordering.rows, ordering.keys.address()));
         assert!(heads.len() >= (task.rows as usize).div_ceil(32), "a bit a position");
@@ -124,6 +124,6 @@ impl EncodeKernels {
 }
 
 /// One column, whose places are addresses.
-fn grouping_of(record: Room<CodecKeys>) -> GroupingArgument {
+fn grouping_of(record: DeviceSlice<CodecKeys>) -> GroupingArgument {
     GroupingArgument { input: 0, output: 0, keys: record.address(), length: 1, reserved: 0 }
 }

@@ -9,7 +9,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeTask};
 
 use super::codec_encode::EncodeKernels;
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
 /// Where the sections of a column go: `Places` of codec_encode.cu.
@@ -42,22 +42,22 @@ impl Places {
 
     /// As many, told as if sections of words, which come in their order, had no length: that will
     /// stand at `totals`.
-    pub(crate) fn moving(totals: Room<u64>) -> Self {
+    pub(crate) fn moving(totals: DeviceSlice<u64>) -> Self {
         Self { totals: totals.address(), ..Self::new(totals.len()) }
     }
 
     /// The directory of a section, eight bytes a tile; padding follows it.
-    pub(crate) fn directory(&mut self, section: usize, to: Room<u8>) {
+    pub(crate) fn directory(&mut self, section: usize, to: DeviceSlice<u8>) {
         self.directories[section] = to.address();
     }
 
     /// The words of a section; padding follows them.
-    pub(crate) fn words(&mut self, section: usize, to: Room<u8>) {
+    pub(crate) fn words(&mut self, section: usize, to: DeviceSlice<u8>) {
         self.words[section] = to.address();
     }
 
     /// A section that lies at `from`, behind so many sections of words; padding follows it.
-    pub(crate) fn copy(&mut self, from: Room<u8>, to: Room<u8>, behind: usize) {
+    pub(crate) fn copy(&mut self, from: DeviceSlice<u8>, to: DeviceSlice<u8>, behind: usize) {
         assert_eq!(from.len(), to.len(), "a section as it is");
         let at = self.copies as usize;
         (self.from[at], self.to[at]) = (from.address(), to.address());
@@ -82,7 +82,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        offsets: Room<u32>,
+        offsets: DeviceSlice<u32>,
         places: &Places,
     ) -> Result<(), EngineError> {
         let sections = places.sections as usize;

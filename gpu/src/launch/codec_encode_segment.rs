@@ -7,7 +7,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeTask};
 
 use super::codec_encode::{EncodeKernels, TILE_VALUES};
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::module::{arguments, launch};
 
 /// Rows of a block.
@@ -23,7 +23,7 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (places, heads, failed): (Room<u16>, Room<u32>, Room<u64>),
+        (places, heads, failed): (DeviceSlice<u16>, DeviceSlice<u32>, DeviceSlice<u64>),
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
         assert!(places.len() >= whole(task), "whole tiles");
@@ -39,8 +39,8 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (places, failed): (Room<u16>, Room<u64>),
-        to: Room<u8>,
+        (places, failed): (DeviceSlice<u16>, DeviceSlice<u64>),
+        to: DeviceSlice<u8>,
     ) -> Result<(), EngineError> {
         assert!(task.counts == 0 && task.values.is_multiple_of(ALIGN_BYTES), "a column of its own");
         assert_eq!(failed.len() as u64, segments(task), "a word a segment");

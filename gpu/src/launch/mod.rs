@@ -37,7 +37,7 @@ pub(crate) use account::{Account, Accounts};
 pub(crate) use codec_decode::{CodecStretches, Failed};
 pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};
 pub(crate) use codec_encode_hash::HashTable;
-pub(crate) use codec_encode_memory::{Arena, Room};
+pub(crate) use codec_encode_memory::{Arena, DeviceSlice};
 pub(crate) use codec_encode_order::Ordering;
 pub(crate) use codec_encode_place::Places;
 pub(crate) use confirm::{CellsOfParts, ConfirmationArgument};
@@ -47,9 +47,9 @@ pub(crate) use module::{Kernels, has_driver};
 pub(crate) use nearest::Candidates;
 pub use nvcomp::{NvComp, NvCompChoice, NvCompColumn};
 pub(crate) use parameters::{
-    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown,
-    QuestionStretches, QuestionsArgument, RecordsArgument, RowsArgument, Span, SpareArgument,
-    Stretch, ViewArgument,
+    ByteRange, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
+    Outgrown, QuestionStretches, QuestionsArgument, RecordsArgument, RowsArgument, Span,
+    SpareArgument, ViewArgument,
 };
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;

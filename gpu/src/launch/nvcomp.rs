@@ -11,7 +11,7 @@ use cudarc::driver::{CudaStream, sys};
 use libloading::Library;
 use shoal_engine::EngineError;
 
-use super::codec_encode_memory::{Arena, Room};
+use super::codec_encode_memory::{Arena, DeviceSlice};
 use super::memory::fault;
 use crate::device::Gpu;
 
@@ -188,7 +188,7 @@ impl NvComp {
         choice: &NvCompChoice,
         (function, options): (&str, Options),
         (chunks, bytes): (usize, usize),
-    ) -> Result<Room<u8>, EngineError> {
+    ) -> Result<DeviceSlice<u8>, EngineError> {
         let size: TempSize = self.function(choice, function)?;
         let (stream, mut scratch_bytes) = (self.stream.cu_stream().cast(), 0);
         let to = &raw mut scratch_bytes;
@@ -200,10 +200,10 @@ impl NvComp {
     /// Addresses of pieces of a room, `each` bytes apart, on the device.
     fn pieces(
         &mut self,
-        of: Room<u8>,
+        of: DeviceSlice<u8>,
         each: usize,
         count: usize,
-    ) -> Result<Room<u64>, EngineError> {
+    ) -> Result<DeviceSlice<u64>, EngineError> {
         let addresses: Vec<u64> =
             (0..count).map(|index| of.part(index * each, 0).address()).collect();
         let room = self.arena.room(count)?;
@@ -276,9 +276,9 @@ impl NvComp {
     /// Chunks of these lengths that lie `each` bytes apart.
     fn chunks(
         &self,
-        output: Room<u8>,
+        output: DeviceSlice<u8>,
         each: usize,
-        lengths_there: Room<u64>,
+        lengths_there: DeviceSlice<u64>,
     ) -> Result<Vec<Vec<u8>>, EngineError> {
         let mut lengths = vec![0_u64; lengths_there.len()];
         lengths_there.download(&self.stream, &mut lengths)?;
@@ -357,7 +357,7 @@ impl NvComp {
     }
 
     /// Every chunk went well.
-    fn confirm(&self, statuses: Room<u32>, what: &str) -> Result<(), EngineError> {
+    fn confirm(&self, statuses: DeviceSlice<u32>, what: &str) -> Result<(), EngineError> {
         let mut found = vec![0; statuses.len()];
         statuses.download(&self.stream, &mut found)?;
         self.stream.synchronize().map_err(fault)?;

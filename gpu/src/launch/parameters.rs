@@ -4,8 +4,8 @@
 //! assert what the kernels rely on: that buffers which are read by one number are equally long.
 
 use shoal_engine::layout::{
-    Arrived, Cell, Edge, Entry, Fates, Grid, Item, Known, Optional, Part, Place, Report, Shape,
-    Version,
+    Cell, DictionarySlot, Edge, Entry, Grid, Item, Optional, Part, Place, Report,
+    RequestDescriptor, RowOutcomeCounts, Shape, Version,
 };
 
 use super::memory::DeviceBuffer;
@@ -13,14 +13,14 @@ use super::plain::Plain;
 
 /// A stretch of a cycle's input on the device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stretch {
+pub(crate) struct ByteRange {
     /// Bytes from the start of the input.
     pub(crate) at: usize,
     /// Values.
     pub(crate) length: usize,
 }
 
-impl Stretch {
+impl ByteRange {
     /// The address of its values; panics when they do not lie in `input`.
     pub(crate) fn address<T: Plain>(self, input: &DeviceBuffer<u8>) -> u64 {
         assert!(self.at.is_multiple_of(align_of::<T>()), "a stretch is aligned for its values");
@@ -39,23 +39,23 @@ pub(crate) struct InputArgument {
     bytes: u64,
     requests: u64,
     first_arrivals: u64,
-    fates: u64,
+    outcomes: u64,
 }
 
 impl InputArgument {
     pub(crate) fn new(
         input: &DeviceBuffer<u8>,
-        requests: Stretch,
-        first_arrivals: Stretch,
-        fates: &DeviceBuffer<Fates>,
+        requests: ByteRange,
+        first_arrivals: ByteRange,
+        outcomes: &DeviceBuffer<RowOutcomeCounts>,
     ) -> Self {
         assert_eq!(requests.length, first_arrivals.length, "every request begins somewhere");
-        assert!(requests.length <= fates.len(), "every request has fates");
+        assert!(requests.length <= outcomes.len(), "every request has outcomes");
         Self {
             bytes: input.address(),
-            requests: requests.address::<Arrived>(input),
+            requests: requests.address::<RequestDescriptor>(input),
             first_arrivals: first_arrivals.address::<u32>(input),
-            fates: fates.address(),
+            outcomes: outcomes.address(),
         }
     }
 }
@@ -77,7 +77,7 @@ impl RowsArgument {
     /// `slots` and `refusals` by arrival, `known` by entry, `best` and `stamps` by slot.
     pub(crate) fn new(
         (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
-        known: &DeviceBuffer<Known>,
+        known: &DeviceBuffer<DictionarySlot>,
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
@@ -335,10 +335,10 @@ pub(crate) struct QuestionStretches {
     /// Number of queries.
     pub(crate) queries: usize,
     /// Rectangles, ordered by query.
-    pub(crate) parts: Stretch,
-    pub(crate) shapes: Stretch,
-    pub(crate) slabs: Stretch,
-    pub(crate) edges: Stretch,
+    pub(crate) parts: ByteRange,
+    pub(crate) shapes: ByteRange,
+    pub(crate) slabs: ByteRange,
+    pub(crate) edges: ByteRange,
 }
 
 /// `Questions` of query.cuh.

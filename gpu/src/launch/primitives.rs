@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 
-use super::codec_encode_memory::Room;
+use super::codec_encode_memory::DeviceSlice;
 use super::memory::{DeviceBuffer, Memory};
 use super::plain::Plain;
 
@@ -101,8 +101,8 @@ impl Scratch {
         length: u32,
         bits: u32,
     ) -> Result<(), EngineError> {
-        let from = (Room::of(keys), Room::of(values));
-        let to = (Room::of(sorted_keys), Room::of(sorted_values));
+        let from = (DeviceSlice::of(keys), DeviceSlice::of(values));
+        let to = (DeviceSlice::of(sorted_keys), DeviceSlice::of(sorted_values));
         self.sort_rooms(stream, from, to, length, bits)
     }
 
@@ -125,8 +125,8 @@ impl Scratch {
     pub(crate) fn sort_rooms(
         &mut self,
         stream: &CudaStream,
-        from: (Room<u32>, Room<u32>),
-        to: (Room<u32>, Room<u32>),
+        from: (DeviceSlice<u32>, DeviceSlice<u32>),
+        to: (DeviceSlice<u32>, DeviceSlice<u32>),
         length: u32,
         bits: u32,
     ) -> Result<(), EngineError> {
@@ -137,8 +137,8 @@ impl Scratch {
     pub(crate) fn sort_wide(
         &mut self,
         stream: &CudaStream,
-        from: (Room<u64>, Room<u32>),
-        to: (Room<u64>, Room<u32>),
+        from: (DeviceSlice<u64>, DeviceSlice<u32>),
+        to: (DeviceSlice<u64>, DeviceSlice<u32>),
         length: u32,
         bits: u32,
     ) -> Result<(), EngineError> {
@@ -149,8 +149,8 @@ impl Scratch {
     fn sort<T: Plain>(
         &mut self,
         stream: &CudaStream,
-        (keys, values): (Room<T>, Room<u32>),
-        (sorted_keys, sorted_values): (Room<T>, Room<u32>),
+        (keys, values): (DeviceSlice<T>, DeviceSlice<u32>),
+        (sorted_keys, sorted_values): (DeviceSlice<T>, DeviceSlice<u32>),
         (length, bits): (u32, u32),
         sort: Sort,
     ) -> Result<(), EngineError> {
@@ -186,15 +186,15 @@ impl Scratch {
         sums: &DeviceBuffer<u32>,
         length: u32,
     ) -> Result<(), EngineError> {
-        self.sum_rooms(stream, Room::of(values), Room::of(sums), length)
+        self.sum_rooms(stream, DeviceSlice::of(values), DeviceSlice::of(sums), length)
     }
 
     /// As [`Scratch::sum_before`].
     pub(crate) fn sum_rooms(
         &mut self,
         stream: &CudaStream,
-        values: Room<u32>,
-        sums: Room<u32>,
+        values: DeviceSlice<u32>,
+        sums: DeviceSlice<u32>,
         length: u32,
     ) -> Result<(), EngineError> {
         self.scan(stream, values, sums, length, shoal_sum_before)
@@ -208,15 +208,21 @@ impl Scratch {
         sums: &DeviceBuffer<u64>,
         length: u32,
     ) -> Result<(), EngineError> {
-        self.scan(stream, Room::of(values), Room::of(sums), length, shoal_sum_before_wide)
+        self.scan(
+            stream,
+            DeviceSlice::of(values),
+            DeviceSlice::of(sums),
+            length,
+            shoal_sum_before_wide,
+        )
     }
 
     /// Runs `sum`, which writes `length` values of type `T`.
     fn scan<T: Plain>(
         &mut self,
         stream: &CudaStream,
-        values: Room<u32>,
-        sums: Room<T>,
+        values: DeviceSlice<u32>,
+        sums: DeviceSlice<T>,
         length: u32,
         sum: Sum,
     ) -> Result<(), EngineError> {

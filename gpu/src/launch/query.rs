@@ -9,7 +9,7 @@ use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, arguments, launch};
 use super::parameters::{
-    IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, Stretch, ViewArgument,
+    ByteRange, IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, ViewArgument,
 };
 
 impl Kernels {
@@ -135,7 +135,7 @@ impl Kernels {
         stream: &CudaStream,
         view: &ViewArgument,
         (index, key): (&IndexArgument, u64),
-        (input, ids): (&DeviceBuffer<u8>, Stretch),
+        (input, ids): (&DeviceBuffer<u8>, ByteRange),
         fixes: &DeviceBuffer<Answered>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= ids.length, "a record an id");

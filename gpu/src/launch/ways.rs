@@ -10,7 +10,7 @@ use super::dispatch::CycleRows;
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
 
-/// `Ways` of subscription.cuh.
+/// `Trajectories` of subscription.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct WaysArgument {

@@ -270,7 +270,7 @@ impl Asking {
         &mut self,
         view: &ViewArgument,
         index: (&crate::launch::IndexArgument, u64),
-        ids: (&DeviceBuffer<u8>, crate::launch::Stretch),
+        ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
     ) -> Result<Vec<Answered>, EngineError> {
         self.fixes.fit(ids.1.length)?;
         self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;

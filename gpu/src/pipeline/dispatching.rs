@@ -4,7 +4,7 @@
 //! What writes records waits for the queries and the update that read them; what does not, runs
 //! beside both.
 
-use shoal_engine::layout::{Fates, Report, Rules, TIME_ORIGIN_MS};
+use shoal_engine::layout::{Report, RowOutcomeCounts, Rules, TIME_ORIGIN_MS};
 use shoal_engine::{Clock, EngineError, Refusal, RequestOutcome};
 
 use super::driver::Driver;
@@ -21,7 +21,7 @@ impl Driver {
         if self.may_exceed(staged) {
             self.candidates.fit(rows)?;
         }
-        self.fates.fit(staged.kinds.len())?;
+        self.outcomes.fit(staged.kinds.len())?;
         self.fates_here.fit(&self.memory, staged.kinds.len())?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let others = if others { self.records.slots as usize } else { 0 };
@@ -49,7 +49,7 @@ impl Driver {
                 &staged.arena.device,
                 staged.requests,
                 staged.arrivals,
-                &self.fates,
+                &self.outcomes,
             ),
             rules: Rules {
                 epoch: self.epoch,
@@ -87,12 +87,12 @@ impl Driver {
     pub(super) fn begin_dispatch(&mut self, staged: &Staged) -> Result<CycleRows, EngineError> {
         let stream = self.dispatch.clone();
         let kernels = self.gpu.kernels.clone();
-        self.fates.fill(&stream, 0, staged.kinds.len())?;
+        self.outcomes.fill(&stream, 0, staged.kinds.len())?;
         let report = Report { time_min: u64::MAX, slots: self.records.slots, ..Report::default() };
         self.report_here.as_mut_slice()[0] = report;
         self.report.upload(&stream, 0, &self.report_here.as_slice()[..1])?;
         let mut cycle = self.arguments(staged);
-        let failed = Failed::fates(&self.fates);
+        let failed = Failed::outcomes(&self.outcomes);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
         if staged.has_raw_blocks {
             kernels.dispatch_verify(&stream, &cycle)?;
@@ -140,8 +140,8 @@ impl Driver {
             kernels.dispatch_expire(&stream, cycle)?;
         }
         self.report.download(&stream, 0, &mut self.report_here.as_mut_slice()[..1])?;
-        let fates = &mut self.fates_here.as_mut_slice()[..staged.kinds.len()];
-        self.fates.download(&stream, 0, fates)
+        let outcomes = &mut self.fates_here.as_mut_slice()[..staged.kinds.len()];
+        self.outcomes.download(&stream, 0, outcomes)
     }
 
     pub(super) fn settle_ordered(
@@ -195,11 +195,11 @@ impl Driver {
             now.oldest_ms = oldest;
         });
         debug_assert!(epoch > 0, "a cycle is running");
-        let fates = self.fates_here.as_slice();
-        let outcomes = staged.kinds.iter().zip(fates).zip(refused);
-        let outcomes = outcomes.enumerate().map(|(number, ((kind, fates), refused))| {
+        let outcomes = self.fates_here.as_slice();
+        let outcomes = staged.kinds.iter().zip(outcomes).zip(refused);
+        let outcomes = outcomes.enumerate().map(|(number, ((kind, outcomes), refused))| {
             let end = staged.first_arrivals.get(number + 1).copied().unwrap_or(staged.rows);
-            outcome(kind, *fates, refused, u64::from(end - staged.first_arrivals[number]))
+            outcome(kind, *outcomes, refused, u64::from(end - staged.first_arrivals[number]))
         });
         Ok((report, outcomes.collect()))
     }
@@ -228,15 +228,20 @@ impl Driver {
 }
 
 /// What became of a request.
-fn outcome(kind: &Kind, fates: Fates, refused: Vec<(u32, Refusal)>, rows: u64) -> RequestOutcome {
-    if fates.failed != 0
+fn outcome(
+    kind: &Kind,
+    outcomes: RowOutcomeCounts,
+    refused: Vec<(u32, Refusal)>,
+    rows: u64,
+) -> RequestOutcome {
+    if outcomes.failed != 0
         && let Kind::Block(block) = kind
     {
         // The device only tells that a row is wrong; the codec says which and why.
         return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
     }
-    let (duplicate, superseded) = (u64::from(fates.duplicate), u64::from(fates.superseded));
-    let late = u64::from(fates.late);
+    let (duplicate, superseded) = (u64::from(outcomes.duplicate), u64::from(outcomes.superseded));
+    let late = u64::from(outcomes.late);
     let others = duplicate + superseded + late + refused.len() as u64;
     let has_rows = matches!(kind, Kind::Fixes | Kind::Block(_));
     RequestOutcome {
@@ -245,8 +250,8 @@ fn outcome(kind: &Kind, fates: Fates, refused: Vec<(u32, Refusal)>, rows: u64) -
         superseded,
         late,
         refused,
-        removed: fates.removed.into(),
-        missing: fates.missing.into(),
+        removed: outcomes.removed.into(),
+        missing: outcomes.missing.into(),
         block_error: None,
     }
 }

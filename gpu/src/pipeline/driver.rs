@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Candidate, Fates, Known, Report};
+use shoal_engine::layout::{Candidate, DictionarySlot, Report, RowOutcomeCounts};
 use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
 };
@@ -126,10 +126,10 @@ pub(crate) struct Driver {
     pub(super) records: Records,
     pub(super) slots: DeviceBuffer<u32>,
     pub(super) refusals: DeviceBuffer<u8>,
-    pub(super) known: DeviceBuffer<Known>,
+    pub(super) known: DeviceBuffer<DictionarySlot>,
     /// Of cycles that may exceed the object limit.
     pub(super) candidates: DeviceBuffer<Candidate>,
-    pub(super) fates: DeviceBuffer<Fates>,
+    pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
     pub(super) report: DeviceBuffer<Report>,
     /// Slots that moved, of the last three cycles, and how many: dispatch writes one while an
     /// update reads two.
@@ -137,7 +137,7 @@ pub(crate) struct Driver {
     pub(super) ordered: [DeviceBuffer<u32>; 6],
     pub(super) ordered_scratch: Scratch,
     pub(super) report_here: PinnedBuffer<Report>,
-    pub(super) fates_here: PinnedBuffer<Fates>,
+    pub(super) fates_here: PinnedBuffer<RowOutcomeCounts>,
     pub(super) outgrown_here: PinnedBuffer<Outgrown>,
     pub(super) squares_here: PinnedBuffer<u64>,
     pub(super) cells: [Cells; 2],
@@ -196,7 +196,7 @@ impl Driver {
             refusals: DeviceBuffer::new(memory, 1)?,
             known: DeviceBuffer::new(memory, 1)?,
             candidates: DeviceBuffer::new(memory, 1)?,
-            fates: DeviceBuffer::new(memory, 1)?,
+            outcomes: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
             moved: [(buffer()?, 0), (buffer()?, 0), (buffer()?, 0)],
             ordered: [buffer()?, buffer()?, buffer()?, buffer()?, buffer()?, buffer()?],

@@ -11,7 +11,7 @@ use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region
 
 use super::answers::{Maker, upload};
 use super::questions::{Shapes, of_circle};
-use crate::launch::{Candidates, DeviceBuffer, Kernels, Memory, Room, Scratch, fault};
+use crate::launch::{Candidates, DeviceBuffer, DeviceSlice, Kernels, Memory, Scratch, fault};
 
 /// How much wider a circle gets at a time that holds too few: aimed at what is missing.
 const WIDER: (f64, f64) = (2.0, 8.0);
@@ -161,8 +161,8 @@ impl Ranking {
         let of = Candidates { fixes, length, bounds, queries: queries as u32 };
         kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
         // By rank, then by query, both stably: what came by object ends as (query, rank, object).
-        let from = (Room::of(&self.ranks), Room::of(&self.places));
-        let to = (Room::of(&self.sorted_ranks), Room::of(&self.by_rank));
+        let from = (DeviceSlice::of(&self.ranks), DeviceSlice::of(&self.places));
+        let to = (DeviceSlice::of(&self.sorted_ranks), DeviceSlice::of(&self.by_rank));
         self.scratch.sort_wide(stream, from, to, length, u64::BITS)?;
         kernels.nearest_owners(stream, of, &self.by_rank, &self.owners)?;
         let from = (&self.owners, &self.by_rank);

@@ -7,7 +7,7 @@ use cudarc::driver::CudaStream;
 use rayon::prelude::*;
 use shoal_engine::EngineError;
 
-use crate::launch::{DeviceBuffer, Plain, Stretch, bytes_of, is_pinned};
+use crate::launch::{ByteRange, DeviceBuffer, Plain, bytes_of, is_pinned};
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
@@ -29,7 +29,7 @@ pub(super) struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    pub(super) fn push<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
+    pub(super) fn push<T: Plain>(&mut self, values: &'a [T]) -> ByteRange {
         self.push_all([values])
     }
 
@@ -37,7 +37,7 @@ impl<'a> Packing<'a> {
     pub(super) fn push_all<T: Plain>(
         &mut self,
         lists: impl IntoIterator<Item = &'a [T]>,
-    ) -> Stretch {
+    ) -> ByteRange {
         let at = self.front + self.bytes;
         let mut length = 0;
         for values in lists {
@@ -47,7 +47,7 @@ impl<'a> Packing<'a> {
             length += values.len();
         }
         self.bytes = self.bytes.next_multiple_of(ALIGN);
-        Stretch { at, length }
+        ByteRange { at, length }
     }
 
     /// A whole block; gives where it begins.
@@ -59,11 +59,11 @@ impl<'a> Packing<'a> {
     }
 
     /// A list in page-locked memory.
-    pub(super) fn push_pinned<T: Plain>(&mut self, values: &'a [T]) -> Stretch {
+    pub(super) fn push_pinned<T: Plain>(&mut self, values: &'a [T]) -> ByteRange {
         let (at, bytes) = (self.bytes, bytes_of(values));
         self.pinned.push((at, bytes));
         self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
-        Stretch { at: self.front + at, length: values.len() }
+        ByteRange { at: self.front + at, length: values.len() }
     }
 
     /// Copies everything on all cores; pieces ascend.

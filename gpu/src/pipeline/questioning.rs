@@ -9,7 +9,7 @@ use shoal_engine::{AnswerSet, EngineError};
 use super::answers::Maker;
 use super::asking::Sorted;
 use super::driver::Driver;
-use super::results::{Answers, Lent};
+use super::results::{Answers, PooledBuffer};
 use super::staging::Staged;
 use crate::launch::{ViewArgument, fault};
 
@@ -21,9 +21,9 @@ pub(super) enum Questioning {
     /// Nothing is asked.
     None,
     /// Counted; numbers are on their way.
-    Counting { bounds: Lent, totals: Vec<u64> },
+    Counting { bounds: PooledBuffer, totals: Vec<u64> },
     /// Counted without a cut.
-    Brief { bounds: Lent },
+    Brief { bounds: PooledBuffer },
 }
 
 impl Driver {
@@ -137,7 +137,7 @@ impl Driver {
         &mut self,
         staged: &Staged,
         view: &ViewArgument,
-        (bounds, is_brief): (Lent, bool),
+        (bounds, is_brief): (PooledBuffer, bool),
     ) -> Result<Answers, EngineError> {
         let (stream, parity) = (self.asking.stream.clone(), self.epoch as usize % 2);
         let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;

@@ -26,7 +26,7 @@ impl<T: Plain> Pool<T> {
     }
 
     /// Room for `length` values.
-    pub(crate) fn lend(&self, length: usize) -> Result<Lent<T>, EngineError> {
+    pub(crate) fn lend(&self, length: usize) -> Result<PooledBuffer<T>, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The smallest that fits, so that large ones are there for large answers.
         let sizes = free.iter().map(|buffer| buffer.as_slice().len()).enumerate();
@@ -41,32 +41,32 @@ impl<T: Plain> Pool<T> {
                 PinnedBuffer::new(&self.memory, length + length / 4)?
             }
         };
-        Ok(Lent { buffer: Some(buffer), length, pool: self.clone() })
+        Ok(PooledBuffer { buffer: Some(buffer), length, pool: self.clone() })
     }
 }
 
 /// Values of a pool's buffer; goes back when dropped.
 #[derive(Debug)]
-pub(crate) struct Lent<T: Plain = u64> {
+pub(crate) struct PooledBuffer<T: Plain = u64> {
     buffer: Option<PinnedBuffer<T>>,
     length: usize,
     pool: Pool<T>,
 }
 
-impl<T: Plain> Lent<T> {
+impl<T: Plain> PooledBuffer<T> {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         let length = self.length;
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.as_mut_slice()[..length])
     }
 }
 
-impl<T: Plain> AsRef<[T]> for Lent<T> {
+impl<T: Plain> AsRef<[T]> for PooledBuffer<T> {
     fn as_ref(&self) -> &[T] {
         self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[..self.length])
     }
 }
 
-impl<T: Plain> Drop for Lent<T> {
+impl<T: Plain> Drop for PooledBuffer<T> {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if free.len() < KEPT {
@@ -85,9 +85,9 @@ pub(crate) enum Answers {
         /// Set when they are there.
         copied: Arc<CudaEvent>,
         /// By query its first id, and the end.
-        bounds: Lent,
+        bounds: PooledBuffer,
         /// Ids of all queries.
-        objects: Lent,
+        objects: PooledBuffer,
         /// By query the most ids to return; empty when nothing is cut.
         limits: Vec<u64>,
     },

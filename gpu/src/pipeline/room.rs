@@ -84,8 +84,8 @@ impl Driver {
         let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
         stream.wait(&staged.copied).map_err(fault)?;
         // Ids may have to be decoded, which dispatch does once more.
-        self.fates.fill(&stream, 0, staged.kinds.len())?;
-        let failed = Failed::fates(&self.fates);
+        self.outcomes.fill(&stream, 0, staged.kinds.len())?;
+        let failed = Failed::outcomes(&self.outcomes);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
         // The list of slots is not in use before the cycle's rows are looked up.
         let (cycle, counter) = (self.arguments(staged), &self.slots);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_codec::{Block, Chunk, Column, Encoding, FixColumns};
 use shoal_engine::layout::{
-    Arrived, GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
-    REQUEST_FIXES, REQUEST_REMOVE,
+    GROUPED_STATE, GROUPED_X, GROUPED_Y, NO_COLUMN, Part, REQUEST_BLOCK, REQUEST_CLEAR,
+    REQUEST_FIXES, REQUEST_REMOVE, RequestDescriptor,
 };
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
@@ -18,9 +18,9 @@ use super::packing::Packing;
 use super::questions::Questions;
 use super::subscription::Changes;
 use super::timeline::Timeline;
-use crate::codec::{Decoding, Form, List, Place, Wish, of_block};
+use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, Stretch, fault,
+    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, fault,
 };
 
 /// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
@@ -65,8 +65,8 @@ pub(crate) struct Staged {
     pub(crate) kinds: Vec<Kind>,
     pub(crate) first_arrivals: Vec<u32>,
     pub(crate) rows: u32,
-    pub(crate) requests: Stretch,
-    pub(crate) arrivals: Stretch,
+    pub(crate) requests: ByteRange,
+    pub(crate) arrivals: ByteRange,
     /// What dispatch decodes before anything else.
     pub(crate) codec: CodecStretches,
     /// Blocks whose rows are checked where they lie.
@@ -77,7 +77,7 @@ pub(crate) struct Staged {
     pub(crate) has_ids: bool,
     pub(crate) asked: QuestionStretches,
     /// Ids of all gets, query by query.
-    pub(crate) gets: Stretch,
+    pub(crate) gets: ByteRange,
     /// Given back with the answers.
     pub(crate) queries: Vec<Query>,
     /// All are ranges that want ids.
@@ -192,12 +192,12 @@ fn place_requests<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
     requests: &'a [Request],
-) -> (Vec<Arrived>, u32) {
+) -> (Vec<RequestDescriptor>, u32) {
     let (mut rows, mut entries) = (0, 0);
     let mut placed = Vec::with_capacity(requests.len());
     for (number, request) in (0..).zip(requests) {
         let arrived = place(packing, decoding, (request, number), rows);
-        placed.push(Arrived { first_entry: entries, ..arrived });
+        placed.push(RequestDescriptor { first_entry: entries, ..arrived });
         rows += arrived.rows;
         entries += arrived.entries;
     }
@@ -211,7 +211,7 @@ const DECODED: u64 = 1 << 62;
 
 /// Counts the offsets of columns from the start of the device's side, where `front` bytes are
 /// decoded.
-fn shift(arrived: &mut Arrived, front: u64) {
+fn shift(arrived: &mut RequestDescriptor, front: u64) {
     let columns = [
         &mut arrived.object_at,
         &mut arrived.time_at,
@@ -234,14 +234,14 @@ fn shift(arrived: &mut Arrived, front: u64) {
 }
 
 /// By clear: the arrival that it stands before, and its request.
-fn clears(requests: &[Arrived]) -> Vec<(u32, u32)> {
+fn clears(requests: &[RequestDescriptor]) -> Vec<(u32, u32)> {
     let numbered = (0..).zip(requests);
     let clears = numbered.filter(|(_, arrived)| arrived.kind == REQUEST_CLEAR);
     clears.map(|(number, arrived)| (arrived.first_arrival, number)).collect()
 }
 
 /// Whether a request brings attributes.
-fn has_optional(arrived: &Arrived) -> bool {
+fn has_optional(arrived: &RequestDescriptor) -> bool {
     let columns = [arrived.speed_at, arrived.heading_at, arrived.altitude_at];
     columns.iter().any(|column| *column != NO_COLUMN)
 }
@@ -299,8 +299,8 @@ fn place<'a>(
     decoding: &mut Decoding,
     (request, number): (&'a Request, u32),
     first_arrival: u32,
-) -> Arrived {
-    let nothing = Arrived {
+) -> RequestDescriptor {
+    let nothing = RequestDescriptor {
         object_at: NO_COLUMN,
         time_at: NO_COLUMN,
         x_at: NO_COLUMN,
@@ -313,27 +313,29 @@ fn place<'a>(
         places_at: NO_COLUMN,
         first_arrival,
         rows: request.rows() as u32,
-        ..Arrived::default()
+        ..RequestDescriptor::default()
     };
     match request {
         Request::Fixes(columns) => place_columns(packing, columns, nothing),
         Request::Block(block) => place_block(packing, decoding, (block, number), nothing),
-        Request::Remove(objects) => {
-            Arrived { kind: REQUEST_REMOVE, object_at: packing.push(objects).at as u64, ..nothing }
-        }
-        Request::Clear => Arrived { kind: REQUEST_CLEAR, ..nothing },
+        Request::Remove(objects) => RequestDescriptor {
+            kind: REQUEST_REMOVE,
+            object_at: packing.push(objects).at as u64,
+            ..nothing
+        },
+        Request::Clear => RequestDescriptor { kind: REQUEST_CLEAR, ..nothing },
     }
 }
 
 fn place_columns<'a>(
     packing: &mut Packing<'a>,
     columns: &'a FixColumns,
-    nothing: Arrived,
-) -> Arrived {
+    nothing: RequestDescriptor,
+) -> RequestDescriptor {
     fn optional<'a, T: Plain>(packing: &mut Packing<'a>, column: &'a Option<Vec<T>>) -> u64 {
         column.as_ref().map_or(NO_COLUMN, |values| packing.push(values).at as u64)
     }
-    Arrived {
+    RequestDescriptor {
         kind: REQUEST_FIXES,
         object_at: packing.push(&columns.object).at as u64,
         time_at: packing.push(&columns.time_ms).at as u64,
@@ -351,14 +353,14 @@ fn place_block<'a>(
     packing: &mut Packing<'a>,
     decoding: &mut Decoding,
     (block, request): (&'a Block, u32),
-    nothing: Arrived,
-) -> Arrived {
+    nothing: RequestDescriptor,
+) -> RequestDescriptor {
     let start = packing.push_block(block.bytes()) as u64;
     let chunks = block.chunks();
     let is_raw = |chunk: &Chunk| chunk.plan.root().encoding == Encoding::Raw;
     let is_decoded = !chunks.iter().all(is_raw);
     let places = if is_decoded {
-        let wish = Wish { request, ..Wish::default() };
+        let wish = OutputRequest { request, ..OutputRequest::default() };
         let (sources, mut wishes) = of_block(block, wish);
         for (wish, chunk) in wishes.iter_mut().zip(chunks) {
             wish.form = form(chunk.column);
@@ -370,7 +372,7 @@ fn place_block<'a>(
         chunks.iter().map(at).collect()
     };
     let header = block.header();
-    let empty = Arrived {
+    let empty = RequestDescriptor {
         kind: REQUEST_BLOCK,
         base_ms: header.base_time_ms,
         time_min: header.time_min_offset_ms,
@@ -397,7 +399,7 @@ fn form(column: Column) -> Form {
 }
 
 /// A request with one more of its columns.
-fn with_column(mut arrived: Arrived, column: Column, place: Place) -> Arrived {
+fn with_column(mut arrived: RequestDescriptor, column: Column, place: Place) -> RequestDescriptor {
     let at = match place {
         Place::Input(at) => at,
         Place::Output(at) => at | DECODED,

@@ -7,7 +7,7 @@
 //! do.
 
 use shoal_codec::FixRow;
-use shoal_engine::{Judge, Space};
+use shoal_engine::{RowValidator, Space};
 
 use super::event::SentRows;
 use super::id_hash::IdMap;
@@ -17,7 +17,7 @@ use super::outcome::Outcome;
 #[derive(Debug)]
 pub struct Oracle {
     space: Space,
-    judge: Judge,
+    judge: RowValidator,
     ttl_ms: Option<i64>,
     clock_ms: i64,
     rows: Vec<FixRow>,
@@ -57,7 +57,7 @@ impl Oracle {
     #[must_use]
     pub fn new(space: Space, ttl_ms: Option<i64>, clock_ms: i64, time_max_ms: i64) -> Self {
         Self {
-            judge: Judge::new(&space, time_max_ms),
+            judge: RowValidator::new(&space, time_max_ms),
             space,
             ttl_ms,
             clock_ms,
@@ -156,7 +156,7 @@ impl Arrivals<'_> {
     fn message(&mut self, number: u64, message: &SentRows) {
         for index in 0..message.columns.len() {
             let row = message.row(index);
-            let Some(reason) = self.oracle.judge.judge_row(&row) else {
+            let Some(reason) = self.oracle.judge.validate_row(&row) else {
                 self.row(row);
                 continue;
             };

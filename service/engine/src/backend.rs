@@ -64,7 +64,7 @@ pub enum Clock {
 /// [`CycleOutput::unanswered`] says why there are none.
 ///
 /// In order, a cycle:
-/// 1. **judges rows** one by one ([`crate::stage::dispatch::Judge`]). A block that fails while
+/// 1. **judges rows** one by one ([`crate::stage::dispatch::RowValidator`]). A block that fails while
 ///    decoding loses all its rows and reports `block_error`.
 /// 2. **admits objects**: takes the rows that passed, the removals and the clears in order of
 ///    arrival and counts the objects that exist, beginning with those at the start of the cycle. A
@@ -121,12 +121,12 @@ pub enum Clock {
 ///
 /// Events that are not wanted happen all the same and are not told.
 ///
-/// **Every fix.** With [`crate::Judging::EveryFix`] the rows of an object that are neither refused
+/// **Every fix.** With [`crate::EvaluationMode::EveryFix`] the rows of an object that are neither refused
 /// nor late are steps, ordered by (`time_ms`, arrival) within each of its lives. A removal or
 /// clear that arrives while it exists ends a life: what arrived before is judged first, then the
 /// leave. A row equal in every field to the record before it is no step. Each step is a look with
 /// the row applied, at the cycle's clock and tick; an object without steps in its last life is
-/// looked at once; expiry comes last. With [`crate::Judging::Crossing`], a step between two records
+/// looked at once; expiry comes last. With [`crate::EvaluationMode::Crossing`], a step between two records
 /// of one life is a `Cross` when neither position is in the region, the object is no member before
 /// and after it, the segment cuts the region ([`crate::Region::is_cut`]) and the filter lets the
 /// later record pass.

@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits::{self, SNAPSHOT_BATCH_ROWS};
 use crate::query::{AnswerSet, Query, QueryKind};
-use crate::stage::dispatch::Judge;
+use crate::stage::dispatch::RowValidator;
 use crate::subscription::{RegionId, SubscriptionChange};
 
 /// Everything that one cycle applies and answers.
@@ -310,7 +310,7 @@ impl Snapshot {
         if rows > limit {
             return Err(EngineError::Limit { what: "objects of a snapshot", value: rows, limit });
         }
-        let judge = Judge::new(&options.space, i64::MAX);
+        let judge = RowValidator::new(&options.space, i64::MAX);
         let mut last = None;
         for (number, batch) in self.batches.iter().enumerate() {
             batch.check().or_else(|error| refused(format!("batch {number}: {error}")))?;
@@ -318,7 +318,7 @@ impl Snapshot {
                 return refused(format!("batch {number} has {} rows", batch.len()));
             }
             for row in (0..batch.len()).map(|row| batch.row(row)) {
-                if let Some(reason) = judge.judge_row(&row) {
+                if let Some(reason) = judge.validate_row(&row) {
                     return refused(format!("object {}: {reason:?}", row.object));
                 }
                 if last.is_some_and(|last| last >= row.object) {

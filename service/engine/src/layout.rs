@@ -203,7 +203,7 @@ records! { RECORDS:
     Place { object: u64, slot: u32, reserved: u32, }
 
     /// One request of a cycle; offsets count bytes from the start of the cycle's input.
-    Arrived {
+    RequestDescriptor {
         /// Ids by row; of a dictionary their codes, of 16 bits.
         object_at: u64,
         time_at: u64,
@@ -243,7 +243,7 @@ records! { RECORDS:
     Candidate { object: u64, arrival: u32, flags: u32, }
 
     /// What dispatch finds of a dictionary's object, once for all rows that have it.
-    Known {
+    DictionarySlot {
         /// As the index gives it; `NO_SLOT` when none of the rows counts.
         slot: u32,
         /// Rows of lesser time offsets are late. Without a slot: why rows are refused, 0 when all
@@ -252,7 +252,7 @@ records! { RECORDS:
     }
 
     /// What became of the rows of one request.
-    Fates {
+    RowOutcomeCounts {
         duplicate: u32,
         superseded: u32,
         late: u32,

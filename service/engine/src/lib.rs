@@ -31,12 +31,13 @@ pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
 pub use model::{Model, ModelAnswer};
 pub use query::{
-    Answer, AnswerSet, Filter, LateAnswer, Projection, Query, QueryKind, SharedFixes, SharedWords,
+    Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, SharedFixes,
+    SharedWords,
 };
 pub use rank::Ranker;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
-pub use stage::dispatch::Judge;
+pub use stage::dispatch::RowValidator;
 pub use subscription::{
-    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange,
+    EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange,
 };

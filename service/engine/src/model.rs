@@ -15,9 +15,9 @@ use crate::error::EngineError;
 use crate::limits::CYCLES_IN_FLIGHT_MAX;
 use crate::query::{Answer, AnswerHead, AnswerPage, AnswerSet, Projection, Query, QueryKind};
 use crate::rank::Ranker;
-use crate::stage::dispatch::Judge;
+use crate::stage::dispatch::RowValidator;
 use crate::subscription::EventKind;
-use standing::{Arrived, Changed, StandingRegions};
+use standing::{Changed, ObjectChange, StandingRegions};
 
 /// One fleet as a map from object to record.
 #[derive(Clone, Debug)]
@@ -63,13 +63,13 @@ struct Touched {
     /// The winner so far of the rows since the last removal, and its request.
     winner: Option<(usize, FixRow)>,
     /// Rows that are neither refused nor late, and ends of its life.
-    arrived: Vec<Arrived>,
+    arrived: Vec<ObjectChange>,
 }
 
 /// A cycle while its requests arrive one by one.
 struct Arrivals<'a> {
     records: &'a BTreeMap<u64, FixRow>,
-    judge: Judge,
+    judge: RowValidator,
     /// Objects that exist at this point of the order of arrival.
     objects: u64,
     objects_max: u64,
@@ -129,7 +129,7 @@ impl Arrivals<'_> {
     }
 
     fn row(&mut self, row: FixRow) -> Option<Refusal> {
-        if let Some(refusal) = self.judge.judge_row(&row) {
+        if let Some(refusal) = self.judge.validate_row(&row) {
             return Some(refusal);
         }
         let is_full = self.objects >= self.objects_max;
@@ -154,7 +154,7 @@ impl Arrivals<'_> {
             self.outcome().late += 1;
             return;
         }
-        touched.arrived.push(Arrived::Row(row));
+        touched.arrived.push(ObjectChange::Row(row));
         // At equal time the later arrival wins.
         let loser = match touched.winner {
             Some((_, winner)) if row.time_ms < winner.time_ms => Some(request),
@@ -173,7 +173,7 @@ impl Arrivals<'_> {
         let touched = self.touch(object);
         let mut arrived = std::mem::take(&mut touched.arrived);
         if touched.exists {
-            arrived.push(Arrived::End(reason));
+            arrived.push(ObjectChange::End(reason));
         }
         let gone = Touched { start: None, exists: false, winner: None, arrived };
         let before = std::mem::replace(touched, gone);
@@ -258,7 +258,7 @@ impl Model {
     fn cycle(&mut self, input: CycleInput) -> CycleOutput {
         let mut arrivals = Arrivals {
             records: &self.records,
-            judge: Judge::new(&self.options.space, input.time_max_ms),
+            judge: RowValidator::new(&self.options.space, input.time_max_ms),
             objects: self.objects(),
             objects_max: self.options.objects_max,
             touched: BTreeMap::new(),

@@ -201,7 +201,7 @@ pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
 /// One answer whose rows are brought in order when they are first read: millions take longer than
 /// a cycle may.
 #[derive(Clone)]
-pub struct LateAnswer {
+pub struct DeferredAnswer {
     total: u64,
     truncated: bool,
     /// Rows that are returned: ids, records.
@@ -210,7 +210,7 @@ pub struct LateAnswer {
     fixes: SharedFixes,
 }
 
-impl LateAnswer {
+impl DeferredAnswer {
     /// Of so many rows in all, the first ids and records of these lists.
     #[must_use]
     pub fn new(
@@ -241,7 +241,7 @@ impl LateAnswer {
     }
 }
 
-impl fmt::Debug for LateAnswer {
+impl fmt::Debug for DeferredAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -252,7 +252,7 @@ impl fmt::Debug for LateAnswer {
 pub struct AnswerSet {
     store: Store,
     /// In place of those in the store, by query.
-    late: Vec<(u32, LateAnswer)>,
+    late: Vec<(u32, DeferredAnswer)>,
 }
 
 #[derive(Clone)]
@@ -293,7 +293,7 @@ impl AnswerSet {
 
     /// With these answers, by query ascending, in place of those that stand there.
     #[must_use]
-    pub fn with_late(self, late: Vec<(u32, LateAnswer)>) -> Self {
+    pub fn with_late(self, late: Vec<(u32, DeferredAnswer)>) -> Self {
         Self { late, ..self }
     }
 

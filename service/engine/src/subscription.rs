@@ -49,7 +49,7 @@ pub struct Subscription {
     /// Whether records come beside the ids.
     pub with_fixes: bool,
     /// Which fixes are judged.
-    pub judging: Judging,
+    pub judging: EvaluationMode,
     /// Least time from an `Enter`, `Present` or `Move` of an object to its next `Move`; those
     /// between are not told. 0: every one.
     pub move_interval_ms: u32,
@@ -71,7 +71,7 @@ impl Subscription {
             filter: None,
             wanted: EventKinds::ALL,
             with_fixes: false,
-            judging: Judging::Cycle,
+            judging: EvaluationMode::Cycle,
             move_interval_ms: 0,
             enter_dwell_ms: 0,
             leave_dwell_ms: 0,
@@ -131,7 +131,7 @@ pub fn tick_ms(clock_ms: i64) -> i64 {
 
 /// Which fixes of a cycle are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Judging {
+pub enum EvaluationMode {
     /// The state after the cycle.
     #[default]
     Cycle,
@@ -193,7 +193,7 @@ impl EventKind {
     /// Whether it ends a membership.
     #[inline]
     #[must_use]
-    pub fn is_leave(self) -> bool {
+    pub fn ends_membership(self) -> bool {
         self as u8 >= Self::Left as u8
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     fn kinds_are_their_numbers() {
         for (number, kind) in (0..).zip(EventKind::ALL) {
             assert_eq!((kind as u8, EventKind::of(number)), (number, Some(kind)));
-            assert_eq!(kind.is_leave(), number >= 4);
+            assert_eq!(kind.ends_membership(), number >= 4);
             assert!(EventKinds::ALL.contains(kind) && EventKinds::of(&[kind]).tells(kind));
             assert!(!EventKinds::NONE.contains(kind));
             assert_eq!(EventKinds::NONE.tells(kind), kind == EventKind::Present);

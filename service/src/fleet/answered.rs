@@ -115,7 +115,7 @@ fn answer_bytes(answer: Answer<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use shoal_engine::LateAnswer;
+    use shoal_engine::DeferredAnswer;
 
     use super::*;
 
@@ -152,7 +152,7 @@ mod tests {
             ..AnswerPage::default()
         };
         let objects = Arc::new(vec![1, 2, 3]);
-        let late = LateAnswer::new(5, (3, 0), objects.clone(), Arc::new(Vec::new()));
+        let late = DeferredAnswer::new(5, (3, 0), objects.clone(), Arc::new(Vec::new()));
         let set = AnswerSet::new(vec![page], vec![(0, 0), (0, 1)]).with_late(vec![(1, late)]);
         assert!(set.is_late(0..2) && set.is_late(1..2) && !set.is_late(0..1));
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();

@@ -4,7 +4,7 @@
 //! here. Errors name the field inside the region.
 
 use shoal_engine::limits::DWELL_MS_MAX;
-use shoal_engine::{Circle, EventKind, EventKinds, Judging, Ranker, Space, Subscription};
+use shoal_engine::{Circle, EvaluationMode, EventKind, EventKinds, Ranker, Space, Subscription};
 use shoal_proto::v1;
 
 use super::duration::millis;
@@ -73,11 +73,11 @@ fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
     Ok(kinds)
 }
 
-fn judging(sent: i32) -> Result<Judging, ServiceError> {
+fn judging(sent: i32) -> Result<EvaluationMode, ServiceError> {
     match v1::Evaluation::try_from(sent) {
-        Ok(v1::Evaluation::Unspecified | v1::Evaluation::PerCycle) => Ok(Judging::Cycle),
-        Ok(v1::Evaluation::EveryFix) => Ok(Judging::EveryFix),
-        Ok(v1::Evaluation::Crossing) => Ok(Judging::Crossing),
+        Ok(v1::Evaluation::Unspecified | v1::Evaluation::PerCycle) => Ok(EvaluationMode::Cycle),
+        Ok(v1::Evaluation::EveryFix) => Ok(EvaluationMode::EveryFix),
+        Ok(v1::Evaluation::Crossing) => Ok(EvaluationMode::Crossing),
         Err(_) => Err(ServiceError::field("evaluation", format!("unknown evaluation: {sent}"))),
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         let space = Space::geographic();
         let found = subscription(&space, &sent()).unwrap();
         assert_eq!((found.wanted, found.with_fixes), (EventKinds::ALL, false));
-        assert_eq!((found.judging, found.hysteresis_rank_max), (Judging::Cycle, None));
+        assert_eq!((found.judging, found.hysteresis_rank_max), (EvaluationMode::Cycle, None));
         let told = v1::RegionSubscription {
             events: vec![v1::EventKind::Enter as i32, v1::EventKind::Left as i32],
             evaluation: v1::Evaluation::Crossing as i32,
@@ -117,7 +117,7 @@ mod tests {
         };
         let found = subscription(&space, &told).unwrap();
         assert_eq!(found.wanted, EventKinds::of(&[EventKind::Enter, EventKind::Left]));
-        assert_eq!(found.judging, Judging::Crossing);
+        assert_eq!(found.judging, EvaluationMode::Crossing);
         let (near, far) = (Region(25.0).rank(), Region(26.0).rank());
         assert!(
             near <= found.hysteresis_rank_max.unwrap() && found.hysteresis_rank_max.unwrap() < far

@@ -105,12 +105,12 @@ impl Outcomes {
     }
 }
 
-fn is_leave(kind: i32) -> bool {
+fn ends_membership(kind: i32) -> bool {
     kind >= EventKind::Left as i32
 }
 
 fn add(outcomes: &mut BTreeMap<u64, Outcome>, object: u64, kind: i32, fix: Option<v1::FixRecord>) {
-    let was_member = kind == EventKind::Move as i32 || is_leave(kind);
+    let was_member = kind == EventKind::Move as i32 || ends_membership(kind);
     let outcome = outcomes.entry(object).or_insert(Outcome {
         was_member,
         is_member: was_member,
@@ -118,7 +118,7 @@ fn add(outcomes: &mut BTreeMap<u64, Outcome>, object: u64, kind: i32, fix: Optio
         kind,
         fix: None,
     });
-    if is_leave(kind) {
+    if ends_membership(kind) {
         (outcome.is_member, outcome.leave) = (false, kind);
     } else if kind != EventKind::Cross as i32 {
         outcome.is_member = true;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use shoal_codec::FixRow;
-use shoal_engine::stage::subscription::{Look, Moment, Stand, take_over};
+use shoal_engine::stage::subscription::{CycleTime, MembershipState, Observation, transfer_member};
 use shoal_engine::{EngineError, EventKind, RegionId, Subscription};
 
 use super::judge::Seen;
@@ -41,7 +41,7 @@ pub(super) struct Follow {
 }
 
 /// A member of a region before its change: where it last was inside, and what became of it.
-type Was = ((i32, i32), Look);
+type Was = ((i32, i32), Observation);
 
 impl Driver {
     /// The events of regions that come new, change or tell all; regions that remember are handed
@@ -57,7 +57,7 @@ impl Driver {
             return Ok(made);
         }
         let space = self.options.space;
-        let now = Moment::new(&space, self.clock_ms);
+        let now = CycleTime::new(&space, self.clock_ms);
         let left = self.left(&follows)?;
         let mut here = self.here(&follows)?;
         let (mut next_left, mut next_here) = (0, 0);
@@ -178,9 +178,9 @@ fn were(left: &Members, region: usize) -> BTreeMap<u64, Was> {
 /// Members of a region with memory before the cycle.
 fn kept_were(kept: &Kept, seen: &[Seen]) -> BTreeMap<u64, Was> {
     let member = |(object, held): (&u64, &super::stands::Held)| {
-        let Stand::Member { inside_at, .. } = held.stand else { return None };
+        let MembershipState::Member { inside_at, .. } = held.stand else { return None };
         let found = seen.binary_search_by_key(object, |seen| seen.object).ok();
-        let still = Look::Here { row: held.row, is_written: false };
+        let still = Observation::Live { row: held.row, is_written: false };
         let look = found.and_then(|at| seen[at].after).unwrap_or(still);
         Some((*object, (inside_at, look)))
     };
@@ -190,17 +190,17 @@ fn kept_were(kept: &Kept, seen: &[Seen]) -> BTreeMap<u64, Was> {
 /// What becomes of the members of a region that was set, and of who is inside; ascending.
 fn turns(
     set: &Subscription,
-    now: &Moment<'_>,
+    now: &CycleTime<'_>,
     (is_changed, mut was): (bool, BTreeMap<u64, Was>),
     is: &[FixRow],
-) -> Vec<(FixRow, Option<Stand>, Option<EventKind>)> {
+) -> Vec<(FixRow, Option<MembershipState>, Option<EventKind>)> {
     let mut turns = Vec::with_capacity(was.len() + is.len());
     for row in is.iter().filter(|row| !was.contains_key(&row.object)) {
-        let stand = Stand::member(now.clock_ms, (row.x, row.y));
+        let stand = MembershipState::member(now.clock_ms, (row.x, row.y));
         turns.push((*row, Some(stand), is_changed.then_some(EventKind::Enter)));
     }
     while let Some((_, (inside_at, look))) = was.pop_first() {
-        let (stand, event) = take_over(set, now, inside_at, &look);
+        let (stand, event) = transfer_member(set, now, inside_at, &look);
         turns.push((*look.row(), stand, event));
     }
     turns.sort_unstable_by_key(|(row, ..)| row.object);
@@ -208,7 +208,7 @@ fn turns(
 }
 
 /// All members of a region that remembers.
-fn present(stands: &mut Stands, now: &Moment<'_>, region: RegionId) -> HostMade {
+fn present(stands: &mut Stands, now: &CycleTime<'_>, region: RegionId) -> HostMade {
     let mut told = HostMade { region, is_snapshot: true, ..HostMade::default() };
     let Some(number) = stands.number(region) else { return told };
     stands.present(number, now);

@@ -13,7 +13,7 @@ use shoal_engine::layout::{Answered, Gathered, Happened, Told};
 use super::on_device::OnDevice;
 use super::told::Columns;
 use crate::launch::{
-    DeviceBuffer, Kernels, Listed, Memory, PinnedBuffer, Room, SceneArgument, Scratch, fault,
+    DeviceBuffer, DeviceSlice, Kernels, Listed, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
 };
 use crate::pipeline::results::Pool;
 
@@ -117,7 +117,7 @@ impl Found {
         })
     }
 
-    /// Room for a list of written objects.
+    /// DeviceSlice for a list of written objects.
     pub(super) fn fit(&mut self, length: usize) -> Result<(), EngineError> {
         self.objects.fit(length)?;
         self.slots.fit(length).map(drop)
@@ -128,8 +128,8 @@ impl Found {
         let Gathered { bits, length, .. } = self.gathered_here.as_slice()[0];
         self.sorted_objects.fit(length as usize)?;
         self.sorted_slots.fit(length as usize)?;
-        let from = (Room::of(&self.objects), Room::of(&self.slots));
-        let to = (Room::of(&self.sorted_objects), Room::of(&self.sorted_slots));
+        let from = (DeviceSlice::of(&self.objects), DeviceSlice::of(&self.slots));
+        let to = (DeviceSlice::of(&self.sorted_objects), DeviceSlice::of(&self.sorted_slots));
         self.scratch.sort_wide(stream, from, to, length, u64::BITS - bits.leading_zeros())
     }
 

@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::stage::region_index::CellRegions;
 use shoal_engine::stage::subscription::{
-    Arrived, Look, Moment, Stand, Step, look, steps_of, take_step,
+    CycleTime, MembershipState, ObjectChange, Observation, Step, apply_step, look, split_into_steps,
 };
-use shoal_engine::{EventKind, Judging};
+use shoal_engine::{EvaluationMode, EventKind};
 
 use super::stands::Stands;
 
@@ -25,22 +25,22 @@ pub(super) struct Seen {
     /// Its record before the cycle.
     pub(super) before: Option<FixRow>,
     /// What became of it; nothing where it came and went.
-    pub(super) after: Option<Look>,
+    pub(super) after: Option<Observation>,
     /// Its rows and ends, where they are judged one by one; their order is lost in that.
-    pub(super) arrived: Vec<Arrived>,
+    pub(super) arrived: Vec<ObjectChange>,
 }
 
 impl Seen {
     fn expired(&self) -> Option<FixRow> {
         match self.after {
-            Some(Look::Gone { row, reason: EventKind::Expired }) => Some(row),
+            Some(Observation::Gone { row, reason: EventKind::Expired }) => Some(row),
             _ => None,
         }
     }
 
     /// The look where the cycle is judged as a whole; nothing where the record was not touched.
-    fn look(&self) -> Option<Look> {
-        self.after.filter(|look| !matches!(look, Look::Here { is_written: false, .. }))
+    fn look(&self) -> Option<Observation> {
+        self.after.filter(|look| !matches!(look, Observation::Live { is_written: false, .. }))
     }
 }
 
@@ -48,7 +48,7 @@ impl Seen {
 struct Judged {
     number: u32,
     row: FixRow,
-    stand: Option<Stand>,
+    stand: Option<MembershipState>,
     told: Vec<(EventKind, FixRow)>,
 }
 
@@ -56,7 +56,7 @@ struct Judged {
 pub(super) type Happenings = BTreeMap<u32, Vec<(EventKind, FixRow)>>;
 
 /// Looks at all objects of a cycle and at who is due. Objects ascend.
-pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Happenings {
+pub(super) fn judge(stands: &mut Stands, now: &CycleTime<'_>, seen: &mut [Seen]) -> Happenings {
     let mut happenings = Happenings::new();
     let known = &*stands;
     let chunks = seen.par_chunks_mut(CHUNK).map(|seen| judge_some(known, now, seen));
@@ -71,7 +71,7 @@ pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) ->
         let Some(kept) = stands.region(number) else { continue };
         let Some(held) = kept.stands.get(&object) else { continue };
         let (row, is_written) = (held.row, false);
-        let here = Look::Here { row, is_written };
+        let here = Observation::Live { row, is_written };
         let (stand, event) = look(&kept.subscription, now, Some(held.stand), &here);
         stands.set(number, &row, stand);
         happenings.entry(number).or_default().extend(event.map(|kind| (kind, row)));
@@ -84,14 +84,14 @@ pub(super) fn judge(stands: &mut Stands, now: &Moment<'_>, seen: &mut [Seen]) ->
 }
 
 /// Judges some objects, in their order. What one comes to is no other's business.
-fn judge_some(stands: &Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Vec<Judged> {
+fn judge_some(stands: &Stands, now: &CycleTime<'_>, seen: &mut [Seen]) -> Vec<Judged> {
     let mut judged = Vec::new();
     let (mut steps, mut regions) = (Vec::new(), Vec::new());
     for seen in seen {
         steps.clear();
         if stands.has_steps() {
             let expired = seen.expired();
-            steps_of(seen.before, &mut seen.arrived, expired, &mut steps);
+            split_into_steps(seen.before, &mut seen.arrived, expired, &mut steps);
         }
         candidates(stands, now, seen, &steps, &mut regions);
         judged.extend(regions.iter().filter_map(|number| {
@@ -105,7 +105,7 @@ fn judge_some(stands: &Stands, now: &Moment<'_>, seen: &mut [Seen]) -> Vec<Judge
 /// Judges one object in one region; nothing where it has not stood to it and does not.
 fn judge_one(
     stands: &Stands,
-    now: &Moment<'_>,
+    now: &CycleTime<'_>,
     (seen, steps): (&Seen, &[Step]),
     number: u32,
 ) -> Option<Judged> {
@@ -113,7 +113,7 @@ fn judge_one(
     let of = &kept.subscription;
     let mut stand = kept.stands.get(&seen.object).map(|held| held.stand);
     let (stood, mut told) = (stand.is_some(), Vec::new());
-    if of.judging == Judging::Cycle {
+    if of.judging == EvaluationMode::Cycle {
         let after = seen.look()?;
         let event;
         (stand, event) = look(of, now, stand, &after);
@@ -121,7 +121,7 @@ fn judge_one(
     } else {
         for step in steps {
             let event;
-            (stand, event) = take_step(of, now, stand, step);
+            (stand, event) = apply_step(of, now, stand, step);
             told.extend(event.map(|kind| (kind, *step.look.row())));
         }
     }
@@ -135,7 +135,7 @@ fn judge_one(
 /// The regions that may tell something of an object, each once.
 fn candidates(
     stands: &Stands,
-    now: &Moment<'_>,
+    now: &CycleTime<'_>,
     seen: &Seen,
     steps: &[Step],
     regions: &mut Vec<u32>,
@@ -143,7 +143,7 @@ fn candidates(
     regions.clear();
     regions.extend_from_slice(stands.of_object(seen.object));
     let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
-    let after = seen.after.as_ref().map(Look::row);
+    let after = seen.after.as_ref().map(Observation::row);
     for row in seen.before.iter().chain(after) {
         stands.index.at(row.x, row.y, &mut add);
     }
@@ -153,7 +153,7 @@ fn candidates(
     }
     if stands.crossing.levels() > 0 {
         for step in steps {
-            if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
+            if let (Some(before), Observation::Live { row, .. }) = (step.before, step.look) {
                 let (before, after) = ((before.x, before.y), (row.x, row.y));
                 stands.crossing.between(now.space, before, after, regions);
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_codec::FixRow;
 use shoal_engine::layout::{Happened, REFERENCE_BITS};
-use shoal_engine::stage::subscription::Moment;
+use shoal_engine::stage::subscription::CycleTime;
 use shoal_engine::{EngineError, EventKind, EventSet, RegionId, Space, Subscription};
 
 use super::arrivals;
@@ -25,7 +25,7 @@ use super::stands::Stands;
 use super::table::{Table, is_plain};
 use super::told::{Events, HostMade};
 use super::touched::Touched;
-use super::ways::Ways;
+use super::ways::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
@@ -46,7 +46,7 @@ pub(crate) struct Subscriptions {
     /// Regions that remember, and whom the host looks at for them.
     stands: Stands,
     touched: Touched,
-    ways: Ways,
+    ways: Trajectories,
     /// Whether the objects that the running cycle wrote are listed.
     gathers: bool,
     /// Set when nothing of the stage reads records any more.
@@ -84,7 +84,7 @@ impl Subscriptions {
             marks: DeviceBuffer::new(memory, 1)?,
             stands: Stands::new(space),
             touched: Touched::new(memory)?,
-            ways: Ways::new(memory, space)?,
+            ways: Trajectories::new(memory, space)?,
             gathers: false,
             done: None,
         })
@@ -374,7 +374,7 @@ impl Driver {
             arrivals::fill(&mut seen, &arrived, &clears);
         }
         let space = self.options.space;
-        let now = Moment::new(&space, self.clock_ms);
+        let now = CycleTime::new(&space, self.clock_ms);
         let mut stands = std::mem::replace(&mut self.subscriptions.stands, Stands::new(&space));
         let happened = judge(&mut stands, &now, &mut seen);
         let follows = std::mem::take(&mut begun.follows);

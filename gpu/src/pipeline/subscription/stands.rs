@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use shoal_codec::FixRow;
 use shoal_engine::stage::region_index::RegionIndex;
-use shoal_engine::stage::subscription::{Moment, Stand, due_ms};
-use shoal_engine::{EventKind, Judging, RegionId, Space, Subscription};
+use shoal_engine::stage::subscription::{CycleTime, MembershipState, due_ms};
+use shoal_engine::{EvaluationMode, EventKind, RegionId, Space, Subscription};
 
 use super::told::HostMade;
 
 /// One object's stand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    pub(super) stand: Stand,
+    pub(super) stand: MembershipState,
     /// Its record.
     pub(super) row: FixRow,
     /// When it is queued for.
@@ -107,10 +107,10 @@ impl Stands {
             self.regions.len() as u32 - 1
         });
         self.index.insert(number, &subscription.region);
-        if subscription.judging == Judging::Crossing {
+        if subscription.judging == EvaluationMode::Crossing {
             self.crossing.insert(number, &subscription.region);
         }
-        self.stepped += usize::from(subscription.judging != Judging::Cycle);
+        self.stepped += usize::from(subscription.judging != EvaluationMode::Cycle);
         self.numbers.insert(id, number);
         self.regions[number as usize] = Some(Kept { id, subscription, stands: BTreeMap::new() });
         number
@@ -121,10 +121,10 @@ impl Stands {
         let number = self.numbers.remove(&region)?;
         let kept = self.regions[number as usize].take()?;
         self.index.remove(number, &kept.subscription.region);
-        if kept.subscription.judging == Judging::Crossing {
+        if kept.subscription.judging == EvaluationMode::Crossing {
             self.crossing.remove(number, &kept.subscription.region);
         }
-        self.stepped -= usize::from(kept.subscription.judging != Judging::Cycle);
+        self.stepped -= usize::from(kept.subscription.judging != EvaluationMode::Cycle);
         self.free.push(number);
         for (object, held) in &kept.stands {
             self.forget(number, *object, held.due_ms);
@@ -147,7 +147,7 @@ impl Stands {
     }
 
     /// Files what the stand of an object, whose record is `row`, has become.
-    pub(super) fn set(&mut self, number: u32, row: &FixRow, stand: Option<Stand>) {
+    pub(super) fn set(&mut self, number: u32, row: &FixRow, stand: Option<MembershipState>) {
         let Some(kept) = self.regions[number as usize].as_mut() else { return };
         let object = row.object;
         let Some(stand) = stand else {
@@ -178,11 +178,11 @@ impl Stands {
     }
 
     /// Takes note that all members of a region have been told.
-    pub(super) fn present(&mut self, number: u32, now: &Moment<'_>) {
+    pub(super) fn present(&mut self, number: u32, now: &CycleTime<'_>) {
         let Some(kept) = self.regions[number as usize].as_mut() else { return };
         for held in kept.stands.values_mut() {
-            if let Stand::Member { told_ms, .. } = &mut held.stand {
-                *told_ms = now.clock_ms;
+            if let MembershipState::Member { reported_ms, .. } = &mut held.stand {
+                *reported_ms = now.clock_ms;
             }
         }
     }

@@ -10,7 +10,9 @@ use shoal_engine::layout::{
     SHAPE_RECTANGLE, STANDING_ALIVE, STANDING_CIRCLE, STANDING_FIXES, STANDING_STATEFUL,
     STANDING_STEPPED, Shape, Standing,
 };
-use shoal_engine::{EventKind, EventKinds, Judging, QuantaRect, Region, RegionId, Subscription};
+use shoal_engine::{
+    EvaluationMode, EventKind, EventKinds, QuantaRect, Region, RegionId, Subscription,
+};
 
 use crate::pipeline::questions::Shapes;
 
@@ -41,7 +43,7 @@ pub(super) struct Table {
 /// only: then the device finds them.
 pub(super) fn is_plain(subscription: &Subscription) -> bool {
     let tells_moves = subscription.wanted.contains(EventKind::Move);
-    subscription.judging == Judging::Cycle
+    subscription.judging == EvaluationMode::Cycle
         && subscription.enter_dwell_ms == 0
         && subscription.leave_dwell_ms == 0
         && subscription.hysteresis_rank_max.is_none()
@@ -143,7 +145,7 @@ fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
     } else {
         flags |= STANDING_STATEFUL;
     }
-    if subscription.judging != Judging::Cycle {
+    if subscription.judging != EvaluationMode::Cycle {
         flags |= STANDING_STEPPED;
     }
     let filter = subscription.filter.as_deref();

@@ -13,7 +13,7 @@ use shoal_engine::{EngineError, EventHead, EventSet, RegionId};
 
 use crate::launch::fault;
 use crate::pipeline::answers::row;
-use crate::pipeline::results::Lent;
+use crate::pipeline::results::PooledBuffer;
 
 /// Events of one region that stay where the host made them.
 const APART: usize = 1 << 16;
@@ -74,14 +74,14 @@ pub(crate) struct Columns {
     pub(super) copied: Arc<CudaEvent>,
     /// Events of the device; the lists have room for the host's behind them.
     pub(super) events: usize,
-    pub(super) objects: Lent<u64>,
-    pub(super) kinds: Lent<u8>,
+    pub(super) objects: PooledBuffer<u64>,
+    pub(super) kinds: PooledBuffer<u8>,
     /// Where each region's begin.
-    pub(super) told: Lent<Told>,
+    pub(super) told: PooledBuffer<Told>,
     /// How many regions these are.
-    pub(super) regions: Lent<u32>,
+    pub(super) regions: PooledBuffer<u32>,
     /// Records of the events that want one.
-    pub(super) fixes: Lent<Answered>,
+    pub(super) fixes: PooledBuffer<Answered>,
 }
 
 /// A cycle's events.

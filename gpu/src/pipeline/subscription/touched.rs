@@ -6,13 +6,13 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
-use shoal_engine::stage::subscription::Look;
+use shoal_engine::stage::subscription::Observation;
 use shoal_engine::{EngineError, EventKind};
 
 use super::judge::Seen;
 use super::pieces::{PIECE, Piece, Pieces};
 use super::stands::Stands;
-use super::ways::Ways;
+use super::ways::Trajectories;
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument};
 use crate::pipeline::answers::row;
 
@@ -88,9 +88,9 @@ impl Touched {
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         (scene, length): (&SceneArgument, u32),
-        ways: Option<&Ways>,
+        ways: Option<&Trajectories>,
     ) -> Result<(), EngineError> {
-        let (watched, ways) = ((&self.watched, self.slots), ways.map(Ways::argument));
+        let (watched, ways) = ((&self.watched, self.slots), ways.map(Trajectories::argument));
         kernels.subscription_touched(stream, scene, watched, ways, &self.touches.marks)?;
         self.touches.count(stream, length)
     }
@@ -115,10 +115,10 @@ fn seen_of(before: &Answered, after: &Answered) -> Seen {
 }
 
 /// What became of an object; nothing where it is not and was not.
-pub(super) fn look_of(stand: &Answered) -> Option<Look> {
+pub(super) fn look_of(stand: &Answered) -> Option<Observation> {
     if stand.found != 0 {
-        return Some(Look::Here { row: row(stand), is_written: stand.reserved != 0 });
+        return Some(Observation::Live { row: row(stand), is_written: stand.reserved != 0 });
     }
-    let reason = EventKind::of(stand.reserved as u8).filter(|kind| kind.is_leave())?;
-    Some(Look::Gone { row: row(stand), reason })
+    let reason = EventKind::of(stand.reserved as u8).filter(|kind| kind.ends_membership())?;
+    Some(Observation::Gone { row: row(stand), reason })
 }

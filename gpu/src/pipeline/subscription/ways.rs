@@ -13,7 +13,7 @@ use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, WaysArgument};
 
 /// See the file's head.
 #[derive(Debug)]
-pub(super) struct Ways {
+pub(super) struct Trajectories {
     /// How far apart columns may be whose shorter way is the one between them.
     turn: u32,
     /// By slot the box of its rows.
@@ -26,7 +26,7 @@ pub(super) struct Ways {
     rows: Pieces,
 }
 
-impl Ways {
+impl Trajectories {
     pub(super) fn new(memory: &Memory, space: &Space) -> Result<Self, EngineError> {
         let turn = if space.is_geographic() { space::HALF_TURN.unsigned_abs() } else { u32::MAX };
         let numbers = || DeviceBuffer::new(memory, 1);

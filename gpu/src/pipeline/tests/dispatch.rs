@@ -1,6 +1,6 @@
 //! Does every row come to what the contract says, and is what moved listed?
 //!
-//! The twins are the engine's `Judge`, row by row, and its model, cycle by cycle: fates of every
+//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle: outcomes of every
 //! request, refusals, clock and objects, the records, and the slots whose place in a grid changes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,8 @@ use shoal_engine::conformance::random::Random;
 use shoal_engine::layout::{NO_SLOT, Report};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
-    Backend as _, Clock, CycleInput, EngineOptions, Judge, Model, Refusal, Request, RequestOutcome,
+    Backend as _, Clock, CycleInput, EngineOptions, Model, Refusal, Request, RequestOutcome,
+    RowValidator,
 };
 
 use super::scene::Scene;
@@ -243,7 +244,7 @@ impl Trial {
         let what = format!("cycle {}", self.driver.epoch + 1);
         let before = self.model.records().clone();
         let told = self.dispatch(input.clone());
-        let judge = Judge::new(&self.driver.options.space, input.time_max_ms);
+        let judge = RowValidator::new(&self.driver.options.space, input.time_max_ms);
         for (request, outcome) in input.requests.iter().zip(&told.outcomes) {
             check_refusals(&judge, request, outcome, &what);
         }
@@ -303,13 +304,14 @@ impl Trial {
 }
 
 /// Rows that the judge refuses are refused for its reason; others only where there is no room.
-fn check_refusals(judge: &Judge, request: &Request, outcome: &RequestOutcome, what: &str) {
+fn check_refusals(judge: &RowValidator, request: &Request, outcome: &RequestOutcome, what: &str) {
     let columns = match request {
         Request::Fixes(columns) => columns.clone(),
         Request::Block(block) => block.decode().unwrap(),
         Request::Remove(_) | Request::Clear => FixColumns::default(),
     };
-    let judged = |row: u32| judge.judge_row(&columns.row(row as usize)).map(|fault| (row, fault));
+    let judged =
+        |row: u32| judge.validate_row(&columns.row(row as usize)).map(|fault| (row, fault));
     let expected: Vec<(u32, Refusal)> = (0..columns.len() as u32).filter_map(judged).collect();
     let is_judged = |fault: &&(u32, Refusal)| fault.1 != Refusal::ObjectLimit;
     let found: Vec<(u32, Refusal)> = outcome.refused.iter().filter(is_judged).copied().collect();

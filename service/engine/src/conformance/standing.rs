@@ -15,7 +15,7 @@ use crate::query::{Filter, Projection, Query, QueryKind};
 use crate::rank::Ranker;
 use crate::space::Space;
 use crate::subscription::{
-    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange, tick_ms,
+    EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange, tick_ms,
 };
 
 /// Runs so many random operations on a few objects and regions, compares every event with the
@@ -235,8 +235,11 @@ impl Generator {
             let age_max_ms = filter.age_max_ms.map(|age_ms| age_ms / 4);
             subscription.filter = Filter { age_max_ms, ..filter }.boxed();
         }
-        subscription.judging =
-            *self.random.pick(&[Judging::Cycle, Judging::EveryFix, Judging::Crossing]);
+        subscription.judging = *self.random.pick(&[
+            EvaluationMode::Cycle,
+            EvaluationMode::EveryFix,
+            EvaluationMode::Crossing,
+        ]);
         if self.random.once_in(2) {
             subscription.move_interval_ms = *self.random.pick(&[0, 1, 700, 6_000]);
             subscription.enter_dwell_ms = *self.random.pick(&[0, 1, 800, 4_000]);

@@ -26,7 +26,7 @@ use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::limits;
 use crate::stage::admission;
-use crate::stage::dispatch::Judge;
+use crate::stage::dispatch::RowValidator;
 
 /// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
 const LANES_KEPT: usize = 32;
@@ -71,8 +71,10 @@ impl CpuBackend {
     }
 
     fn cycle(&mut self, input: CycleInput) -> CycleOutput {
-        let router =
-            Router { judge: Judge::new(&self.options.space, input.time_max_ms), hash: self.hash };
+        let router = Router {
+            judge: RowValidator::new(&self.options.space, input.time_max_ms),
+            hash: self.hash,
+        };
         self.dispatch.route(&router, &input.requests);
         self.admit();
         self.settle_clock(input.system_ms);

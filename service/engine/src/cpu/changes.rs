@@ -10,7 +10,7 @@ use super::query::View;
 use super::record::{NO_OBJECT, UNTOUCHED};
 use super::shard::SLOT_BITS;
 use super::standing::{Change, Standing};
-use crate::stage::subscription::{Class, Look, Moment, Stand, take_over};
+use crate::stage::subscription::{Class, CycleTime, MembershipState, Observation, transfer_member};
 use crate::subscription::{EventKind, RegionId, Subscription};
 
 /// What a change comes to.
@@ -23,7 +23,7 @@ pub(super) struct Outcome {
     /// Instead of them members of a snapshot.
     pub(super) members: Option<Members>,
     /// Slots with their shards, and what is kept of them.
-    pub(super) stands: Vec<(u32, Stand)>,
+    pub(super) stands: Vec<(u32, MembershipState)>,
 }
 
 impl Outcome {
@@ -43,20 +43,20 @@ struct Former {
     object: u64,
     slot: u32,
     inside_at: (i32, i32),
-    look: Look,
+    look: Observation,
 }
 
 /// The state after a cycle's rows, for its changes.
 pub(super) struct Changing<'a> {
     view: View<'a>,
     standing: &'a Standing,
-    now: Moment<'a>,
+    now: CycleTime<'a>,
     /// Region, shard and motion of members before the cycle, by region.
     formers: Vec<(u32, u32, u32)>,
 }
 
 impl<'a> Changing<'a> {
-    pub(super) fn new(view: View<'a>, standing: &'a Standing, now: Moment<'a>) -> Self {
+    pub(super) fn new(view: View<'a>, standing: &'a Standing, now: CycleTime<'a>) -> Self {
         let shards = view.shards.iter().zip(0..);
         let former = |(shard, number)| {
             let shard: &super::shard::Shard = shard;
@@ -85,7 +85,7 @@ impl<'a> Changing<'a> {
             events.retain(|(_, _, kind)| new.wanted.tells(*kind));
         }
         if is_snapshot {
-            let present = |(slot, stand): &(u32, Stand)| {
+            let present = |(slot, stand): &(u32, MembershipState)| {
                 let object = self.view.record(*slot).object;
                 stand.is_member().then_some((object, *slot, EventKind::Present))
             };
@@ -134,16 +134,16 @@ impl<'a> Changing<'a> {
     }
 
     /// Everything inside as members.
-    fn members(&self, of: &Subscription) -> Vec<(u32, Stand)> {
+    fn members(&self, of: &Subscription) -> Vec<(u32, MembershipState)> {
         let stand = |(_, slot)| {
             let record = self.view.record(slot);
-            (slot, Stand::member(self.now.clock_ms, (record.x, record.y)))
+            (slot, MembershipState::member(self.now.clock_ms, (record.x, record.y)))
         };
         self.inside(of).into_iter().map(stand).collect()
     }
 
     /// The members of a region that stands and is not changed.
-    fn members_of(&self, number: u32) -> Vec<(u32, Stand)> {
+    fn members_of(&self, number: u32) -> Vec<(u32, MembershipState)> {
         let entry = self.standing.entry(number);
         if entry.class != Class::Stateful {
             return self.members(&entry.subscription);
@@ -152,7 +152,7 @@ impl<'a> Changing<'a> {
     }
 
     /// The stands that are kept of a region, by slot with shard; some may be of objects that went.
-    fn kept(&self, number: u32) -> impl Iterator<Item = (u32, Stand)> {
+    fn kept(&self, number: u32) -> impl Iterator<Item = (u32, MembershipState)> {
         self.view.shards.iter().zip(0_u32..).flat_map(move |(shard, at)| {
             let stands = shard.told.members.of_region(number);
             stands.map(move |(slot, _, stand)| (at << SLOT_BITS | slot, stand))
@@ -175,7 +175,7 @@ impl<'a> Changing<'a> {
         if entry.class == Class::Stateful {
             for (slot, stand) in self.kept(number) {
                 let record = self.view.record(slot);
-                let Stand::Member { inside_at, .. } = stand else { continue };
+                let MembershipState::Member { inside_at, .. } = stand else { continue };
                 if record.object != NO_OBJECT {
                     formers.push(self.former(slot, inside_at, record.touched != UNTOUCHED));
                 }
@@ -194,7 +194,7 @@ impl<'a> Changing<'a> {
 
     fn former(&self, slot: u32, inside_at: (i32, i32), is_written: bool) -> Former {
         let row = self.view.fix(slot);
-        Former { object: row.object, slot, inside_at, look: Look::Here { row, is_written } }
+        Former { object: row.object, slot, inside_at, look: Observation::Live { row, is_written } }
     }
 
     /// Events and stands of a changed region.
@@ -203,11 +203,11 @@ impl<'a> Changing<'a> {
         &self,
         old: u32,
         new: &Subscription,
-    ) -> (Vec<(u64, u32, EventKind)>, Vec<(u32, Stand)>) {
+    ) -> (Vec<(u64, u32, EventKind)>, Vec<(u32, MembershipState)>) {
         let (mut events, mut stands) = (Vec::new(), Vec::new());
         let formers = self.formers(old);
         for former in &formers {
-            let (stand, event) = take_over(new, &self.now, former.inside_at, &former.look);
+            let (stand, event) = transfer_member(new, &self.now, former.inside_at, &former.look);
             stands.extend(stand.map(|stand| (former.slot, stand)));
             events.extend(event.map(|kind| (former.object, former.slot, kind)));
         }
@@ -216,7 +216,7 @@ impl<'a> Changing<'a> {
             while known.next_if(|former| *former < object).is_some() {}
             if known.peek() != Some(&object) {
                 let record = self.view.record(slot);
-                let stand = Stand::member(self.now.clock_ms, (record.x, record.y));
+                let stand = MembershipState::member(self.now.clock_ms, (record.x, record.y));
                 stands.push((slot, stand));
                 events.push((object, slot, EventKind::Enter));
             }

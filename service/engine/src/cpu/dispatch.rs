@@ -14,7 +14,7 @@ use super::parallel;
 use super::record::{Attributes, RoutedRow};
 use super::shard::{ObjectHash, SHARDS};
 use crate::cycle::{Refusal, Request};
-use crate::stage::dispatch::Judge;
+use crate::stage::dispatch::RowValidator;
 
 /// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
 const LANE_ROWS: usize = 1 << 14;
@@ -51,7 +51,7 @@ pub(super) struct Lane {
 
 /// What judging and routing need to know.
 pub(super) struct Router {
-    pub(super) judge: Judge,
+    pub(super) judge: RowValidator,
     pub(super) hash: ObjectHash,
 }
 

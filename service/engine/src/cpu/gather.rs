@@ -14,7 +14,7 @@ use shoal_codec::FixRow;
 use super::query::View;
 use super::record::{NO_OBJECT, Record};
 use super::shard::Shard;
-use crate::query::{Filter, LateAnswer, Projection, Query};
+use crate::query::{DeferredAnswer, Filter, Projection, Query};
 use crate::region::{Cover, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
@@ -196,13 +196,13 @@ impl View<'_> {
     }
 
     /// The answer to a query for a region that holds a good part of all objects.
-    pub(super) fn answer_late(&self, query: &Query, region: &Region) -> LateAnswer {
+    pub(super) fn answer_late(&self, query: &Query, region: &Region) -> DeferredAnswer {
         let place = Place::new(region, query.filter.as_deref(), self.clock_ms);
         let is_cut = query.limit.is_some_and(|limit| limit < self.objects());
         match query.projection {
             Projection::Count => {
                 let counted = self.collect(&place, None, |_, _| Some(()));
-                LateAnswer::count(count(&counted) as u64)
+                DeferredAnswer::count(count(&counted) as u64)
             }
             Projection::Fixes if !is_cut => {
                 let lists = self.collect(&place, None, |row, _| Some(row()));
@@ -283,10 +283,10 @@ impl View<'_> {
 }
 
 /// The answer of these rows to a query that finds so many.
-fn late(total: usize, query: &Query, lists: Lists) -> LateAnswer {
+fn late(total: usize, query: &Query, lists: Lists) -> DeferredAnswer {
     let (returned, members) = (query.returned(total), Arc::new(Members::new(lists)));
     let fixes = members.fixes().min(returned);
-    LateAnswer::new(total as u64, (returned, fixes), members.clone(), members)
+    DeferredAnswer::new(total as u64, (returned, fixes), members.clone(), members)
 }
 
 fn count<T>(lists: &[Vec<T>]) -> usize {

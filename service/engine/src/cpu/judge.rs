@@ -11,7 +11,7 @@ use super::prefetch;
 use super::shard::Shard;
 use super::standing::{LOUD, NUMBER, Position, QUIET, Role, Standing};
 use crate::stage::region_index::CellRegions;
-use crate::stage::subscription::Moment;
+use crate::stage::subscription::CycleTime;
 use crate::subscription::EventKind;
 
 /// Objects whose misses are overlapped.
@@ -33,7 +33,7 @@ pub(super) enum Found {
 #[derive(Clone, Copy)]
 pub(super) struct Judgement<'a> {
     pub(super) standing: &'a Standing,
-    pub(super) now: Moment<'a>,
+    pub(super) now: CycleTime<'a>,
     pub(super) shard: &'a Shard,
     pub(super) motions: &'a [Motion],
     /// Beside the motions, where some region needs them.

@@ -12,7 +12,7 @@ use super::motion::{BUCKETS, Event, Motion, MotionFate, Telling, Told};
 use super::record::Attributes;
 use super::shard::Shard;
 use super::steps::{Pass, Stepping};
-use crate::stage::subscription::{Class, Look};
+use crate::stage::subscription::{Class, Observation};
 
 /// Events between two looks at how many there are.
 const LISTED_AT_ONCE: u64 = 4096;
@@ -59,11 +59,11 @@ impl Shard {
     }
 
     /// How an object looks after the cycle.
-    pub(super) fn look_of(&self, motion: &Motion) -> Look {
+    pub(super) fn look_of(&self, motion: &Motion) -> Observation {
         let row = self.row_of(motion);
         match motion.fate {
-            MotionFate::Gone(reason) => Look::Gone { row, reason },
-            fate => Look::Here { row, is_written: fate == MotionFate::Written },
+            MotionFate::Gone(reason) => Observation::Gone { row, reason },
+            fate => Observation::Live { row, is_written: fate == MotionFate::Written },
         }
     }
 

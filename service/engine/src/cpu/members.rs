@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap};
 use shoal_codec::FixRow;
 
 use super::prefetch;
-use crate::stage::subscription::{Stand, due_ms};
+use crate::stage::subscription::{MembershipState, due_ms};
 use crate::subscription::Subscription;
 
 /// No stand.
@@ -23,7 +23,7 @@ const NEVER_MS: i64 = i64::MAX;
 struct Member {
     region: u32,
     slot: u32,
-    stand: Stand,
+    stand: MembershipState,
     next_of_object: u32,
     before_of_region: u32,
     next_of_region: u32,
@@ -46,7 +46,7 @@ pub(super) struct Members {
 
 impl Members {
     /// Region, place and stand of everything that an object has.
-    pub(super) fn of_object(&self, slot: u32) -> impl Iterator<Item = (u32, u32, Stand)> {
+    pub(super) fn of_object(&self, slot: u32) -> impl Iterator<Item = (u32, u32, MembershipState)> {
         let mut place = self.of_object.get(slot as usize).copied().unwrap_or(NONE);
         std::iter::from_fn(move || {
             let member = self.members.get(place as usize)?;
@@ -75,7 +75,10 @@ impl Members {
     }
 
     /// Slot, place and stand of everything in a region, in no order that means anything.
-    pub(super) fn of_region(&self, region: u32) -> impl Iterator<Item = (u32, u32, Stand)> {
+    pub(super) fn of_region(
+        &self,
+        region: u32,
+    ) -> impl Iterator<Item = (u32, u32, MembershipState)> {
         let mut place = self.of_region.get(&region).copied().unwrap_or(NONE);
         std::iter::from_fn(move || {
             let member = self.members.get(place as usize)?;
@@ -86,17 +89,17 @@ impl Members {
     }
 
     /// Region, slot and stand at a place.
-    pub(super) fn get(&self, place: u32) -> (u32, u32, Stand) {
+    pub(super) fn get(&self, place: u32) -> (u32, u32, MembershipState) {
         let member = &self.members[place as usize];
         (member.region, member.slot, member.stand)
     }
 
-    pub(super) fn set(&mut self, place: u32, stand: Stand) {
+    pub(super) fn set(&mut self, place: u32, stand: MembershipState) {
         self.members[place as usize].stand = stand;
     }
 
     /// Files a stand of an object to a region that it had none to; its place.
-    pub(super) fn insert(&mut self, slot: u32, region: u32, stand: Stand) -> u32 {
+    pub(super) fn insert(&mut self, slot: u32, region: u32, stand: MembershipState) -> u32 {
         if self.of_object.len() <= slot as usize {
             self.of_object.resize(slot as usize + 1, NONE);
         }
@@ -131,7 +134,7 @@ impl Members {
         &mut self,
         slot: u32,
         region: u32,
-        stand: Stand,
+        stand: MembershipState,
         of: &Subscription,
         row: &FixRow,
     ) {
@@ -143,8 +146,8 @@ impl Members {
     pub(super) fn tell(&mut self, region: u32, clock_ms: i64) {
         let mut place = self.of_region.get(&region).copied().unwrap_or(NONE);
         while let Some(member) = self.members.get_mut(place as usize) {
-            if let Stand::Member { told_ms, .. } = &mut member.stand {
-                *told_ms = clock_ms;
+            if let MembershipState::Member { reported_ms, .. } = &mut member.stand {
+                *reported_ms = clock_ms;
             }
             place = member.next_of_region;
         }
@@ -239,8 +242,8 @@ impl Members {
 mod tests {
     use super::*;
 
-    fn stand(x: i32) -> Stand {
-        Stand::member(0, (x, 0))
+    fn stand(x: i32) -> MembershipState {
+        MembershipState::member(0, (x, 0))
     }
 
     fn regions_of(members: &Members, slot: u32) -> Vec<u32> {

@@ -11,7 +11,7 @@ use super::members::Members;
 use super::record::{Attributes, Record, RoutedRow};
 use super::standing::{Plan, Standing};
 use crate::backend::EngineOptions;
-use crate::stage::subscription::Moment;
+use crate::stage::subscription::CycleTime;
 use crate::subscription::EventKind;
 
 /// Event lists of a shard: regions are spread over them by their number.
@@ -48,7 +48,7 @@ pub(super) struct Happening {
     pub(super) what: What,
 }
 
-/// See [`crate::stage::subscription::Arrived`].
+/// See [`crate::stage::subscription::ObjectChange`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     Row(RoutedRow),
@@ -100,7 +100,7 @@ impl Event {
 #[derive(Clone, Copy)]
 pub(super) struct Telling<'a> {
     pub(super) standing: &'a Standing,
-    pub(super) now: Moment<'a>,
+    pub(super) now: CycleTime<'a>,
     /// Records keep the places of their motions until the stage is done.
     pub(super) keeps_marks: bool,
     /// Some region has a role of its own.
@@ -120,7 +120,7 @@ impl<'a> Telling<'a> {
     ) -> Self {
         Self {
             standing,
-            now: Moment::new(&options.space, clock_ms),
+            now: CycleTime::new(&options.space, clock_ms),
             keeps_marks: plan.has_comparison(),
             has_roles: plan.has_roles(),
             listed,

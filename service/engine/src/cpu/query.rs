@@ -16,7 +16,7 @@ use super::record::Record;
 use super::scan::{Cells, inside};
 use super::shard::{ObjectHash, SLOT_BITS, Shard};
 use crate::query::{
-    AnswerHead, AnswerPage, AnswerSet, Filter, LateAnswer, Projection, Query, QueryKind,
+    AnswerHead, AnswerPage, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind,
 };
 use crate::region::Region;
 use crate::space::Space;
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
     }
 
     /// Answers the queries whose regions hold many, each on all cores.
-    fn answer_large(&self, queries: &[Query], mut large: Vec<u32>) -> Vec<(u32, LateAnswer)> {
+    fn answer_large(&self, queries: &[Query], mut large: Vec<u32>) -> Vec<(u32, DeferredAnswer)> {
         large.sort_unstable();
         let answer = |number: u32| {
             let query = &queries[number as usize];

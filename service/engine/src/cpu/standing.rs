@@ -14,7 +14,7 @@ use crate::sphere;
 use crate::stage::region_index::RegionIndex;
 use crate::stage::subscription::Class;
 use crate::subscription::{
-    EventKind, EventKinds, Judging, RegionId, Subscription, SubscriptionChange,
+    EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange,
 };
 
 /// Where a region is, for positions that its cell does not decide.
@@ -52,7 +52,7 @@ pub(super) struct Subject {
     pub(super) wanted: EventKinds,
     pub(super) has_filter: bool,
     pub(super) class: Class,
-    pub(super) judging: Judging,
+    pub(super) judging: EvaluationMode,
     pub(super) role: Role,
 }
 
@@ -205,7 +205,7 @@ impl Standing {
     #[inline]
     pub(super) fn prefetch_subscription(&self, number: u32) {
         let subject = self.subject(number);
-        if subject.class == Class::Stateful || subject.judging == Judging::Crossing {
+        if subject.class == Class::Stateful || subject.judging == EvaluationMode::Crossing {
             super::prefetch::read(std::slice::from_ref(&*self.entry(number).subscription), 0);
         }
     }
@@ -287,10 +287,10 @@ impl Standing {
             Class::Stepped | Class::Stateful => self.stepped.remove(number, region),
         }
         self.stateful -= usize::from(entry.class == Class::Stateful);
-        self.every_fix -= usize::from(*judging != Judging::Cycle);
+        self.every_fix -= usize::from(*judging != EvaluationMode::Cycle);
         self.filtered -= usize::from(filter.is_some());
         self.subscription_bytes -= bytes_of(&entry.subscription);
-        if *judging == Judging::Crossing {
+        if *judging == EvaluationMode::Crossing {
             self.crossing.remove(number, region);
         }
         self.free.push(number);
@@ -314,10 +314,10 @@ impl Standing {
             Class::Stepped | Class::Stateful => self.stepped.insert(number, region),
         }
         self.stateful += usize::from(class == Class::Stateful);
-        self.every_fix += usize::from(*judging != Judging::Cycle);
+        self.every_fix += usize::from(*judging != EvaluationMode::Cycle);
         self.filtered += usize::from(filter.is_some());
         self.subscription_bytes += bytes_of(&subscription);
-        if *judging == Judging::Crossing {
+        if *judging == EvaluationMode::Crossing {
             self.crossing.insert(number, region);
         }
         let entry = Some(Entry { id, class, subscription });

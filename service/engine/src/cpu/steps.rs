@@ -13,9 +13,10 @@ use super::shard::Shard;
 use super::standing::{Entry, Position, Role, Standing, Subject};
 use crate::stage::region_index::CellRegions;
 use crate::stage::subscription::{
-    Arrived, Class, Look, Moment, Stand, Step, due_ms, look, steps_of, take_step,
+    Class, CycleTime, MembershipState, ObjectChange, Observation, Step, apply_step, due_ms, look,
+    split_into_steps,
 };
-use crate::subscription::{EventKind, Judging};
+use crate::subscription::{EvaluationMode, EventKind};
 
 /// Objects whose lists are asked for ahead; cells twice as far, regions half as far.
 const AHEAD: usize = 8;
@@ -26,7 +27,7 @@ const ASKED_AHEAD: usize = 16;
 #[derive(Clone, Copy)]
 pub(super) struct Stepping<'a> {
     pub(super) standing: &'a Standing,
-    pub(super) now: Moment<'a>,
+    pub(super) now: CycleTime<'a>,
     pub(super) shard: &'a Shard,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
     pub(super) attributes: Option<&'a (dyn Fn(u32) -> Attributes + Sync)>,
@@ -35,7 +36,7 @@ pub(super) struct Stepping<'a> {
 /// Lists that are used again from object to object.
 #[derive(Default)]
 struct Scratch {
-    arrived: Vec<Arrived>,
+    arrived: Vec<ObjectChange>,
     steps: Vec<Step>,
     regions: Vec<u32>,
 }
@@ -45,7 +46,7 @@ struct Object<'a> {
     place: usize,
     motion: &'a Motion,
     before: Option<FixRow>,
-    after: Look,
+    after: Observation,
     steps: &'a [Step],
 }
 
@@ -101,7 +102,7 @@ impl Stepping<'_> {
             let of = &self.standing.entry(region).subscription;
             let row = self.shard.row_in(slot);
             let (after, event) =
-                look(of, &self.now, Some(stand), &Look::Here { row, is_written: false });
+                look(of, &self.now, Some(stand), &Observation::Live { row, is_written: false });
             self.keep(told, (slot, region), Some(place), after, &row);
             let is_told = subject.role == Role::Told;
             if let Some(kind) = event.filter(|kind| is_told && subject.wanted.contains(*kind)) {
@@ -156,15 +157,15 @@ impl Stepping<'_> {
         let own = happenings[first..].iter().take_while(|happening| happening.place == touched);
         scratch.arrived.clear();
         scratch.arrived.extend(own.map(|happening| match happening.what {
-            What::End(reason) => Arrived::End(reason),
+            What::End(reason) => ObjectChange::End(reason),
             What::Row(row) => {
                 let attributes = self.attributes.map_or(Attributes::UNKNOWN, |of| of(row.arrival));
-                Arrived::Row(fix_of(&row, attributes))
+                ObjectChange::Row(fix_of(&row, attributes))
             }
         }));
         let is_expired = motion.fate == MotionFate::Gone(EventKind::Expired);
         let expired = is_expired.then(|| self.shard.row_of(motion));
-        steps_of(before, &mut scratch.arrived, expired, &mut scratch.steps);
+        split_into_steps(before, &mut scratch.arrived, expired, &mut scratch.steps);
     }
 
     /// The regions that may have changed, each once.
@@ -181,14 +182,14 @@ impl Stepping<'_> {
         }
         index.at(motion.to.0, motion.to.1, &mut add);
         for step in steps.iter() {
-            let Look::Here { row, .. } = step.look else { continue };
+            let Observation::Live { row, .. } = step.look else { continue };
             if (row.x, row.y) != motion.to {
                 index.at(row.x, row.y, &mut add);
             }
         }
         if self.standing.crossing.levels() > 0 {
             for step in steps.iter() {
-                if let (Some(before), Look::Here { row, .. }) = (step.before, step.look) {
+                if let (Some(before), Observation::Live { row, .. }) = (step.before, step.look) {
                     let (before, after) = ((before.x, before.y), (row.x, row.y));
                     self.standing.crossing.between(self.now.space, before, after, regions);
                 }
@@ -213,10 +214,10 @@ impl Stepping<'_> {
             return;
         }
         let held = told.members.of_object(slot).find(|(held, ..)| is_kept && *held == region);
-        if held.is_none() && judging != Judging::Crossing && !self.touches(region, object) {
+        if held.is_none() && judging != EvaluationMode::Crossing && !self.touches(region, object) {
             return;
         }
-        if class == Class::Stepped && judging == Judging::EveryFix && !has_filter {
+        if class == Class::Stepped && judging == EvaluationMode::EveryFix && !has_filter {
             return self.positions(told, object, region, role, pass, tell);
         }
         let entry = self.standing.entry(region);
@@ -225,7 +226,7 @@ impl Stepping<'_> {
             (true, _) => held.map(|(_, _, stand)| stand),
             (false, before) => before
                 .filter(|row| of.holds(row, self.now.tick_ms))
-                .map(|row| Stand::member(self.now.clock_ms, (row.x, row.y))),
+                .map(|row| MembershipState::member(self.now.clock_ms, (row.x, row.y))),
         };
         if role == Role::Former {
             let is_listed = stand.is_some_and(|stand| stand.is_member())
@@ -236,7 +237,7 @@ impl Stepping<'_> {
             }
             return;
         }
-        if judging == Judging::Cycle {
+        if judging == EvaluationMode::Cycle {
             if object.motion.fate == MotionFate::Still {
                 return;
             }
@@ -265,8 +266,8 @@ impl Stepping<'_> {
             |(x, y): (i32, i32)| self.standing.contains(region, &mut Position::new(x, y));
         let Motion { from, to, .. } = *object.motion;
         let others = object.steps.iter().filter_map(|step| match &step.look {
-            Look::Here { row, .. } => Some((row.x, row.y)),
-            Look::Gone { .. } => None,
+            Observation::Live { row, .. } => Some((row.x, row.y)),
+            Observation::Gone { .. } => None,
         });
         contains(to) || contains(from) || others.filter(|at| *at != to).any(contains)
     }
@@ -290,16 +291,16 @@ impl Stepping<'_> {
             }
         } else if role == Role::Told {
             for step in object.steps {
-                let is = matches!(&step.look, Look::Here { row, .. } if contains(row));
+                let is = matches!(&step.look, Observation::Live { row, .. } if contains(row));
                 let (kind, row) = match (was, is, step.look) {
-                    (true, true, Look::Here { row, .. }) => (Some(EventKind::Move), row),
-                    (false, true, Look::Here { row, .. }) => (Some(EventKind::Enter), row),
-                    (true, false, Look::Here { row, .. }) => (Some(EventKind::Left), row),
-                    (true, false, Look::Gone { row, reason }) => (Some(reason), row),
+                    (true, true, Observation::Live { row, .. }) => (Some(EventKind::Move), row),
+                    (false, true, Observation::Live { row, .. }) => (Some(EventKind::Enter), row),
+                    (true, false, Observation::Live { row, .. }) => (Some(EventKind::Left), row),
+                    (true, false, Observation::Gone { row, reason }) => (Some(reason), row),
                     (_, _, look) => (None, *look.row()),
                 };
                 was = is;
-                let is_written = !matches!(step.look, Look::Here { is_written: false, .. });
+                let is_written = !matches!(step.look, Observation::Live { is_written: false, .. });
                 let wanted = self.standing.subject(region).wanted;
                 if let Some(kind) = kind.filter(|kind| is_written && wanted.contains(*kind)) {
                     told.rows.push(row);
@@ -317,12 +318,12 @@ impl Stepping<'_> {
         entry: &Entry,
         region: u32,
         object: &Object<'_>,
-        mut stand: Option<Stand>,
+        mut stand: Option<MembershipState>,
         tell: &mut impl FnMut(&mut Told, Event, Class),
-    ) -> Option<Stand> {
+    ) -> Option<MembershipState> {
         for step in object.steps {
             let event;
-            (stand, event) = take_step(&entry.subscription, &self.now, stand, step);
+            (stand, event) = apply_step(&entry.subscription, &self.now, stand, step);
             let subject = self.standing.subject(region);
             let is_told = |kind: &EventKind| subject.wanted.contains(*kind);
             if let Some(kind) = event.filter(is_told).filter(|_| subject.role == Role::Told) {
@@ -356,7 +357,7 @@ impl Stepping<'_> {
         told: &mut Told,
         (slot, region): (u32, u32),
         held: Option<u32>,
-        stand: Option<Stand>,
+        stand: Option<MembershipState>,
         row: &FixRow,
     ) {
         let members = &mut told.members;

@@ -19,7 +19,7 @@ use super::record::{Attributes, UNTOUCHED};
 use super::shard::{SLOT_BITS, Shard};
 use super::standing::{Plan, Standing};
 use crate::events::{EventHead, EventSet};
-use crate::stage::subscription::{Class, Stand};
+use crate::stage::subscription::{Class, MembershipState};
 use crate::subscription::{EventKind, RegionId};
 
 /// Changes whose outcomes are found side by side and held at a time: the fewest after some with
@@ -137,7 +137,7 @@ struct Keeping {
     ended: Vec<u32>,
     told: Vec<u32>,
     /// By shard: slot, region and stand of those that begin.
-    kept: Vec<Vec<(u32, u32, Stand)>>,
+    kept: Vec<Vec<(u32, u32, MembershipState)>>,
     size: usize,
 }
 

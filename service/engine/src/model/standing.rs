@@ -13,12 +13,12 @@ use crate::events::{EventSet, EventWriter};
 use crate::rank::Ranker;
 use crate::space::Space;
 use crate::subscription::{
-    EventKind, Judging, RegionId, Subscription, SubscriptionChange, tick_ms,
+    EvaluationMode, EventKind, RegionId, Subscription, SubscriptionChange, tick_ms,
 };
 
 /// What arrived for one object in a cycle and was neither refused nor late.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Arrived {
+pub(super) enum ObjectChange {
     Row(FixRow),
     /// Its life ended, by [`EventKind::Removed`] or [`EventKind::Cleared`].
     End(EventKind),
@@ -32,29 +32,29 @@ pub(super) struct Changed {
     /// A row was applied.
     pub(super) is_written: bool,
     /// In order of arrival.
-    pub(super) arrived: Vec<Arrived>,
+    pub(super) arrived: Vec<ObjectChange>,
     /// Went by age, and this was its record.
     pub(super) expired: Option<FixRow>,
 }
 
 /// How an object stands to a region; outside there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stand {
+enum MembershipState {
     Entering { since_ms: i64 },
-    Member { leaving_since_ms: Option<i64>, told_ms: i64, inside_at: (i32, i32) },
+    Member { leaving_since_ms: Option<i64>, reported_ms: i64, inside_at: (i32, i32) },
 }
 
 #[derive(Clone, Debug)]
 struct Standing {
     subscription: Box<Subscription>,
-    stands: BTreeMap<u64, Stand>,
+    stands: BTreeMap<u64, MembershipState>,
 }
 
 /// What is known of an object when it is looked at.
 #[derive(Clone, Copy)]
-enum Look {
+enum Observation {
     /// Its record, and whether it is a new one.
-    Here(FixRow, bool),
+    Live(FixRow, bool),
     /// Its last record, and why it is gone.
     Gone(FixRow, EventKind),
 }
@@ -159,13 +159,13 @@ impl StandingRegions {
         let due = |standing: &Standing| {
             let subscription = standing.subscription.clone();
             let dues = standing.stands.iter().filter_map(move |(object, stand)| match stand {
-                Stand::Entering { since_ms } => {
+                MembershipState::Entering { since_ms } => {
                     Some(since_ms.saturating_add(subscription.enter_dwell_ms.into()))
                 }
-                Stand::Member { leaving_since_ms: Some(since_ms), .. } => {
+                MembershipState::Member { leaving_since_ms: Some(since_ms), .. } => {
                     Some(since_ms.saturating_add(subscription.leave_dwell_ms.into()))
                 }
-                Stand::Member { .. } => {
+                MembershipState::Member { .. } => {
                     let row = records.get(object)?;
                     lapse_ms(row, subscription.age_max_ms()?)
                 }
@@ -194,13 +194,15 @@ impl Standing {
         let objects: BTreeSet<u64> = changed.keys().chain(self.stands.keys()).copied().collect();
         for object in objects {
             match changed.get(&object) {
-                Some(changed) if self.subscription.judging == Judging::Cycle => {
+                Some(changed) if self.subscription.judging == EvaluationMode::Cycle => {
                     if let Some(look) = last_look(changed) {
                         self.look(now, object, look, &mut events);
                     }
                 }
                 Some(changed) => self.steps(now, object, changed, &mut events),
-                None => self.look(now, object, Look::Here(records[&object], false), &mut events),
+                None => {
+                    self.look(now, object, Observation::Live(records[&object], false), &mut events)
+                }
             }
         }
         events
@@ -219,7 +221,7 @@ impl Standing {
         let mut is_looked_at = false;
         let end = changed.arrived.iter().copied().map(Some).chain([None]);
         for arrived in end {
-            if let Some(Arrived::Row(row)) = arrived {
+            if let Some(ObjectChange::Row(row)) = arrived {
                 rows.push(row);
                 continue;
             }
@@ -232,17 +234,17 @@ impl Standing {
                 }
                 record = Some(row);
             }
-            if let (Some(Arrived::End(reason)), Some(last)) = (arrived, record) {
-                self.look(now, object, Look::Gone(last, reason), events);
+            if let (Some(ObjectChange::End(reason)), Some(last)) = (arrived, record) {
+                self.look(now, object, Observation::Gone(last, reason), events);
                 record = None;
             }
         }
         match (changed.expired, record) {
             (Some(last), _) => {
-                self.look(now, object, Look::Gone(last, EventKind::Expired), events);
+                self.look(now, object, Observation::Gone(last, EventKind::Expired), events);
             }
             (None, Some(record)) if !is_looked_at => {
-                self.look(now, object, Look::Here(record, false), events);
+                self.look(now, object, Observation::Live(record, false), events);
             }
             _ => {}
         }
@@ -258,10 +260,10 @@ impl Standing {
         events: &mut Vec<(EventKind, FixRow)>,
     ) {
         let was_member = self.is_member(object);
-        self.look(now, object, Look::Here(row, true), events);
+        self.look(now, object, Observation::Live(row, true), events);
         let Subscription { region, judging, .. } = &*self.subscription;
         if let Some(before) = before
-            && *judging == Judging::Crossing
+            && *judging == EvaluationMode::Crossing
             && !was_member
             && !self.is_member(object)
             && !region.contains(before.x, before.y)
@@ -274,7 +276,7 @@ impl Standing {
     }
 
     fn is_member(&self, object: u64) -> bool {
-        matches!(self.stands.get(&object), Some(Stand::Member { .. }))
+        matches!(self.stands.get(&object), Some(MembershipState::Member { .. }))
     }
 
     /// Looks at one object and tells what happened.
@@ -282,19 +284,23 @@ impl Standing {
         &mut self,
         now: Now<'_>,
         object: u64,
-        look: Look,
+        look: Observation,
         events: &mut Vec<(EventKind, FixRow)>,
     ) {
         let before = self.stands.get(&object).copied();
         let (stand, event) = match look {
-            Look::Gone(row, reason) => {
-                let was_member = matches!(before, Some(Stand::Member { .. }));
+            Observation::Gone(row, reason) => {
+                let was_member = matches!(before, Some(MembershipState::Member { .. }));
                 (None, was_member.then_some((reason, row)))
             }
-            Look::Here(row, is_written) => {
+            Observation::Live(row, is_written) => {
                 let (stand, event) = match before {
-                    Some(stand @ Stand::Member { .. }) => self.remain(now, stand, &row, is_written),
-                    Some(Stand::Entering { since_ms }) => self.enter(now, Some(since_ms), &row),
+                    Some(stand @ MembershipState::Member { .. }) => {
+                        self.remain(now, stand, &row, is_written)
+                    }
+                    Some(MembershipState::Entering { since_ms }) => {
+                        self.enter(now, Some(since_ms), &row)
+                    }
                     None => self.enter(now, None, &row),
                 };
                 (stand, event.map(|kind| (kind, row)))
@@ -313,7 +319,7 @@ impl Standing {
         now: Now<'_>,
         since_ms: Option<i64>,
         row: &FixRow,
-    ) -> (Option<Stand>, Option<EventKind>) {
+    ) -> (Option<MembershipState>, Option<EventKind>) {
         if !self.subscription.holds(row, now.tick_ms) {
             return (None, None);
         }
@@ -321,7 +327,7 @@ impl Standing {
         if now.clock_ms - since_ms >= i64::from(self.subscription.enter_dwell_ms) {
             (Some(member(now, row)), Some(EventKind::Enter))
         } else {
-            (Some(Stand::Entering { since_ms }), None)
+            (Some(MembershipState::Entering { since_ms }), None)
         }
     }
 
@@ -329,11 +335,11 @@ impl Standing {
     fn remain(
         &self,
         now: Now<'_>,
-        stand: Stand,
+        stand: MembershipState,
         row: &FixRow,
         is_written: bool,
-    ) -> (Option<Stand>, Option<EventKind>) {
-        let Stand::Member { leaving_since_ms, told_ms, inside_at } = stand else {
+    ) -> (Option<MembershipState>, Option<EventKind>) {
+        let MembershipState::Member { leaving_since_ms, reported_ms, inside_at } = stand else {
             unreachable!("a member remains");
         };
         let subscription = &self.subscription;
@@ -349,10 +355,10 @@ impl Standing {
         }
         let is_inside = subscription.holds(row, now.tick_ms);
         let inside_at = if is_inside { (row.x, row.y) } else { inside_at };
-        let is_due = now.clock_ms - told_ms >= i64::from(subscription.move_interval_ms);
+        let is_due = now.clock_ms - reported_ms >= i64::from(subscription.move_interval_ms);
         let is_told = is_written && is_due;
-        let told_ms = if is_told { now.clock_ms } else { told_ms };
-        let stand = Stand::Member { leaving_since_ms: leaving, told_ms, inside_at };
+        let reported_ms = if is_told { now.clock_ms } else { reported_ms };
+        let stand = MembershipState::Member { leaving_since_ms: leaving, reported_ms, inside_at };
         (Some(stand), is_told.then_some(EventKind::Move))
     }
 
@@ -381,27 +387,30 @@ impl Standing {
             let change = changed.get(&object);
             let look = match change {
                 Some(change) => last_look(change),
-                None => Some(Look::Here(records[&object], false)),
+                None => Some(Observation::Live(records[&object], false)),
             };
             let inside_at = match old.stands.get(&object) {
-                Some(Stand::Member { inside_at, .. }) => Some(*inside_at),
+                Some(MembershipState::Member { inside_at, .. }) => Some(*inside_at),
                 _ => None,
             };
             match (look, inside_at) {
-                (Some(Look::Gone(row, reason)), Some(_)) => events.push((reason, row)),
-                (Some(Look::Here(row, is_written)), Some(inside_at)) => {
+                (Some(Observation::Gone(row, reason)), Some(_)) => events.push((reason, row)),
+                (Some(Observation::Live(row, is_written)), Some(inside_at)) => {
                     let is_inside = self.subscription.holds(&row, now.tick_ms);
                     if !self.keeps(now, inside_at, &row) {
                         events.push((EventKind::RegionChanged, row));
                         continue;
                     }
                     let inside_at = if is_inside { (row.x, row.y) } else { inside_at };
-                    let told_ms = now.clock_ms;
-                    let stand = Stand::Member { leaving_since_ms: None, told_ms, inside_at };
+                    let reported_ms = now.clock_ms;
+                    let stand =
+                        MembershipState::Member { leaving_since_ms: None, reported_ms, inside_at };
                     self.stands.insert(object, stand);
                     events.extend(is_written.then_some((EventKind::Move, row)));
                 }
-                (Some(Look::Here(row, _)), None) if self.subscription.holds(&row, now.tick_ms) => {
+                (Some(Observation::Live(row, _)), None)
+                    if self.subscription.holds(&row, now.tick_ms) =>
+                {
                     self.stands.insert(object, member(now, &row));
                     events.push((EventKind::Enter, row));
                 }
@@ -425,8 +434,8 @@ impl Standing {
     ) -> Vec<(EventKind, FixRow)> {
         let mut events = Vec::new();
         for (object, stand) in &mut self.stands {
-            if let Stand::Member { told_ms, .. } = stand {
-                *told_ms = clock_ms;
+            if let MembershipState::Member { reported_ms, .. } = stand {
+                *reported_ms = clock_ms;
                 events.push((EventKind::Present, records[object]));
             }
         }
@@ -434,22 +443,22 @@ impl Standing {
     }
 }
 
-fn member(now: Now<'_>, row: &FixRow) -> Stand {
+fn member(now: Now<'_>, row: &FixRow) -> MembershipState {
     let inside_at = (row.x, row.y);
-    Stand::Member { leaving_since_ms: None, told_ms: now.clock_ms, inside_at }
+    MembershipState::Member { leaving_since_ms: None, reported_ms: now.clock_ms, inside_at }
 }
 
 /// How an object looks after the cycle; nothing for one that came and went.
-fn last_look(changed: &Changed) -> Option<Look> {
+fn last_look(changed: &Changed) -> Option<Observation> {
     if let Some(row) = changed.after {
-        return Some(Look::Here(row, changed.is_written));
+        return Some(Observation::Live(row, changed.is_written));
     }
     if let Some(row) = changed.expired {
-        return Some(Look::Gone(row, EventKind::Expired));
+        return Some(Observation::Gone(row, EventKind::Expired));
     }
     let mut ends = changed.arrived.iter().filter_map(|arrived| match arrived {
-        Arrived::End(reason) => Some(*reason),
-        Arrived::Row(_) => None,
+        ObjectChange::End(reason) => Some(*reason),
+        ObjectChange::Row(_) => None,
     });
-    Some(Look::Gone(changed.before?, ends.next_back()?))
+    Some(Observation::Gone(changed.before?, ends.next_back()?))
 }

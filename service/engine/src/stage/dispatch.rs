@@ -15,12 +15,12 @@ const HEADING_END_CDEG: u16 = 36_000;
 
 /// Judges the rows of one cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judge {
+pub struct RowValidator {
     bounds: QuantaRect,
     time_max_ms: i64,
 }
 
-impl Judge {
+impl RowValidator {
     /// A judge for one space; event times after `time_max_ms` are too late, and so are those after
     /// [`TIME_MAX_MS`].
     #[must_use]
@@ -77,7 +77,7 @@ impl Judge {
 
     /// The first fault of a whole row.
     #[must_use]
-    pub fn judge_row(&self, row: &FixRow) -> Option<Refusal> {
+    pub fn validate_row(&self, row: &FixRow) -> Option<Refusal> {
         self.judge(row.object, row.time_ms, row.x, row.y)
             .or_else(|| self.judge_attributes(row.speed_mm_s, row.heading_cdeg, row.altitude_mm))
     }
@@ -90,7 +90,7 @@ mod tests {
     const LATE_MS: i64 = TIME_MIN_MS + 1_000;
 
     fn judge(object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
-        Judge::new(&Space::geographic(), LATE_MS).judge(object, time_ms, x, y)
+        RowValidator::new(&Space::geographic(), LATE_MS).judge(object, time_ms, x, y)
     }
 
     #[test]
@@ -104,16 +104,16 @@ mod tests {
         assert_eq!(judge(0, LATE_MS, 0, 900_000_001), Some(Refusal::OutsideSpace));
         assert_eq!(judge(0, TIME_MIN_MS - 1, 0, 0), Some(Refusal::TimeTooEarly));
         assert_eq!(judge(0, LATE_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
-        let lenient = Judge::new(&Space::geographic(), i64::MAX);
+        let lenient = RowValidator::new(&Space::geographic(), i64::MAX);
         assert_eq!(lenient.judge(0, TIME_MAX_MS, 0, 0), None);
         assert_eq!(lenient.judge(0, TIME_MAX_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
     }
 
     #[test]
     fn attributes_are_judged_and_unknown_is_right() {
-        let judge = Judge::new(&Space::geographic(), LATE_MS);
+        let judge = RowValidator::new(&Space::geographic(), LATE_MS);
         let right = FixRow::new(1, LATE_MS, 0, 0);
-        assert_eq!(judge.judge_row(&right), None);
+        assert_eq!(judge.validate_row(&right), None);
         let rows = [
             (FixRow { speed_mm_s: Refusal::POISON_SPEED, ..right }, Some(Refusal::Speed)),
             (FixRow { speed_mm_s: Refusal::POISON_SPEED - 1, ..right }, None),
@@ -124,7 +124,7 @@ mod tests {
             (FixRow { altitude_mm: i32::MIN + 2, ..right }, None),
         ];
         for (row, refusal) in rows {
-            assert_eq!(judge.judge_row(&row), refusal, "{row:?}");
+            assert_eq!(judge.validate_row(&row), refusal, "{row:?}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::conformance::trial::{Make, Trial, plane};
 use crate::cycle::{Refusal, Request, RequestOutcome};
 use crate::query::QueryKind;
 use crate::region::Region;
-use crate::subscription::{Judging, RegionId, Subscription, SubscriptionChange};
+use crate::subscription::{EvaluationMode, RegionId, Subscription, SubscriptionChange};
 
 /// An empty engine on a plane that takes so many objects; rows drive its clock.
 fn limited(make: Make, objects_max: u64) -> Trial {
@@ -323,7 +323,9 @@ pub fn many_rows_meet_the_limit(make: Make) {
 pub fn nothing_is_told_of_a_refused_row(make: Make) {
     let mut trial = limited(make, 2);
     let region = Region::rectangle(&plane(), 0.0, 0.0, 100.0, 100.0).expect("the region exists");
-    for (number, judging) in [(1, Judging::Cycle), (2, Judging::EveryFix), (3, Judging::Crossing)] {
+    for (number, judging) in
+        [(1, EvaluationMode::Cycle), (2, EvaluationMode::EveryFix), (3, EvaluationMode::Crossing)]
+    {
         let subscription = Subscription { judging, ..Subscription::new(region.clone()) };
         trial.change(SubscriptionChange::Set {
             region: RegionId(number),

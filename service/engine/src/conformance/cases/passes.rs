@@ -9,7 +9,7 @@ use crate::conformance::trial::{Make, Trial, plane};
 use crate::cycle::Request;
 use crate::query::Filter;
 use crate::region::Region;
-use crate::subscription::{EventKind, Judging, Subscription};
+use crate::subscription::{EvaluationMode, EventKind, Subscription};
 
 use super::memberships::{set, square, told};
 
@@ -22,7 +22,7 @@ fn kinds(events: &crate::events::EventSet, region: u64) -> Vec<EventKind> {
 /// A pass through a region within one cycle is told step by step, in the order of time.
 pub fn a_pass_within_one_cycle_is_told(make: Make) {
     let mut trial = Trial::planar(make);
-    let every = Subscription { judging: Judging::EveryFix, with_fixes: true, ..square() };
+    let every = Subscription { judging: EvaluationMode::EveryFix, with_fixes: true, ..square() };
     trial.change(set(1, &every, false));
     trial.change(set(2, &square(), false));
     trial.tell(Vec::new());
@@ -57,7 +57,7 @@ pub fn a_pass_within_one_cycle_is_told(make: Make) {
 pub fn lives_are_judged_one_after_the_other(make: Make) {
     let options = EngineOptions { ttl_ms: Some(1_000), ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "lives");
-    let every = Subscription { judging: Judging::EveryFix, with_fixes: true, ..square() };
+    let every = Subscription { judging: EvaluationMode::EveryFix, with_fixes: true, ..square() };
     trial.change(set(1, &every, false));
     trial.change(set(2, &square(), false));
     trial.tell(vec![fixes(&[fix(1, 100, 150, 150)])]);
@@ -94,10 +94,10 @@ pub fn ways_cut_regions(make: Make) {
     let ring = vec![(100.0, 100.0), (200.0, 100.0), (150.0, 200.0)];
     let triangle = Region::polygon(&plane(), &[ring]).expect("a triangle");
     for (number, region) in (1..).zip([square().region, circle, triangle]) {
-        let judging = Judging::Crossing;
+        let judging = EvaluationMode::Crossing;
         trial.change(set(number, &Subscription { judging, ..Subscription::new(region) }, false));
     }
-    let every = Subscription { judging: Judging::EveryFix, ..square() };
+    let every = Subscription { judging: EvaluationMode::EveryFix, ..square() };
     trial.change(set(4, &every, false));
     trial.tell(vec![fixes(&[fix(1, 0, 0, 150), fix(2, 0, 99, 190), fix(3, 0, 0, 0)])]);
     let rows = [fix(1, 10, 300, 150), fix(2, 10, 110, 201), fix(3, 10, 300, 99)];
@@ -118,7 +118,7 @@ pub fn crosses_are_filtered(make: Make) {
     let options = EngineOptions { clock: Clock::System, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "crosses");
     let filter = Filter { state_mask: 1, age_max_ms: Some(10_000), ..Filter::default() };
-    let judging = Judging::Crossing;
+    let judging = EvaluationMode::Crossing;
     trial.change(set(1, &Subscription { filter: filter.boxed(), judging, ..square() }, false));
     let held = Subscription { hysteresis_rank_max: Some(80 * 80), judging, ..square() };
     trial.change(set(2, &held, false));
@@ -154,7 +154,7 @@ pub fn ways_go_over_the_antimeridian(make: Make) {
     ];
     for (number, region) in (1..).zip(regions) {
         let subscription = Subscription::new(region.expect("a region"));
-        let judging = Judging::Crossing;
+        let judging = EvaluationMode::Crossing;
         trial.change(set(number, &Subscription { judging, ..subscription }, true));
     }
     let (east, west, quarter) = (1_790_000_000, -1_790_000_000, 900_000_000);
