@@ -25,7 +25,7 @@ pub(super) fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), Benchm
             cases: Cases::Named(&sets),
             x_text: "data set",
             y_text: RATIO,
-            series: &series_of(of_size, |row| row.codec.text(), point),
+            series: &series_of(&of_size, |row| row.codec.text(), point),
             has_lines: false,
         };
         ratios.save(&folder.join(format!("codec_{name}_{size}.svg")))?;

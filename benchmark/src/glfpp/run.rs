@@ -125,7 +125,7 @@ fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
             some if some == rows.len() => "million queries/s",
             _ => "million/s",
         },
-        series: &series_of(rows.iter(), Row::series, point),
+        series: &series_of(&rows.iter(), Row::series, point),
         cases: Cases::Named(&cases),
         has_lines: true,
     };

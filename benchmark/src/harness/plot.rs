@@ -53,7 +53,7 @@ pub(crate) type Series = (String, Vec<(f64, f64)>);
 
 /// Series from rows: each row names its series and gives a point, or none.
 pub(crate) fn series_of<'a, R: 'a>(
-    rows: impl Iterator<Item = &'a R> + Clone,
+    rows: &(impl Iterator<Item = &'a R> + Clone),
     name: impl Fn(&R) -> String,
     point: impl Fn(&R) -> Option<(f64, f64)>,
 ) -> Vec<Series> {
