@@ -1,36 +1,26 @@
 //! `shoal-bench engine`: rates of the engine alone, over sizes, distributions and mixes.
 //!
 //! Each row first loads every object, then runs cycles of updates with queries. Rows and queries of
-//! a cycle are made before its clock starts; timed is submit to answers, nothing else.
+//! a cycle are made before its clock starts. The clock covers submission to answers.
 
-use std::fs::File;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
-use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, CycleInput, EngineOptions, Request};
 use shoal_workload::Params;
 
-use crate::answer_hash::AnswerHash;
-use crate::answered::answers;
-use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
-use crate::machine;
-use crate::source::{Attributes, Source};
+use crate::harness::source::{Attributes, Source};
+use crate::harness::{
+    AnswerHash, BackendName, Column, CycleTimes, Driver, Files, ResultRow, answers, cycle_input,
+    table,
+};
 
-/// Loading gives up after this many rows an object: some generators report rarely.
+/// Loading fails after this many rows per object: some generators report rarely.
 const LOAD_ROWS_PER_OBJECT: u64 = 300;
 
-/// Which engine.
-#[derive(Clone, Copy, Debug, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum BackendName {
-    /// Grid, index and cycles on all cores.
-    Cpu,
-}
-
-/// What to run.
+/// The flags of `shoal-bench engine`.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The engine.
@@ -45,7 +35,7 @@ pub(crate) struct Options {
     /// Updates per query of each run.
     #[arg(long, value_delimiter = ',', default_value = "10,100")]
     updates_per_query: Vec<u64>,
-    /// Updates of each run; 0 means four rounds of all objects, at least 4 million, at most 40.
+    /// Updates of each run; 0 = four rounds of all objects, at least 4 million, at most 40.
     #[arg(long, default_value_t = 0)]
     updates: u64,
     /// Updates of one cycle.
@@ -54,18 +44,17 @@ pub(crate) struct Options {
     /// Side of a query's square as a share of the space's side.
     #[arg(long, default_value_t = 0.001)]
     window: f64,
-    /// Queries of `gauss` gather where the objects are, instead of lying anywhere.
+    /// Place the queries of `gauss` near the objects instead of anywhere.
     #[arg(long)]
     windows_follow: bool,
-    /// Rows bring speed and heading as well.
+    /// Add speed and heading to the rows.
     #[arg(long)]
     attributes: bool,
     /// Seed of the workloads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Writes the rows to this file as a JSON list.
-    #[arg(long)]
-    json: Option<String>,
+    #[command(flatten)]
+    files: Files,
 }
 
 /// One run.
@@ -86,69 +75,70 @@ struct Row {
     machine: String,
 }
 
-/// Runs every combination and prints a table.
-pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
-    let machine = machine::describe();
-    println!(
-        "# engine {:?}, cycles of {} updates, window {}",
-        options.backend, options.cycle, options.window
-    );
-    println!("# {machine}");
-    println!(
-        "{:>10} {:>8} {:>6} {:>11} {:>12} {:>12} {:>10} {:>8} {:>9}  answers",
-        "objects",
-        "workload",
-        "mix",
-        "updates",
-        "updates/s",
-        "queries/s",
-        "p99 ms",
-        "B/object",
-        "rows/query"
-    );
-    let mut rows = Vec::new();
-    for objects in &options.objects {
-        for distribution in &options.distribution {
-            for updates_per_query in &options.updates_per_query {
-                let row = measure(options, &machine, *objects, distribution, *updates_per_query)?;
-                println!(
-                    "{:>10} {:>8} {:>6} {:>11} {:>12.0} {:>12.0} {:>10.2} {:>8.1} {:>9.2}  {}",
-                    row.objects,
-                    row.distribution,
-                    format!("{updates_per_query}:1"),
-                    row.updates,
-                    row.updates_per_s,
-                    row.queries_per_s,
-                    row.cycle_ms_p99,
-                    row.bytes_per_object,
-                    row.results_per_query,
-                    row.answer_hash
-                );
-                rows.push(row);
-            }
-        }
+impl ResultRow for Row {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { title: "objects", width: 10, cell: |row| row.objects.to_string() },
+        Column { title: "workload", width: 8, cell: |row| row.distribution.clone() },
+        Column { title: "mix", width: 6, cell: Row::mix },
+        Column { title: "updates", width: 11, cell: |row| row.updates.to_string() },
+        Column { title: "updates/s", width: 12, cell: |row| format!("{:.0}", row.updates_per_s) },
+        Column { title: "queries/s", width: 12, cell: |row| format!("{:.0}", row.queries_per_s) },
+        Column { title: "p99 ms", width: 10, cell: |row| format!("{:.2}", row.cycle_ms_p99) },
+        Column { title: "B/object", width: 8, cell: |row| format!("{:.1}", row.bytes_per_object) },
+        Column { title: "found", width: 9, cell: |row| format!("{:.2}", row.results_per_query) },
+    ];
+
+    fn backend(&self) -> &'static str {
+        self.backend.name()
     }
-    options.json.as_ref().map_or(Ok(()), |path| write(path, &rows))
+
+    fn case(&self) -> String {
+        format!("{} {} {}", self.objects, self.distribution, self.mix())
+    }
+
+    fn answer_hash(&self) -> &str {
+        &self.answer_hash
+    }
 }
 
-fn write(path: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
-    let failed = |source| BenchmarkError::Write { path: path.to_owned(), source };
-    let file = File::create(path).map_err(failed)?;
-    serde_json::to_writer_pretty(file, rows).map_err(|error| failed(error.into()))
+impl Row {
+    fn mix(&self) -> String {
+        format!("{}:1", (self.updates as f64 / self.queries.max(1) as f64).round())
+    }
+}
+
+/// Runs every combination and prints a table.
+pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
+    let (cycle, window) = (options.cycle, options.window);
+    let head = format!("engine, cycles of {cycle} updates, window {window}");
+    let one = |backend: BackendName, name: &str, machine: &str, rows: &mut Vec<Row>| {
+        table::print_titles::<Row>(name);
+        for objects in &options.objects {
+            for distribution in &options.distribution {
+                for mix in &options.updates_per_query {
+                    let row = measure(options, backend, machine, *objects, distribution, *mix)?;
+                    row.print();
+                    rows.push(row);
+                }
+            }
+        }
+        Ok(())
+    };
+    options.files.run(&head, &[options.backend], one, |_, _, _| Ok(()))
 }
 
 fn measure(
     options: &Options,
+    backend: BackendName,
     machine: &str,
     objects: u64,
     distribution: &str,
     updates_per_query: u64,
 ) -> Result<Row, BenchmarkError> {
     let mut source = open(options, objects, distribution)?;
-    let mut backend: Box<dyn Backend> = match options.backend {
-        BackendName::Cpu => Box::new(CpuBackend::new(EngineOptions::new(source.space()))),
-    };
-    load(&mut source, backend.as_mut(), objects, options.cycle)?;
+    let driver = Driver::open(backend, EngineOptions::new(source.space()));
+    let mut engine = driver.map_err(BenchmarkError::Backend)?.backend;
+    load(&mut source, engine.as_mut(), objects, options.cycle)?;
     let updates = match options.updates {
         0 => (4 * objects).clamp(4_000_000, 40_000_000),
         given => given,
@@ -161,20 +151,20 @@ fn measure(
         let rows = options.cycle.min((updates - done) as usize);
         let input = cycle(&mut source, rows, rows / updates_per_query as usize)?;
         done += rows as u64;
-        let asked = input.queries.len();
-        queries += asked as u64;
+        let cycle_queries = input.queries.len();
+        queries += cycle_queries as u64;
         let start = Instant::now();
-        let output = backend.run(input)?;
+        let output = engine.run(input)?;
         let took = start.elapsed();
         spent += took;
         times.add(took);
-        let answers = answers(&output, asked)?;
+        let answers = answers(&output, cycle_queries)?;
         hash.add(answers);
         results += answers.iter().map(|answer| answer.total).sum::<u64>();
     }
     let seconds = spent.as_secs_f64();
     Ok(Row {
-        backend: options.backend,
+        backend,
         objects,
         distribution: distribution.to_owned(),
         updates: done,
@@ -183,7 +173,7 @@ fn measure(
         updates_per_s: done as f64 / seconds,
         queries_per_s: queries as f64 / seconds,
         cycle_ms_p99: times.quantile_ms(0.99),
-        bytes_per_object: backend.memory_bytes() as f64 / objects as f64,
+        bytes_per_object: engine.memory_bytes() as f64 / objects as f64,
         answer_hash: hash.finish(),
         results_per_query: results as f64 / queries.max(1) as f64,
         machine: machine.to_owned(),
@@ -203,30 +193,25 @@ fn open(options: &Options, objects: u64, distribution: &str) -> Result<Source, B
 }
 
 fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
-    Ok(CycleInput {
-        system_ms: 0,
-        time_max_ms: i64::MAX,
-        requests: vec![Request::Fixes(source.columns(rows)?)],
-        queries: source.queries(queries)?,
-        subscriptions: Vec::new(),
-    })
+    let requests = vec![Request::Fixes(source.columns(rows)?)];
+    Ok(CycleInput { requests, ..cycle_input(Vec::new(), source.queries(queries)?, Vec::new()) })
 }
 
 /// Runs cycles until every object has reported.
 fn load(
     source: &mut Source,
-    backend: &mut dyn Backend,
+    engine: &mut dyn Backend,
     objects: u64,
     cycle: usize,
 ) -> Result<(), BenchmarkError> {
     let mut rows = 0;
-    while backend.objects() < objects {
+    while engine.objects() < objects {
         if rows > objects * LOAD_ROWS_PER_OBJECT {
-            let known = backend.objects();
-            let text = format!("{rows} rows brought only {known} of {objects} objects");
+            let present = engine.objects();
+            let text = format!("{rows} rows created only {present} of {objects} objects");
             return Err(BenchmarkError::WorkloadRows(text));
         }
-        backend.run(self::cycle(source, cycle, 0)?)?;
+        engine.run(self::cycle(source, cycle, 0)?)?;
         rows += cycle as u64;
     }
     Ok(())

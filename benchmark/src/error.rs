@@ -1,11 +1,11 @@
-//! What stops a benchmark, by what its user can do about it.
+//! Errors of the benchmark.
 
 use thiserror::Error;
 
 /// A benchmark that could not run or could not be recorded.
 #[derive(Debug, Error)]
 pub(crate) enum BenchmarkError {
-    /// The workload could not be made.
+    /// The workload could not be opened.
     #[error(transparent)]
     Workload(#[from] shoal_workload::WorkloadError),
     /// A region or space of the workload is not valid.
@@ -14,12 +14,15 @@ pub(crate) enum BenchmarkError {
     /// The engine refused a cycle.
     #[error(transparent)]
     Engine(#[from] shoal_engine::EngineError),
+    /// A backend that was asked for cannot run here.
+    #[error("the backend cannot run: {0}")]
+    Backend(String),
     /// A cycle's queries were not answered, or not all of them.
     #[error("the {queries} queries of cycle {epoch} were not answered: {why}")]
     Unanswered {
         /// The cycle.
         epoch: u64,
-        /// How many it asked.
+        /// The number of its queries.
         queries: usize,
         /// Why there are no answers, or how many there are.
         why: String,
@@ -38,13 +41,13 @@ pub(crate) enum BenchmarkError {
         answers: String,
         /// A backend that ran before it.
         other: String,
-        /// The hash of that one's.
+        /// The hash of the other backend's answers.
         others: String,
     },
     /// Events and queries contradict each other.
     #[error("{0}")]
     Membership(String),
-    /// A codec failed, or gave other values back than it was given.
+    /// A codec failed, or decoded other values than it had encoded.
     #[error("{0}")]
     Codec(String),
     /// Data could not be read.
@@ -52,7 +55,7 @@ pub(crate) enum BenchmarkError {
     Read {
         /// The file or folder.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The results could not be written.
@@ -60,10 +63,10 @@ pub(crate) enum BenchmarkError {
     Write {
         /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A workload ended or refused rows where it must not.
+    /// A workload ended early, or the engine refused its rows.
     #[error("{0}")]
     WorkloadRows(String),
 }

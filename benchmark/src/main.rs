@@ -1,29 +1,21 @@
-//! How fast is each piece, and against what? The binary `shoal-bench`.
+//! The binary `shoal-bench`: measures each part of Shoal beside its alternatives.
 //!
-//! One command per piece. Every figure comes with the machine, the commit and a hash of the
-//! answers, so that a number can be repeated and a fast wrong answer is seen.
+//! One command per part. Every figure comes with the machine, the commit and a hash of the answers:
+//! numbers can be repeated, and wrong answers are detected.
 
-mod answer_hash;
-mod answered;
 mod codec;
-mod cycle_times;
-mod drive;
 mod engine;
 mod error;
-mod experiments;
 mod glfpp;
-mod machine;
+mod harness;
 mod pgrid;
-mod rows;
-mod source;
 mod subscription;
-mod svg;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Measures Shoal's pieces without the network.
+/// Measures the parts of Shoal without the network.
 #[derive(Parser)]
 #[command(name = "shoal-bench", version)]
 struct Arguments {
@@ -35,12 +27,11 @@ struct Arguments {
 enum Command {
     /// Rates of the engine alone: cycles of updates and queries, rows made before the clock starts.
     Engine(engine::Options),
-    /// Ratio and speed of the codec beside others, on real positions and what the thesis generates.
+    /// Ratio and speed of the codec and others, on recorded positions and generated columns.
     Codec(codec::Options),
-    /// The experiments of the G-LFPP paper, the baseline PGrid beside the backends.
+    /// The experiments of the G-LFPP paper: the baseline PGrid beside the backends.
     Glfpp(glfpp::Options),
-    /// What standing regions cost: updates over the number of circles that are told who comes and
-    /// goes.
+    /// The cost of continuous queries: updates a second over the number of circles.
     Subscription(subscription::Options),
 }
 

@@ -4,7 +4,7 @@ use shoal_workload::Params;
 
 use super::data_set::{Content, DataSet};
 use crate::error::BenchmarkError;
-use crate::source::{Attributes, Source};
+use crate::harness::source::{Attributes, Source};
 
 /// The workloads, those that need no file.
 const NAMES: [&str; 4] = ["uniform", "gauss", "network", "hub"];

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 
-use crate::experiments::Files;
+use crate::harness::Files;
 
 /// Rows of a block at most.
 const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;

@@ -1,6 +1,6 @@
-//! One result: a row of the tables and of the JSON list.
+//! A result: one row of the tables and of the files.
 //!
-//! The first ten keys are the published ones; their names and meaning stay.
+//! The names and meaning of the first ten keys are published and do not change.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,6 @@ pub(super) struct Row {
     pub(super) encode_gb_s_best: f64,
     pub(super) decode_gb_s_best: f64,
     /// Many blocks decoded at once, where a codec of a device was asked to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) decode_gb_s_together: Option<f64>,
     /// Runs of the column that had fewest.
     pub(super) runs: usize,

@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
         run_experiment(experiment, name, options, machine, rows)
     };
-    options.files.run(&head, &options.experiment, one, plot::draw).1
+    options.files.run(&head, &options.experiment, one, plot::draw)
 }
 
 fn run_experiment(

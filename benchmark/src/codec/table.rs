@@ -5,6 +5,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::row::{ALL, Row};
+use crate::harness::plot::distinct;
 
 /// Prints the rows of one data set: a line per codec, its ratio on each column, its speed on all.
 pub(super) fn print_data_set(rows: &[Row]) {
@@ -19,12 +20,7 @@ pub(super) fn print_data_set(rows: &[Row]) {
         raw_mb / 1e6,
         first.block_rows
     );
-    let mut columns: Vec<&str> = Vec::new();
-    for row in rows {
-        if !columns.contains(&row.column.as_str()) {
-            columns.push(&row.column);
-        }
-    }
+    let columns = distinct(rows.iter().map(|row| row.column.as_str()));
     let mut table = plain(["codec"].into_iter().chain(columns.iter().copied()).chain([
         "encode GB/s",
         "best",
@@ -89,12 +85,7 @@ pub(super) struct Total {
 /// Sums of bytes and of times over the data sets, in the order of the codecs.
 pub(super) fn totals(rows: &[Row], block_rows: u32) -> Vec<Total> {
     let all = || rows.iter().filter(|row| row.column == ALL && row.block_rows == block_rows);
-    let mut codecs = Vec::new();
-    for row in all() {
-        if !codecs.contains(&row.codec) {
-            codecs.push(row.codec);
-        }
-    }
+    let codecs = distinct(all().map(|row| row.codec));
     let total = |codec| {
         let of_codec = || all().filter(move |row| row.codec == codec);
         let raw: f64 = of_codec().map(|row| row.raw_bytes as f64).sum();

@@ -1,8 +1,7 @@
-//! What does a cycle spend its time on, and how far is that from what the bus allows?
+//! The time of a cycle by stage, the overlap of stages, and the distance to the bus limit.
 //!
-//! From the spans that a device tells. A stage counts as running from its first piece of work to
-//! its last, also while it waits for another stage in between. The bus is the one ceiling that the
-//! whole pipeline has: everything else can run beside it.
+//! Computed from recorded spans. A stage runs from its first piece of work to its last, waits
+//! included. The bus is the limit of the whole pipeline: everything else can overlap with it.
 
 use super::timeline::{Recording, STAGES, Span};
 
@@ -10,15 +9,15 @@ use super::timeline::{Recording, STAGES, Span};
 /// an H200.
 const BUS_BYTES_PER_S: f64 = 55e9;
 
-/// A run taken apart, means over its cycles.
+/// Means over the cycles of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Breakdown {
     cycles: u64,
     cycle_ms: f64,
     /// By stage, in the order of [`STAGES`].
     pub(super) stage_ms: [f64; STAGES.len()],
-    /// The share of the time in which none, one, two, ... stages ran.
-    at_a_time: [f64; STAGES.len() + 1],
+    /// The share of the time in which 0, 1, 2, ... stages ran.
+    concurrency: [f64; STAGES.len() + 1],
     /// The share of the time in which a copy, an update and queries ran.
     together: f64,
     /// Bytes a cycle to the device.
@@ -28,7 +27,7 @@ pub(super) struct Breakdown {
 }
 
 impl Breakdown {
-    /// Takes a recording apart; nothing was recorded without spans.
+    /// `None` for a recording without spans.
     pub(super) fn new(recording: &Recording) -> Option<Self> {
         let spans = &recording.spans;
         let epochs = || spans.iter().map(|span| span.epoch);
@@ -41,10 +40,10 @@ impl Breakdown {
             let of_stage = spans.iter().filter(|span| span.stage == stage);
             mean(of_stage.map(|span| span.end_ms - span.begin_ms).sum())
         });
-        let (mut at_a_time, mut together) = ([0.0; STAGES.len() + 1], 0.0);
-        for (running, length_ms) in moments(spans) {
+        let (mut concurrency, mut together) = ([0.0; STAGES.len() + 1], 0.0);
+        for (running, length_ms) in intervals(spans) {
             let share = length_ms / whole_ms;
-            at_a_time[running.iter().filter(|runs| **runs).count()] += share;
+            concurrency[running.iter().filter(|runs| **runs).count()] += share;
             let [copy_in, _, update, query, copy_out] = running;
             if (copy_in || copy_out) && update && query {
                 together += share;
@@ -54,19 +53,19 @@ impl Breakdown {
             cycles,
             cycle_ms: mean(whole_ms),
             stage_ms,
-            at_a_time,
+            concurrency,
             together,
             in_bytes: mean(recording.in_bytes as f64),
             out_bytes: mean(recording.out_bytes as f64),
         })
     }
 
-    /// Stages that ran at the same time, on average.
+    /// The mean number of concurrent stages.
     pub(super) fn stages_at_a_time(&self) -> f64 {
-        self.at_a_time.iter().zip(0_u32..).map(|(share, stages)| share * f64::from(stages)).sum()
+        self.concurrency.iter().zip(0_u32..).map(|(share, stages)| share * f64::from(stages)).sum()
     }
 
-    /// What the bus alone would need for a cycle: in, out, milliseconds.
+    /// The time of the copies of a cycle at the bus limit: in, out, milliseconds.
     fn bus_ms(&self) -> (f64, f64) {
         let needs_ms = |bytes: f64| bytes / BUS_BYTES_PER_S * 1e3;
         (needs_ms(self.in_bytes), needs_ms(self.out_bytes))
@@ -90,11 +89,11 @@ impl Breakdown {
             }
         }
         let shares: Vec<String> = (0..)
-            .zip(self.at_a_time)
+            .zip(self.concurrency)
             .map(|(stages, share)| format!("{stages}: {:.0} %", 100.0 * share))
             .collect();
         let (mean, together) = (self.stages_at_a_time(), 100.0 * self.together);
-        println!("# {mean:.2} stages at a time ({})", shares.join(", "));
+        println!("# {mean:.2} concurrent stages ({})", shares.join(", "));
         println!("# a copy, an update and queries at the same time: {together:.0} % of the time");
         let (in_ms, out_ms) = self.bus_ms();
         let times = cycle_ms / in_ms.max(out_ms).max(f64::MIN_POSITIVE);
@@ -111,8 +110,8 @@ fn print_copy(bytes: f64, took_ms: f64) {
     println!(" {bytes:>13.0} {rate:>6.1} {share:>12.1}");
 }
 
-/// The time in pieces: which stages run, and for how long, milliseconds.
-fn moments(spans: &[Span]) -> Vec<([bool; STAGES.len()], f64)> {
+/// Intervals of constant concurrency: the running stages, and the length in milliseconds.
+fn intervals(spans: &[Span]) -> Vec<([bool; STAGES.len()], f64)> {
     let mut changes: Vec<(f64, usize, i32)> = Vec::with_capacity(2 * spans.len());
     for span in spans {
         if let Some(stage) = STAGES.iter().position(|stage| *stage == span.stage) {
@@ -122,13 +121,13 @@ fn moments(spans: &[Span]) -> Vec<([bool; STAGES.len()], f64)> {
     }
     changes.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut running = [0; STAGES.len()];
-    let mut moments = Vec::with_capacity(changes.len());
+    let mut intervals = Vec::with_capacity(changes.len());
     for pair in changes.windows(2) {
         let (at_ms, stage, change) = pair[0];
         running[stage] += change;
-        moments.push((running.map(|spans| spans > 0), pair[1].0 - at_ms));
+        intervals.push((running.map(|spans| spans > 0), pair[1].0 - at_ms));
     }
-    moments
+    intervals
 }
 
 #[cfg(test)]
@@ -154,18 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_taken_apart() {
+    fn stages_and_overlaps_are_summed() {
         let breakdown = Breakdown::new(&recording()).unwrap();
         assert_eq!((breakdown.cycles, breakdown.cycle_ms), (2, 5.0));
         assert_eq!(breakdown.stage_ms, [3.0, 1.0, 2.0, 2.0, 1.0]);
-        let tenths = breakdown.at_a_time.map(|share| (10.0 * share).round() as i32);
+        let tenths = breakdown.concurrency.map(|share| (10.0 * share).round() as i32);
         assert_eq!(tenths, [2, 2, 2, 4, 0, 0]);
         assert!((breakdown.together - 0.4).abs() < 1e-9);
         assert!((breakdown.stages_at_a_time() - 1.8).abs() < 1e-9);
     }
 
     #[test]
-    fn the_bus_needs_its_time() {
+    fn the_bus_limit_follows_from_bytes() {
         let breakdown = Breakdown::new(&recording()).unwrap();
         assert_eq!((breakdown.in_bytes, breakdown.out_bytes), (110e6, 55e6));
         let (in_ms, out_ms) = breakdown.bus_ms();
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_nothing() {
+    fn a_recording_without_spans_gives_none() {
         let recording = Recording { spans: Vec::new(), in_bytes: 0, out_bytes: 0 };
         assert_eq!(Breakdown::new(&recording), None);
     }

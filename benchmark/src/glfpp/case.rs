@@ -1,4 +1,4 @@
-//! One point of an experiment: which objects, which stream, which cells.
+//! One point of an experiment: its objects, stream and cells.
 //!
 //! The numbers are those of Wei, Gong, Li, "A GPU-based moving object parallel processing
 //! framework" (2016) where it has them: windows of 100 m on 100 km x 100 km, 10 M objects, 40 M
@@ -7,7 +7,7 @@
 use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX};
 
 use super::options::{Experiment, Options};
-use crate::source::Attributes;
+use crate::harness::source::Attributes;
 
 /// Queries in a hundred updates, the paper's five mixes.
 const MIXES: [u64; 5] = [10, 8, 5, 2, 1];
@@ -19,10 +19,10 @@ const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
 const LARGE_RESULTS: f64 = 10.0;
 const SMALL_CYCLE: u64 = 100_000;
-/// Mixes that updates alone are compared with.
+/// Mixes compared with updates alone.
 const MIXES_BESIDE: [u64; 2] = [1, 10];
-/// Sides of the grids that are compared; the paper's two optima, 128 and 512, are among them. Those
-/// with more than [`CELLS_PER_OBJECT_MAX`] are left out.
+/// Sides of the compared grids, among them the paper's two optima, 128 and 512. Grids with more
+/// than [`CELLS_PER_OBJECT_MAX`] are left out.
 const SIDES: [u32; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
 const CELLS_PER_OBJECT_MAX: u64 = 16;
@@ -36,7 +36,7 @@ const LAUNCH_THREADS: [u32; 6] = [4_224, 8_448, 16_896, 33_792, 67_584, 135_168]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Distribution {
     Uniform,
-    /// Around so many hot-spots.
+    /// Around this number of hot-spots.
     Gauss(u32),
 }
 
@@ -56,16 +56,16 @@ pub(super) struct Case {
     pub(super) experiment: Experiment,
     pub(super) objects: u64,
     pub(super) distribution: Distribution,
-    /// Updates in all, a whole number of cycles; 0 asks only.
+    /// Updates in all, a whole number of cycles; 0 for queries alone.
     pub(super) updates: u64,
     /// Queries in all.
     pub(super) queries: u64,
     pub(super) cycles: u64,
     pub(super) window: f64,
     pub(super) attributes: Attributes,
-    /// Cells along an axis, where the experiment says so.
+    /// Cells along an axis, if the experiment sets them.
     pub(super) side: Option<u32>,
-    /// Threads of a device's kernels at a time; as many as fit where that is not fixed.
+    /// Resident threads of the kernels; `None` = as many as fit.
     pub(super) launch_threads: Option<u32>,
     pub(super) seed: u64,
     pub(super) windows_follow: bool,
@@ -91,7 +91,7 @@ impl Case {
         case.mixed(options.updates, MIX, options.cycle)
     }
 
-    /// So many updates with so many queries in a hundred, in equal cycles about so long.
+    /// `updates` with `queries_per_100`, in equal cycles of about `cycle` updates.
     fn mixed(self, updates: u64, queries_per_100: u64, cycle: u64) -> Self {
         let cycles = updates.div_ceil(cycle.min(CYCLE_FIXES_MAX as u64));
         let rows = updates.div_ceil(cycles);
@@ -100,20 +100,19 @@ impl Case {
     }
 
     /// Queries alone.
-    fn asking(self, queries: u64, cycle: u64) -> Self {
+    fn queries_alone(self, queries: u64, cycle: u64) -> Self {
         let cycles = queries.div_ceil(cycle.clamp(1, CYCLE_QUERIES_MAX as u64));
-        let asked = queries.div_ceil(cycles);
-        Self { updates: 0, queries: cycles * asked, cycles, ..self }
+        let cycle_queries = queries.div_ceil(cycles);
+        Self { updates: 0, queries: cycles * cycle_queries, cycles, ..self }
     }
 
-    /// The space's share that one window takes in each direction so that a query finds `results`
-    /// objects on average.
+    /// Windows in which a query finds `results` objects on average.
     fn window_of_results(self, results: f64) -> Self {
         let window = (results / self.objects as f64).sqrt().min(1.0);
         Self { window, ..self }
     }
 
-    /// Whether its rows and queries are those of another case.
+    /// Whether its rows and queries equal those of another case.
     pub(super) fn is_workload_of(&self, other: &Self) -> bool {
         let Self { experiment, side, launch_threads, .. } = *self;
         *self == Self { experiment, side, launch_threads, ..other.clone() }
@@ -129,7 +128,7 @@ impl Case {
         (self.queries / self.cycles) as usize
     }
 
-    /// What tells this case from the others of its experiment, for tables and axes.
+    /// The name of the case within its experiment, for tables and axes.
     pub(super) fn label(&self) -> String {
         match self.experiment {
             Experiment::UpdatesAlone if self.queries == 0 => "alone".into(),
@@ -162,8 +161,8 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
         let sides = SIDES.iter().filter(|side| u64::from(**side).pow(2) <= cells_max);
         sides.map(|side| Case { side: Some(*side), ..case.clone() }).collect()
     };
-    let asking =
-        |case: Case| case.asking(options.updates.div_ceil(MIX), options.cycle.div_ceil(MIX));
+    let queries_alone =
+        |case: Case| case.queries_alone(options.updates.div_ceil(MIX), options.cycle.div_ceil(MIX));
     match experiment {
         Experiment::Mixed => MIXES
             .iter()
@@ -183,10 +182,10 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
             .collect(),
         Experiment::Small => vec![usual.mixed(options.updates, MIX, SMALL_CYCLE)],
         Experiment::CellsUpdates => with_sides(usual.mixed(options.updates, 0, options.cycle)),
-        Experiment::CellsQueries => with_sides(asking(usual)),
+        Experiment::CellsQueries => with_sides(queries_alone(usual)),
         Experiment::Threads => {
             let updating = with_widths(&usual.clone().mixed(options.updates, 0, options.cycle));
-            updating.into_iter().chain(with_widths(&asking(usual))).collect()
+            updating.into_iter().chain(with_widths(&queries_alone(usual))).collect()
         }
         Experiment::UpdatesAlone => {
             let beside = |queries| usual.clone().mixed(options.updates, queries, options.cycle);

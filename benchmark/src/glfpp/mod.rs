@@ -1,19 +1,15 @@
-//! `shoal-bench glfpp`: the paper's experiments and ours beyond them, backends side by side.
+//! `shoal-bench glfpp`: the experiments of the paper and further ones, backends side by side.
 
 mod breakdown;
 mod case;
 mod contender;
-#[cfg(feature = "cuda")]
-mod cuda_contender;
-mod engine_contender;
+mod engine;
 mod options;
-mod pgrid_contender;
-mod plot;
+mod pgrid;
 mod prepared;
 mod row;
 mod run;
 mod summary;
-mod table;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -1,15 +1,11 @@
-//! The flags of `shoal-bench glfpp`.
-//!
-//! Flags of one backend begin with its name and say nothing to the others.
-
-use std::path::PathBuf;
+//! The flags of `shoal-bench glfpp`. Flags of one backend begin with its name.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::experiments::Files;
+use crate::harness::{BackendName, Files};
 
-/// The experiments, by the names of the paper's figures and ours.
+/// The experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
@@ -27,13 +23,13 @@ pub(super) enum Experiment {
     CellsQueries,
     /// Ten to one, rows with all attributes.
     Attributes,
-    /// Updates alone, then with 1 and 10 queries in a hundred: what updates lose.
+    /// Updates alone, then with 1 and 10 queries in a hundred: the loss of updates.
     UpdatesAlone,
-    /// Updates alone and queries alone over the threads that a device runs at a time.
+    /// Updates alone and queries alone over the resident threads of a device.
     Threads,
 }
 
-/// All but `threads`, which is for a device alone.
+/// All experiments but `threads`, which needs a device.
 const EXPERIMENTS: [&str; 8] = [
     "mixed",
     "gauss",
@@ -45,77 +41,44 @@ const EXPERIMENTS: [&str; 8] = [
     "updates-alone",
 ];
 
-/// How grids on a device are brought up to a cycle.
+/// How grids on a device are updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum UpdateWay {
-    /// What moved is deleted, inserted and moved.
+    /// Delete, insert and move what moved.
     Apply,
-    /// From the newest positions.
+    /// Build the grid from the newest positions.
     Rebuild,
 }
 
-impl UpdateWay {
-    /// The way's name as it is written.
-    #[cfg(feature = "cuda")]
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Apply => "apply",
-            Self::Rebuild => "rebuild",
-        }
-    }
-}
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum BackendName {
-    /// The baseline of the paper, on all cores.
-    Pgrid,
-    /// Shoal's engine on all cores.
-    Cpu,
-    /// Shoal's engine on the first NVIDIA GPU.
-    Cuda,
-}
-
-/// What to run.
+/// The flags of `shoal-bench glfpp`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Experiments, in this order; `threads` is for the backend `cuda` alone.
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_values = EXPERIMENTS
-    )]
+    /// Experiments, in this order. `threads` is for the backend `cuda`.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = EXPERIMENTS)]
     pub(super) experiment: Vec<Experiment>,
     /// Backends, in this order.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "pgrid,cpu")]
     pub(super) backends: Vec<BackendName>,
-    /// Objects of each run; `large` takes ten times as many.
+    /// Objects of each run; `large` has ten times as many.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) objects: u64,
-    /// Updates of each run, the cycle that warms up not counted; `cells-queries` asks a tenth as
-    /// many queries.
+    /// Updates of each run after warm-up; `cells-queries` has a tenth as many queries.
     #[arg(long, default_value_t = 40_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) updates: u64,
     /// Updates of one cycle; `small` has its own.
     #[arg(long, default_value_t = 4_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) cycle: u64,
-    /// Threads of each backend on the CPU; 0 means one per core.
+    /// Threads of each backend on the CPU; 0 = one per core.
     #[arg(long, default_value_t = 0)]
     pub(super) threads: usize,
     /// Seed of the workloads.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Queries of `gauss` gather where the objects are, instead of lying anywhere.
+    /// Place the queries of `gauss` near the objects instead of anywhere.
     #[arg(long)]
     pub(super) windows_follow: bool,
     /// Cells along an axis of the baseline, instead of tuning; needs `--pgrid-bucket-lines`.
-    #[arg(
-        long,
-        requires = "pgrid_bucket_lines",
-        value_parser = clap::value_parser!(u32).range(1..=32_768)
-    )]
+    #[arg(long, requires = "pgrid_bucket_lines", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pub(super) pgrid_side: Option<u32>,
     /// Cache lines of a bucket of the baseline; 1 holds 3 objects, 4 hold 15, 16 hold 63.
     #[arg(
@@ -124,31 +87,23 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     pub(super) pgrid_bucket_lines: Option<u32>,
-    /// Cells along each axis of the CUDA backend's grids, instead of as many as the objects call
-    /// for.
+    /// Cells along each axis of the CUDA backend's grids [default: by the number of objects].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]
     pub(super) cuda_side: Option<u32>,
-    /// How the CUDA backend brings grids up to a cycle, instead of the cheaper way.
+    /// How the CUDA backend updates its grids [default: whichever costs less].
     #[arg(long, value_enum)]
     pub(super) cuda_way: Option<UpdateWay>,
-    /// Lets the CUDA backend answer queries as the paper does: listed by cell, an object in a
-    /// queried cell is read once for all of them.
-    #[arg(long)]
-    pub(super) cuda_confirmation_table: bool,
-    /// Threads of the CUDA backend's kernels on the device at a time, instead of as many as fit;
-    /// rounded down to whole warps on each multiprocessor, from 256 threads on to whole blocks.
+    /// Resident threads of the CUDA backend's kernels [default: as many as fit]. Rounded down to
+    /// whole warps on each multiprocessor, from 256 threads on to whole blocks.
     #[arg(long)]
     pub(super) cuda_threads: Option<u32>,
-    /// Leaves the rows of the CUDA backend in ordinary memory instead of page-locked one.
+    /// Leave the rows of the CUDA backend in pageable memory.
     #[arg(long)]
     pub(super) pageable: bool,
-    /// Tells when each stage of the CUDA backend ran, how much at the same time, and how near its
-    /// copies come to what the bus allows.
+    /// Report when each stage of the CUDA backend ran, their overlap, and the share of the bus
+    /// bandwidth that its copies reach.
     #[arg(long)]
     pub(super) timeline: bool,
-    /// Writes the rows to this file as CSV.
-    #[arg(long)]
-    pub(super) csv: Option<PathBuf>,
     #[command(flatten)]
     pub(super) files: Files,
 }

@@ -1,16 +1,16 @@
-//! Everything that a run needs, made before its clock starts: encoded rows and queries.
+//! The rows and queries of a run, made before its clock starts.
 //!
-//! Rows lie in host memory as raw blocks; no row is used twice, and the same case gives the same
-//! bytes on any machine.
+//! Rows are raw blocks in host memory. No row is used twice, and the same case gives the same bytes
+//! on any machine.
 
 use shoal_codec::Block;
-use shoal_engine::{CycleInput, Query, Request, Space};
+use shoal_engine::{Query, Space};
 use shoal_workload::Params;
 
 use super::case::{Case, Distribution};
 use crate::error::BenchmarkError;
-use crate::rows::Generators;
-use crate::source::Source;
+use crate::harness::blocks::Generators;
+use crate::harness::source::Source;
 
 /// Queries at rest where cycles have none.
 const REST_QUERIES: usize = 1_000;
@@ -20,19 +20,6 @@ const REST_QUERIES: usize = 1_000;
 pub(super) struct Cycle {
     pub(super) blocks: Vec<Block>,
     pub(super) queries: Vec<Query>,
-}
-
-impl Cycle {
-    /// As the engine takes it.
-    pub(super) fn input(&self) -> CycleInput {
-        CycleInput {
-            system_ms: 0,
-            time_max_ms: i64::MAX,
-            requests: self.blocks.iter().cloned().map(Request::Block).collect(),
-            queries: self.queries.clone(),
-            subscriptions: Vec::new(),
-        }
-    }
 }
 
 /// A case, ready to run.
@@ -45,7 +32,7 @@ pub(super) struct Prepared {
     /// One cycle before the clock starts.
     pub(super) warm: Cycle,
     pub(super) cycles: Vec<Cycle>,
-    /// Asked when nothing moves any more: the last cycle's queries, or some others.
+    /// Queries at rest: those of the last cycle, or others if it has none.
     pub(super) rest: Vec<Query>,
 }
 
@@ -55,8 +42,8 @@ impl Prepared {
         let (name, params) = (case.distribution.name(), params(case));
         let mut generators =
             Generators::open(name, &params, case.attributes, case.cycle_updates())?;
-        // Windows are one stream, whoever makes the rows.
-        let mut asking = Source::open(name, &params, case.attributes)?;
+        // One stream of windows, whatever the number of generators.
+        let mut windows = Source::open(name, &params, case.attributes)?;
         let mut load = Vec::new();
         loop {
             let blocks = generators.first_reports()?;
@@ -66,7 +53,7 @@ impl Prepared {
             load.push(Cycle { blocks, queries: Vec::new() });
         }
         let mut cycle = || {
-            let queries = asking.queries(case.cycle_queries())?;
+            let queries = windows.queries(case.cycle_queries())?;
             Ok(Cycle { blocks: generators.cycle(case.cycle_updates())?, queries })
         };
         let warm = cycle()?;
@@ -74,9 +61,9 @@ impl Prepared {
             (0..case.cycles).map(|_| cycle()).collect::<Result<Vec<_>, BenchmarkError>>()?;
         let rest = match cycles.last() {
             Some(last) if !last.queries.is_empty() => last.queries.clone(),
-            _ => asking.queries(REST_QUERIES)?,
+            _ => windows.queries(REST_QUERIES)?,
         };
-        Ok(Self { case: case.clone(), space: asking.space(), load, warm, cycles, rest })
+        Ok(Self { case: case.clone(), space: windows.space(), load, warm, cycles, rest })
     }
 
     /// For another case of the same workload.

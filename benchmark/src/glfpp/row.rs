@@ -1,13 +1,14 @@
-//! One result: a row of the table, the JSON list and the CSV file.
+//! A result: one row of the table, of the JSON list and of the CSV file.
 //!
-//! The first eleven keys are the published ones; their names and meaning stay.
+//! The names and meaning of the first eleven keys are published and do not change.
 
 use serde::Serialize;
 
 use super::breakdown::Breakdown;
 use super::case::{Case, Distribution};
 use super::contender::Measured;
-use super::options::{BackendName, Experiment};
+use super::options::Experiment;
+use crate::harness::{BackendName, Column, ResultRow};
 
 /// One contender's run of one case.
 #[derive(Clone, Debug, Serialize)]
@@ -33,7 +34,7 @@ pub(super) struct Row {
     /// Updates of what `cycle_ms_p99` is the time of.
     pub(super) cycle_updates: usize,
     pub(super) cycle_ms_p50: f64,
-    /// Staleness: answers hold on the state so many epochs before their own cycle's.
+    /// Answers hold on the state this many epochs before their own cycle.
     pub(super) epochs_behind: u64,
     /// Side of a window as a share of the space's side.
     pub(super) window: f64,
@@ -42,18 +43,15 @@ pub(super) struct Row {
     /// work in cycles.
     pub(super) run_hash: String,
     pub(super) bytes_per_object: f64,
-    /// Cells and objects of a bucket, 0 where the backend chooses them as it runs.
+    /// Cells, and objects of a bucket. 0 if the backend chooses them as it runs.
     pub(super) cells: u64,
     pub(super) bucket_objects: usize,
-    /// Threads of kernels on the device at a time, 0 for as many as fit.
+    /// Resident threads of the kernels on the device, 0 = as many as fit.
     pub(super) launch_threads: u32,
-    /// How grids on a device are brought up: `cheaper`, `apply` or `rebuild`.
+    /// How grids on a device are updated: `cheaper`, `apply` or `rebuild`.
     pub(super) update_way: &'static str,
-    /// How queries are answered on a device: `rows` of cells, whole queries where they are short,
-    /// or `confirmation-table`.
-    pub(super) query_way: &'static str,
-    /// Milliseconds a cycle by stage, stages at a time and bytes a cycle over the bus, where they
-    /// were recorded.
+    /// With `--timeline`: milliseconds a cycle by stage, concurrent stages, and bytes a cycle over
+    /// the bus.
     pub(super) copy_in_ms: Option<f64>,
     pub(super) dispatch_ms: Option<f64>,
     pub(super) update_ms: Option<f64>,
@@ -107,7 +105,6 @@ impl Row {
             bucket_objects: settings.bucket_objects,
             launch_threads: settings.launch_threads,
             update_way: settings.update_way,
-            query_way: settings.query_way,
             copy_in_ms,
             dispatch_ms,
             update_ms,
@@ -122,27 +119,47 @@ impl Row {
         }
     }
 
-    /// What the experiment is about: updates a second, or queries where there are no updates.
+    /// Updates a second, or queries a second if there are no updates.
     pub(super) fn rate(&self) -> f64 {
         if self.updates == 0 { self.queries_per_s } else { self.updates_per_s }
     }
 
-    /// Which line of its experiment's plot it belongs to.
+    /// The line of the plot that it belongs to.
     pub(super) fn series(&self) -> String {
-        let backend = self.backend_name();
+        let backend = self.backend.name();
         match self.experiment {
             Experiment::Threads if self.updates == 0 => format!("{backend}, queries"),
             Experiment::Threads => format!("{backend}, updates"),
             _ => backend.to_owned(),
         }
     }
+}
 
-    /// The backend's name as it is written.
-    pub(super) fn backend_name(&self) -> &'static str {
-        match self.backend {
-            BackendName::Pgrid => "pgrid",
-            BackendName::Cpu => "cpu",
-            BackendName::Cuda => "cuda",
-        }
+impl ResultRow for Row {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { title: "case", width: 9, cell: |row| row.case.clone() },
+        Column { title: "", width: 6, cell: |row| row.backend.name().to_owned() },
+        Column { title: "objects", width: 9, cell: |row| row.objects.to_string() },
+        Column { title: "updates/s", width: 11, cell: |row| format!("{:.0}", row.updates_per_s) },
+        Column { title: "queries/s", width: 11, cell: |row| format!("{:.0}", row.queries_per_s) },
+        Column { title: "p50 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p50) },
+        Column { title: "p99 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p99) },
+        Column { title: "behind", width: 6, cell: |row| row.epochs_behind.to_string() },
+        Column { title: "found", width: 6, cell: |row| format!("{:.2}", row.results_per_query) },
+        Column { title: "B/object", width: 8, cell: |row| format!("{:.1}", row.bytes_per_object) },
+        Column { title: "cells", width: 9, cell: |row| row.cells.to_string() },
+        Column { title: "bucket", width: 6, cell: |row| row.bucket_objects.to_string() },
+    ];
+
+    fn backend(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn case(&self) -> String {
+        format!("{:?} {}", self.experiment, self.case)
+    }
+
+    fn answer_hash(&self) -> &str {
+        &self.answer_hash
     }
 }

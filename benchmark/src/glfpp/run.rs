@@ -1,27 +1,29 @@
-//! Runs the experiments: prepares each workload once, lets every backend run it, compares answers.
+//! Runs the experiments: prepares each workload once, runs every backend on it, compares answers.
 //!
-//! Cases that differ in settings alone share their rows, so their answers must be the same.
+//! Cases that differ only in settings share their rows, so their answers must be equal.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::breakdown::Breakdown;
-use super::case::{Case, cases};
+#[cfg(test)]
+use super::case::Case;
+use super::case::cases;
 use super::contender::contender;
 use super::options::{Experiment, Options};
 use super::prepared::Prepared;
 use super::row::Row;
-use super::{plot, summary, table, timeline};
+use super::{summary, timeline};
 use crate::error::BenchmarkError;
+use crate::harness::plot::{Cases, Chart, distinct, series_of};
+use crate::harness::{ResultRow, table};
 
-/// Runs what the flags ask for.
+/// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let head = format!("glfpp, {} threads, seed {}", options.threads(), options.seed);
     let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
         run_experiment(experiment, name, options, machine, rows)
     };
-    let (rows, done) = options.files.run(&head, &options.experiment, one, plot::draw);
-    let csv = options.csv.as_ref().map_or(Ok(()), |path| table::write_csv(path, &rows));
-    done.and(csv)
+    options.files.run(&head, &options.experiment, one, draw)
 }
 
 fn run_experiment(
@@ -31,13 +33,12 @@ fn run_experiment(
     machine: &str,
     rows: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
-    table::print_head(name);
+    table::print_titles::<Row>(name);
     let first = rows.len();
     let mut ready: Option<Prepared> = None;
     let mut first_of_workload = first;
     let mut left_out = Vec::new();
     for case in cases(experiment, options) {
-        // Settings are compared on the same rows, which are made once.
         ready = ready.filter(|ready| ready.case.is_workload_of(&case));
         let prepared = if let Some(ready) = ready {
             ready.for_case(&case)
@@ -46,14 +47,14 @@ fn run_experiment(
             Prepared::new(&case)?
         };
         run_prepared(&prepared, options, machine, (rows, &mut left_out))?;
-        agree(&case, &rows[first_of_workload..])?;
+        table::agree(&rows[first_of_workload..])?;
         ready = Some(prepared);
     }
     summary::print(experiment, &rows[first..]);
     Ok(())
 }
 
-/// Lets every backend run one case; appends their rows.
+/// Runs every backend on one case and appends their rows.
 #[cfg(test)]
 pub(super) fn run_case(
     case: &Case,
@@ -63,11 +64,11 @@ pub(super) fn run_case(
 ) -> Result<(), BenchmarkError> {
     let first = rows.len();
     run_prepared(&Prepared::new(case)?, options, machine, (rows, &mut Vec::new()))?;
-    agree(case, &rows[first..])
+    table::agree(&rows[first..])
 }
 
-/// Lets every backend run what was prepared; appends their rows. Says once of each that is left out
-/// why it is.
+/// Runs every backend on a prepared case and appends their rows. Prints once why a backend is left
+/// out.
 fn run_prepared(
     prepared: &Prepared,
     options: &Options,
@@ -79,7 +80,7 @@ fn run_prepared(
         let contender = match contender(*name, prepared, options) {
             Ok(contender) => contender,
             Err(why) => {
-                let text = format!("# {name:?} left out: {why}");
+                let text = format!("# {} left out: {why}", name.name());
                 if !left_out.contains(&text) {
                     println!("{text}");
                     left_out.push(text);
@@ -91,28 +92,42 @@ fn run_prepared(
         let recording = measured.recording.take();
         let breakdown = recording.as_ref().and_then(Breakdown::new);
         let row = Row::new(case, *name, measured, breakdown.as_ref(), (options.threads(), machine));
-        table::print(&row);
+        row.print();
         if let (Some(recording), Some(breakdown)) = (recording, breakdown) {
             let label = format!("{} {}", row.series(), case.label());
             breakdown.print(&label);
-            let draw = |folder: &PathBuf| timeline::draw(folder, &label, &recording.spans);
-            options.files.svg.as_ref().map_or(Ok(()), draw)?;
+            if let Some(folder) = &options.files.svg {
+                timeline::draw(folder, &label, &recording.spans)?;
+            }
         }
         rows.push(row);
     }
     Ok(())
 }
 
-/// The same queries at rest have the same answers, whoever was asked.
-pub(super) fn agree(case: &Case, rows: &[Row]) -> Result<(), BenchmarkError> {
-    match rows.iter().find(|row| row.answer_hash != rows[0].answer_hash) {
-        None => Ok(()),
-        Some(row) => Err(BenchmarkError::Disagreement {
-            case: format!("{:?} {}", case.experiment, case.label()),
-            backend: row.backend_name().into(),
-            answers: row.answer_hash.clone(),
-            other: rows[0].backend_name().into(),
-            others: rows[0].answer_hash.clone(),
-        }),
-    }
+/// Draws the rates of one experiment as `glfpp_NAME.svg`, one line per series.
+fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
+    let cases = distinct(rows.iter().map(|row| row.case.clone()));
+    let place = |row: &Row| cases.iter().position(|case| *case == row.case);
+    let point = |row: &Row| Some((place(row)? as f64, row.rate() / 1e6));
+    let query_rows = rows.iter().filter(|row| row.updates == 0).count();
+    let chart = Chart {
+        title: format!("{name}, {} objects", rows[0].objects),
+        x_text: match rows[0].experiment {
+            Experiment::Mixed | Experiment::UpdatesAlone => "updates : queries",
+            Experiment::CellsUpdates | Experiment::CellsQueries => "cells",
+            Experiment::Threads => "resident threads on the device",
+            Experiment::Gauss => "hot-spots",
+            Experiment::Large | Experiment::Small | Experiment::Attributes => "distribution",
+        },
+        y_text: match query_rows {
+            0 => "million updates/s",
+            some if some == rows.len() => "million queries/s",
+            _ => "million/s",
+        },
+        series: &series_of(&rows.iter(), Row::series, point),
+        cases: Cases::Named(&cases),
+        has_lines: true,
+    };
+    chart.save(&folder.join(format!("glfpp_{}.svg", name.replace('-', "_"))))
 }

@@ -1,29 +1,27 @@
-//! What do the rows of one experiment say together?
-//!
-//! Printed after the rows where rows are compared with each other: what updates lose to queries,
-//! both rates over the width of launches, the best number of cells.
+//! Comparisons of the rows of one experiment, printed after them: the loss of updates to queries,
+//! rates over resident threads, the best number of cells.
 
-use super::options::{BackendName, Experiment};
+use super::options::Experiment;
 use super::row::Row;
+use crate::harness::BackendName;
 
-/// What updates may lose to queries beside them, percent: the bar of the project.
+/// The permitted loss of updates to concurrent queries, percent: the bar of the project.
 const LOSS_MAX_PERCENT: f64 = 25.0;
 
-/// Prints what the rows of an experiment say together, if anything.
+/// Prints the comparison of an experiment, if it has one.
 pub(super) fn print(experiment: Experiment, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
     match experiment {
         Experiment::UpdatesAlone => print_losses(rows),
-        Experiment::Threads => print_widths(rows),
+        Experiment::Threads => print_threads(rows),
         Experiment::CellsUpdates | Experiment::CellsQueries => print_best(rows),
         _ => {}
     }
 }
 
-/// The part of their rate alone that updates lose with queries beside them, percent, by row; 0 for
-/// those alone.
+/// By row: the loss of updates to concurrent queries, percent of their rate alone.
 pub(super) fn losses<'a>(rows: &'a [Row]) -> Vec<(&'a Row, f64)> {
     let alone =
         |backend: BackendName| rows.iter().find(|row| row.backend == backend && row.queries == 0);
@@ -35,31 +33,31 @@ pub(super) fn losses<'a>(rows: &'a [Row]) -> Vec<(&'a Row, f64)> {
 }
 
 fn print_losses(rows: &[Row]) {
-    println!("# what updates lose to queries, at most {LOSS_MAX_PERCENT} % on a device:");
+    println!("# loss of updates to queries, at most {LOSS_MAX_PERCENT} % on a device:");
     println!("# {:>7} {:>6} {:>13} {:>13} {:>6}", "", "case", "updates/s", "queries/s", "loss %");
     for (row, loss) in losses(rows) {
         let (updates, queries) = (row.updates_per_s, row.queries_per_s);
-        let backend = row.backend_name();
+        let backend = row.backend.name();
         println!("# {backend:>7} {:>6} {updates:>13.0} {queries:>13.0} {loss:>6.1}", row.case);
     }
 }
 
-/// By width: updates a second alone, queries a second alone.
-pub(super) fn widths(rows: &[Row]) -> Vec<(&str, f64, f64)> {
+/// By resident threads: updates a second alone, queries a second alone.
+pub(super) fn rates_by_threads(rows: &[Row]) -> Vec<(&str, f64, f64)> {
     let updating = rows.iter().filter(|row| row.updates > 0);
     let pair = |row: &Row| {
-        let asking = |other: &&Row| {
+        let query_row = |other: &&Row| {
             other.updates == 0 && (other.backend, &other.case) == (row.backend, &row.case)
         };
-        rows.iter().find(asking).map(|asking| asking.queries_per_s)
+        rows.iter().find(query_row).map(|row| row.queries_per_s)
     };
     updating.filter_map(|row| Some((row.case.as_str(), row.updates_per_s, pair(row)?))).collect()
 }
 
-fn print_widths(rows: &[Row]) {
-    println!("# threads on the device at a time, each rate alone:");
+fn print_threads(rows: &[Row]) {
+    println!("# rates over resident threads on the device, each alone:");
     println!("# {:>7} {:>13} {:>13}", "threads", "updates/s", "queries/s");
-    for (threads, updates, queries) in widths(rows) {
+    for (threads, updates, queries) in rates_by_threads(rows) {
         println!("# {threads:>7} {updates:>13.0} {queries:>13.0}");
     }
 }
@@ -78,6 +76,6 @@ pub(super) fn best(rows: &[Row]) -> Vec<&Row> {
 
 fn print_best(rows: &[Row]) {
     for row in best(rows) {
-        println!("# {}: best with {} cells", row.backend_name(), row.cells);
+        println!("# {}: best with {} cells", row.backend.name(), row.cells);
     }
 }

@@ -1,18 +1,18 @@
-//! One point of the experiment: how many circles of which size, over which objects.
+//! One point of an experiment: the number and size of circles over a set of objects.
 //!
-//! Combinations whose circles overlap more than the flags allow, or whose cycles would have more
-//! events than an engine tells, are left out, and why is told.
+//! Combinations whose circles overlap more than the flags allow, or whose cycles exceed the
+//! engine's limit of events, are left out with the reason.
 
 use std::f64::consts::PI;
 
 use shoal_engine::limits::{CYCLE_EVENTS_MAX, CYCLE_FIXES_MAX, REGIONS_MAX};
 use shoal_workload::{Params, RegionParams};
 
-use super::options::{Distribution, Experiment, JudgingName, Options};
+use super::options::{Distribution, EvaluationName, Experiment, Options};
 
 /// Area of the space of both workloads, square metres.
 const SPACE_M2: f64 = 1e10;
-/// Warm-up: as many cycles as fly, and one more.
+/// Warm-up cycles: one more than are in flight.
 pub(super) const WARM_CYCLES: u64 = 4;
 
 /// The objects and rows that several cases share.
@@ -50,17 +50,17 @@ impl Motion {
 pub(super) struct Case {
     pub(super) experiment: Experiment,
     pub(super) regions: RegionParams,
-    pub(super) judging: JudgingName,
+    pub(super) judging: EvaluationName,
 }
 
 impl Case {
-    /// Circles that an object is in, on average: they lie anywhere, and few reach over the border.
+    /// Circles that contain an object, on average: they lie anywhere, and few cross the border.
     fn memberships(&self) -> f64 {
         let RegionParams { regions, radius_m, .. } = self.regions;
         regions as f64 * PI * radius_m * radius_m / SPACE_M2
     }
 
-    /// Why it is left out, if it is.
+    /// Why the case is left out, if it is.
     fn excess(&self, motion: &Motion, options: &Options) -> Option<String> {
         let (memberships, most) = (self.memberships(), options.memberships_max);
         if memberships > most {
@@ -75,15 +75,14 @@ impl Case {
         (regions > REGIONS_MAX as u64).then(|| format!("{regions} circles, at most {REGIONS_MAX}"))
     }
 
-    /// What tells it from the others of its experiment.
+    /// The name of the case within its experiment.
     pub(super) fn label(&self) -> String {
         let RegionParams { regions, radius_m, .. } = self.regions;
         if regions == 0 { "none".into() } else { format!("{regions} of {radius_m} m") }
     }
 }
 
-/// The cases of an experiment, and those left out with the reason. No circles have no radius: they
-/// are one case.
+/// The cases of an experiment, and those left out with the reason. 0 circles are one case.
 pub(super) fn cases(
     experiment: Experiment,
     motion: &Motion,

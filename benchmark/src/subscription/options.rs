@@ -1,26 +1,24 @@
-//! The flags of `shoal-bench subscription`.
-//!
-//! The sizes of the project's bar are the defaults.
+//! The flags of `shoal-bench subscription`. The defaults are the sizes of the project's bar.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use shoal_engine::{EvaluationMode, EventKind, EventKinds};
 use shoal_workload::SpeedRange;
 
-use crate::experiments::Files;
+use crate::harness::{BackendName, Files};
 
-/// Which events are told.
+/// The reported events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
-    /// Who comes and who goes.
+    /// Enter and leave events.
     EnterLeave,
-    /// The same, and every report of a member.
+    /// Also a move event for every report of a member.
     WithMove,
 }
 
 impl Experiment {
-    /// As the engine has it.
+    /// The engine's set of kinds.
     pub(super) fn wanted(self) -> EventKinds {
         match self {
             Self::EnterLeave => {
@@ -30,7 +28,7 @@ impl Experiment {
         }
     }
 
-    /// For people and programs.
+    /// The events as text.
     pub(super) fn events_wanted(self) -> &'static str {
         match self {
             Self::EnterLeave => "enter, leave",
@@ -50,7 +48,7 @@ pub(super) enum Distribution {
 }
 
 impl Distribution {
-    /// The workload's name.
+    /// The name of the workload.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -59,10 +57,10 @@ impl Distribution {
     }
 }
 
-/// What circles judge.
+/// The fixes that are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum JudgingName {
+pub(super) enum EvaluationName {
     /// The state after a cycle.
     Cycle,
     /// Each fix.
@@ -71,9 +69,9 @@ pub(super) enum JudgingName {
     Crossing,
 }
 
-impl JudgingName {
-    /// As the engine has it.
-    pub(super) fn judging(self) -> EvaluationMode {
+impl EvaluationName {
+    /// The mode of the engine.
+    pub(super) fn mode(self) -> EvaluationMode {
         match self {
             Self::Cycle => EvaluationMode::Cycle,
             Self::EveryFix => EvaluationMode::EveryFix,
@@ -82,30 +80,10 @@ impl JudgingName {
     }
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum BackendName {
-    /// Shoal's engine on all cores.
-    Cpu,
-    /// Shoal's engine on the first NVIDIA GPU.
-    Cuda,
-}
-
-impl BackendName {
-    /// As it is written.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-        }
-    }
-}
-
-/// What to run.
+/// The flags of `shoal-bench subscription`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Which events are told, in this order.
+    /// Experiments, in this order.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "enter-leave,with-move")]
     pub(super) experiment: Vec<Experiment>,
     /// Backends, in this order.
@@ -114,7 +92,7 @@ pub(crate) struct Options {
     /// Workloads, in this order.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform,gauss")]
     pub(super) distribution: Vec<Distribution>,
-    /// Numbers of circles on 100 km x 100 km; 0 is the rate without any.
+    /// Numbers of circles on 100 km x 100 km; 0 = the rate without circles.
     #[arg(long, value_delimiter = ',', default_value = "0,1000,10000,100000,1000000")]
     pub(super) regions: Vec<u64>,
     /// Radii of the circles, metres.
@@ -123,7 +101,7 @@ pub(crate) struct Options {
     /// Objects of each run.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) objects: u64,
-    /// Updates of each run, the cycles that warm up not counted.
+    /// Updates of each run after warm-up.
     #[arg(long, default_value_t = 40_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) updates: u64,
     /// Updates of one cycle.
@@ -132,16 +110,16 @@ pub(crate) struct Options {
     /// Speeds of `uniform`, metres a second.
     #[arg(long, default_value = "1-20", value_name = "A-B")]
     pub(super) speed_range: SpeedRange,
-    /// What every circle judges.
+    /// The fixes that are evaluated.
     #[arg(long, value_enum, default_value = "cycle")]
-    pub(super) judging: JudgingName,
-    /// Share of the circles that is replaced in a second of event time.
+    pub(super) judging: EvaluationName,
+    /// Share of the circles replaced per second of event time.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub(super) churn: f64,
-    /// Every circle follows an object that moves as the workload's do.
+    /// Move every circle with an object of its own.
     #[arg(long)]
     pub(super) follow: bool,
-    /// Circles that an object is in, on average, at most; more are left out.
+    /// Leave out combinations in which more circles than this contain an object on average.
     #[arg(long, default_value_t = 20.0, value_name = "COUNT")]
     pub(super) memberships_max: f64,
     /// Seed of the workloads.

@@ -1,21 +1,19 @@
-//! Everything that a run needs, made before its clock starts: encoded rows, changes of the circles.
+//! The rows and circles of a run, made before its clock starts.
 //!
-//! Rows are those of a motion and serve all its cases. Circles lie where the workload's windows lie
-//! or follow objects, churn as the case says, by the event time of the cycles.
+//! All cases of a motion share its rows. Circles lie where the workload's windows lie or follow
+//! objects, and churn by the event time of the cycles.
 
 use std::collections::BTreeMap;
 
 use shoal_codec::Block;
 use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
-use shoal_engine::{
-    CycleInput, Region, RegionId, Request, Space, Subscription, SubscriptionChange,
-};
+use shoal_engine::{Region, RegionId, Space, Subscription, SubscriptionChange};
 use shoal_workload::{RegionChange, Regions, START_MS};
 
 use super::case::{Case, Motion, WARM_CYCLES};
 use crate::error::BenchmarkError;
-use crate::rows::Generators;
-use crate::source::Attributes;
+use crate::harness::blocks::Generators;
+use crate::harness::source::Attributes;
 
 /// The rows of one cycle.
 #[derive(Clone, Debug)]
@@ -39,13 +37,13 @@ pub(super) struct Rows {
 
 /// The circles of a case, cycle by cycle.
 #[derive(Debug)]
-pub(super) struct Standing {
-    /// Sets all circles, in as many cycles as it takes.
+pub(super) struct Circles {
+    /// Cycles that set all circles.
     pub(super) first: Vec<Vec<SubscriptionChange>>,
-    /// Changes in the cycles that warm up.
+    /// Changes in the warm-up cycles.
     pub(super) warm: Vec<Vec<SubscriptionChange>>,
     pub(super) cycles: Vec<Vec<SubscriptionChange>>,
-    /// The circles there are at the end.
+    /// The circles at the end.
     pub(super) last: BTreeMap<RegionId, Region>,
 }
 
@@ -79,28 +77,17 @@ impl RowCycle {
     }
 }
 
-/// Rows and changes as the engine takes them.
-pub(super) fn input(blocks: Vec<Block>, subscriptions: Vec<SubscriptionChange>) -> CycleInput {
-    CycleInput {
-        system_ms: 0,
-        time_max_ms: i64::MAX,
-        requests: blocks.into_iter().map(Request::Block).collect(),
-        subscriptions,
-        ..CycleInput::default()
-    }
-}
-
-impl Standing {
+impl Circles {
     /// Makes the circles of a case over some rows.
     pub(super) fn new(case: &Case, rows: &Rows) -> Result<Self, BenchmarkError> {
         let name = rows.motion.distribution.name();
         let mut regions = Regions::new(name, &rows.motion.params, case.regions)?;
-        // What happened while objects were loaded is no change of this run.
+        // Changes during the load are not part of the run.
         let loaded_ms = rows.load.last().map_or(0.0, |cycle| cycle.elapsed_ms);
         regions.advance(loaded_ms, &mut Vec::new());
-        let mut circles = Circles { case, space: rows.space, standing: BTreeMap::new() };
+        let mut registry = Registry { case, space: rows.space, circles: BTreeMap::new() };
         let live: Vec<RegionChange> = regions.live().collect();
-        let changes = live.into_iter().map(|change| circles.change(change));
+        let changes = live.into_iter().map(|change| registry.change(change));
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
         let first = changes.chunks(SUBSCRIPTION_CHANGES_MAX).map(<[_]>::to_vec).collect();
         let mut cycle = |of: &RowCycle| {
@@ -114,33 +101,33 @@ impl Standing {
                 );
                 return Err(BenchmarkError::WorkloadRows(text));
             }
-            changes.into_iter().map(|change| circles.change(change)).collect()
+            changes.into_iter().map(|change| registry.change(change)).collect()
         };
         let mut each = |of: &[RowCycle]| of.iter().map(&mut cycle).collect::<Result<Vec<_>, _>>();
         let (warm, cycles) = (each(&rows.warm)?, each(&rows.cycles)?);
-        Ok(Self { first, warm, cycles, last: circles.standing })
+        Ok(Self { first, warm, cycles, last: registry.circles })
     }
 }
 
-/// The circles as the engine knows them.
-struct Circles<'a> {
+/// The circles present in the engine.
+struct Registry<'a> {
     case: &'a Case,
     space: Space,
-    standing: BTreeMap<RegionId, Region>,
+    circles: BTreeMap<RegionId, Region>,
 }
 
-impl Circles<'_> {
+impl Registry<'_> {
     fn change(&mut self, change: RegionChange) -> Result<SubscriptionChange, BenchmarkError> {
         match change {
             RegionChange::Remove { region } => {
-                self.standing.remove(&RegionId(region));
+                self.circles.remove(&RegionId(region));
                 Ok(SubscriptionChange::Remove(RegionId(region)))
             }
             RegionChange::Add { region, x, y } | RegionChange::Move { region, x, y } => {
                 let circle = Region::circle(&self.space, x, y, self.case.regions.radius_m)?;
-                self.standing.insert(RegionId(region), circle.clone());
+                self.circles.insert(RegionId(region), circle.clone());
                 let wanted = self.case.experiment.wanted();
-                let judging = self.case.judging.judging();
+                let judging = self.case.judging.mode();
                 let subscription = Subscription { wanted, judging, ..Subscription::new(circle) };
                 Ok(SubscriptionChange::Set {
                     region: RegionId(region),

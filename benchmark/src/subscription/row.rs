@@ -1,11 +1,12 @@
-//! One result: a row of the table and of the JSON list.
+//! A result: one row of the table and of the files.
 
 use serde::Serialize;
 
 use super::case::Case;
-use super::contender::Measured;
-use super::options::{BackendName, Distribution, Experiment, JudgingName};
+use super::options::{Distribution, EvaluationName, Experiment};
 use super::prepared::Rows;
+use super::trial::Measured;
+use crate::harness::{BackendName, Column, ResultRow};
 
 /// One backend's run of one case.
 #[derive(Clone, Debug, Serialize)]
@@ -26,20 +27,20 @@ pub(super) struct Row {
     pub(super) ns_per_update: f64,
     /// From a cycle's submission to its events readable, 99 in 100 cycles.
     pub(super) cycle_ms_p99: f64,
-    /// Of how many events each circle had in every cycle, and of all events of the last cycle: the
-    /// same for every backend.
+    /// Hash of the number of events of each circle in every cycle, and of all events of the last
+    /// cycle: equal for all backends.
     pub(super) event_hash: String,
     pub(super) memory_bytes: u64,
     pub(super) cycle_updates: usize,
     pub(super) cycle_ms_p50: f64,
     pub(super) events_per_update: f64,
-    /// Circles that an object is in, at the end.
+    /// Circles that contain an object, at the end.
     pub(super) memberships_per_object: f64,
-    /// Speeds of `uniform`, metres a second; nothing for others.
+    /// Speeds of `uniform`, metres a second.
     pub(super) speed_range: Option<String>,
-    /// What circles judge.
-    pub(super) judging: JudgingName,
-    /// Share of the circles that is replaced in a second of event time.
+    /// The fixes that are evaluated.
+    pub(super) judging: EvaluationName,
+    /// Share of the circles replaced per second of event time.
     pub(super) churn: f64,
     /// Circles follow objects.
     pub(super) follow: bool,
@@ -87,9 +88,37 @@ impl Row {
             machine: machine.to_owned(),
         }
     }
+}
 
-    /// Which line of a plot it belongs to.
-    pub(super) fn series(&self) -> String {
-        format!("{}, {} m", self.backend.name(), self.radius_m)
+impl ResultRow for Row {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column { title: "workload", width: 8, cell: |row| row.distribution.name().to_owned() },
+        Column { title: "", width: 5, cell: |row| row.backend.name().to_owned() },
+        Column { title: "objects", width: 9, cell: |row| row.objects.to_string() },
+        Column { title: "circles", width: 8, cell: |row| row.regions.to_string() },
+        Column { title: "radius m", width: 8, cell: |row| row.radius_m.to_string() },
+        Column { title: "updates/s", width: 11, cell: |row| format!("{:.0}", row.updates_per_s) },
+        Column { title: "events/s", width: 11, cell: |row| format!("{:.0}", row.events_per_s) },
+        Column { title: "ns/update", width: 9, cell: |row| format!("{:.1}", row.ns_per_update) },
+        Column { title: "ev/upd", width: 8, cell: |row| format!("{:.3}", row.events_per_update) },
+        Column {
+            title: "members",
+            width: 7,
+            cell: |row| format!("{:.2}", row.memberships_per_object),
+        },
+        Column { title: "p50 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p50) },
+        Column { title: "p99 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p99) },
+    ];
+
+    fn backend(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn case(&self) -> String {
+        format!("{:?} {} of {} m", self.experiment, self.regions, self.radius_m)
+    }
+
+    fn answer_hash(&self) -> &str {
+        &self.event_hash
     }
 }

@@ -1,21 +1,26 @@
-//! Runs the experiments: makes rows once for each motion, lets every backend run every case,
-//! compares what they told.
+//! Runs the experiments: makes rows once per distribution, runs every backend on every case,
+//! compares events.
+
+use std::path::Path;
+
+use shoal_engine::EngineOptions;
 
 use super::case::{Case, Motion, cases};
-use super::contender::contender;
-use super::options::{BackendName, Experiment, Options};
-use super::prepared::{Rows, Standing};
+use super::options::{Distribution, Experiment, Options};
+use super::prepared::{Circles, Rows};
 use super::row::Row;
-use super::{plot, table};
+use super::trial::Trial;
 use crate::error::BenchmarkError;
+use crate::harness::plot::{Cases, Chart, Series, distinct};
+use crate::harness::{BackendName, Driver, ResultRow, table};
 
-/// Runs what the flags ask for.
+/// Runs the experiments that the flags name.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let head = format!("subscription, seed {}", options.seed);
     let one = |experiment: Experiment, name: &str, machine: &str, rows: &mut Vec<Row>| {
         run_experiment(experiment, name, options, machine, rows)
     };
-    options.files.run(&head, &options.experiment, one, plot::draw).1
+    options.files.run(&head, &options.experiment, one, draw)
 }
 
 fn run_experiment(
@@ -25,7 +30,7 @@ fn run_experiment(
     machine: &str,
     out: &mut Vec<Row>,
 ) -> Result<(), BenchmarkError> {
-    table::print_head(name);
+    table::print_titles::<Row>(name);
     let mut left_out_backends = Vec::new();
     for distribution in &options.distribution {
         let motion = Motion::new(*distribution, options);
@@ -39,8 +44,7 @@ fn run_experiment(
     Ok(())
 }
 
-/// Lets every backend run one case; appends their rows. Says once of each that is left out why it
-/// is.
+/// Runs every backend on one case and appends their rows. Prints once why a backend is left out.
 pub(super) fn run_case(
     case: &Case,
     rows: &Rows,
@@ -48,36 +52,64 @@ pub(super) fn run_case(
     machine: &str,
     (out, left_out): (&mut Vec<Row>, &mut Vec<BackendName>),
 ) -> Result<(), BenchmarkError> {
-    let standing = Standing::new(case, rows)?;
+    let circles = Circles::new(case, rows)?;
     let first = out.len();
     for name in &options.backends {
-        match contender(*name, rows) {
+        match Driver::open(*name, EngineOptions::new(rows.space)) {
             Err(_) if left_out.contains(name) => {}
             Err(why) => {
                 println!("# {} left out: {why}", name.name());
                 left_out.push(*name);
             }
-            Ok(contender) => {
-                let measured = contender.run(rows, &standing)?;
+            Ok(driver) => {
+                let measured = Trial { driver, rows, circles: &circles }.run()?;
                 let row = Row::new(case, rows, *name, &measured, machine);
-                table::print(&row);
+                row.print();
                 out.push(row);
             }
         }
     }
-    agree(case, &out[first..])
+    table::agree(&out[first..])
 }
 
-/// The same circles over the same rows are told the same, whoever tells.
-pub(super) fn agree(case: &Case, rows: &[Row]) -> Result<(), BenchmarkError> {
-    match rows.iter().find(|row| row.event_hash != rows[0].event_hash) {
-        None => Ok(()),
-        Some(row) => Err(BenchmarkError::Disagreement {
-            case: format!("{:?} {}", case.experiment, case.label()),
-            backend: row.backend.name().into(),
-            answers: row.event_hash.clone(),
-            other: rows[0].backend.name().into(),
-            others: rows[0].event_hash.clone(),
-        }),
+/// Draws nanoseconds an update over the number of circles, as `subscription_NAME_DISTRIBUTION.svg`:
+/// a line per backend and radius.
+fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
+    for distribution in [Distribution::Uniform, Distribution::Gauss] {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.distribution == distribution).collect();
+        let Some(first) = of.first() else { continue };
+        let mut numbers = distinct(of.iter().map(|row| row.regions));
+        numbers.sort_unstable();
+        let cases: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let chart = Chart {
+            title: format!("{name}, {}, {} objects", distribution.name(), first.objects),
+            x_text: "circles",
+            y_text: "nanoseconds an update",
+            series: &series(&of, &numbers),
+            cases: Cases::Named(&cases),
+            has_lines: true,
+        };
+        let file = format!("subscription_{}_{}.svg", name.replace('-', "_"), distribution.name());
+        chart.save(&folder.join(file))?;
     }
+    Ok(())
+}
+
+/// One line for each backend and radius. The rate without circles begins every line.
+fn series(rows: &[&Row], numbers: &[u64]) -> Vec<Series> {
+    let has_circles = rows.iter().any(|row| row.regions > 0);
+    let lines = rows.iter().filter(|row| row.regions > 0 || !has_circles);
+    let lines = distinct(lines.map(|row| (row.backend, row.radius_m.to_bits())));
+    let points = |(backend, radius): (BackendName, u64)| {
+        let of_line = |row: &&&Row| {
+            row.backend == backend && (row.regions == 0 || row.radius_m.to_bits() == radius)
+        };
+        let point = |row: &&Row| {
+            let place = numbers.iter().position(|regions| *regions == row.regions)?;
+            Some((place as f64, row.ns_per_update))
+        };
+        let name = format!("{}, {} m", backend.name(), f64::from_bits(radius));
+        (name, rows.iter().filter(of_line).filter_map(point).collect())
+    };
+    lines.into_iter().map(points).collect()
 }

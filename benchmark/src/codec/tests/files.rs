@@ -5,7 +5,7 @@ use std::fs;
 use super::options;
 use crate::codec::options::Experiment;
 use crate::codec::run;
-use crate::experiments::Files;
+use crate::harness::Files;
 
 /// The keys that others read, in this order.
 const KEYS: [&str; 10] = [
@@ -81,8 +81,8 @@ fn what_cannot_be_read_or_written_is_named() {
     assert!(error.contains(&empty) && error.contains("no .csv"), "{error}");
 
     let json = folder.path().join("missing").join("rows.json").display().to_string();
-    let files = Files { json: Some(json.into()), svg: None };
-    let (_, ran) = files.run(
+    let files = Files { json: Some(json.into()), ..Files::default() };
+    let ran = files.run(
         "head",
         &[Experiment::Thesis],
         |_, _, _, _: &mut Vec<u8>| unreachable!("it runs with nowhere to write to"),

@@ -5,7 +5,7 @@ mod files;
 mod round_trip;
 
 use super::options::Options;
-use crate::experiments::parsed;
+use crate::harness::command::parsed;
 
 /// The product's own sample, from the package's folder, where tests run.
 const SAMPLE: &str = "../sample";

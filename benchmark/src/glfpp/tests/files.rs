@@ -53,12 +53,3 @@ fn rows_are_written_with_their_keys() {
     let plot = fs::read_to_string(format!("{svg}/glfpp_cells_queries.svg")).unwrap();
     assert!(plot.contains("million queries/s") && plot.contains("16384"));
 }
-
-#[test]
-fn a_file_that_cannot_be_written_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("missing").join("rows.json").display().to_string();
-    let flags = ["--experiment", "small", "--backends", "cpu", "--json", &json];
-    let error = run(&options(&flags)).unwrap_err().to_string();
-    assert!(error.contains("rows.json"), "{error}");
-}

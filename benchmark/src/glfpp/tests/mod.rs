@@ -7,7 +7,7 @@ mod rows_prepared;
 mod sweeps;
 
 use super::options::Options;
-use crate::experiments::parsed;
+use crate::harness::command::parsed;
 
 /// Flags on top of small sizes: three cycles, two threads.
 fn options(flags: &[&str]) -> Options {

@@ -2,11 +2,12 @@
 
 use super::options;
 use crate::glfpp::case::{Case, cases};
-use crate::glfpp::options::{BackendName, Experiment};
+use crate::glfpp::options::Experiment;
 use crate::glfpp::row::Row;
 use crate::glfpp::run;
 use crate::glfpp::run::run_case;
-use crate::glfpp::summary::{best, losses, widths};
+use crate::glfpp::summary::{best, losses, rates_by_threads};
+use crate::harness::BackendName;
 
 fn rows_of(case: &Case, flags: &[&str]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -29,11 +30,11 @@ fn cells_grow_from_256_to_16_million() {
 fn threads_grow_to_all_on_the_grid_of_the_paper() {
     let cases = cases(Experiment::Threads, &options(&["--cuda-threads", "1000"]));
     let labels: Vec<String> = cases.iter().map(Case::label).collect();
-    let (updating, asking) = cases.split_at(7);
+    let (updating, querying) = cases.split_at(7);
     assert_eq!(labels[..7], labels[7..]);
     assert_eq!((&labels[0][..], &labels[6][..]), ("4224", "full"));
     assert!(updating.iter().all(|case| case.queries == 0 && case.updates == 12_000));
-    assert!(asking.iter().all(|case| case.updates == 0 && case.queries == 1_200));
+    assert!(querying.iter().all(|case| case.updates == 0 && case.queries == 1_200));
     assert!(cases.iter().all(|case| case.side == Some(256)));
     assert_eq!(cases[6].launch_threads, None);
 }
@@ -93,7 +94,7 @@ fn updates_lose_a_part_of_their_rate() {
     }
     let found: Vec<(&str, &str, f64)> = losses(&rows)
         .into_iter()
-        .map(|(row, loss)| (row.backend_name(), row.case.as_str(), loss.round()))
+        .map(|(row, loss)| (row.backend.name(), row.case.as_str(), loss.round()))
         .collect();
     let of = |name| [(name, "alone", 0.0), (name, "100:1", 10.0), (name, "100:10", 25.0)];
     let expected: Vec<_> =
@@ -111,7 +112,7 @@ fn both_rates_of_a_width_come_together() {
         (row.case, row.experiment) = (case.label(), Experiment::Threads);
         rows.push(row);
     }
-    let found = widths(&rows);
+    let found = rates_by_threads(&rows);
     let threads: Vec<&str> = found.iter().map(|(threads, ..)| *threads).collect();
     assert_eq!(threads, ["4224", "8448", "16896", "33792", "67584", "135168", "full"]);
     for (number, (_, updates, queries)) in found.iter().enumerate() {

@@ -1,23 +1,25 @@
-//! What backends tell equals what the model tells, whatever the circles do.
+//! The events of backends equal those of the model.
 
 use shoal_engine::{EngineOptions, Model};
 
 use super::options;
+use crate::harness::table::agree;
+use crate::harness::{BackendName, Driver};
 use crate::subscription::case::{Case, Motion, cases};
-use crate::subscription::contender::{Contender, Measured, contender};
-use crate::subscription::options::{BackendName, Distribution, Experiment};
-use crate::subscription::prepared::{Rows, Standing};
-use crate::subscription::run::{agree, run_case};
+use crate::subscription::options::{Distribution, Experiment};
+use crate::subscription::prepared::{Circles, Rows};
+use crate::subscription::run::run_case;
+use crate::subscription::trial::{Measured, Trial};
 
-fn by_model(rows: &Rows, standing: &Standing) -> Measured {
+fn by_model(rows: &Rows, circles: &Circles) -> Measured {
     let model = Box::new(Model::new(EngineOptions::new(rows.space)));
-    Contender::alone(model).run(rows, standing).unwrap()
+    Trial { driver: Driver::sequential(model), rows, circles }.run().unwrap()
 }
 
 /// Runs every case of both experiments on a backend and on the model.
 fn check(name: BackendName, flags: &[&str]) {
     let options = options(flags);
-    let mut told = 0;
+    let mut events = 0;
     for distribution in [Distribution::Uniform, Distribution::Gauss] {
         let motion = Motion::new(distribution, &options);
         let rows = Rows::new(&motion).unwrap();
@@ -25,23 +27,24 @@ fn check(name: BackendName, flags: &[&str]) {
             let (cases, left_out) = cases(experiment, &motion, &options);
             assert_eq!((cases.len(), left_out), (5, Vec::new()));
             for case in cases {
-                let standing = Standing::new(&case, &rows).unwrap();
-                let expected = by_model(&rows, &standing);
-                let got = contender(name, &rows).unwrap().run(&rows, &standing).unwrap();
+                let circles = Circles::new(&case, &rows).unwrap();
+                let expected = by_model(&rows, &circles);
+                let driver = Driver::open(name, EngineOptions::new(rows.space)).unwrap();
+                let got = Trial { driver, rows: &rows, circles: &circles }.run().unwrap();
                 let about = format!("{experiment:?} {} {distribution:?} {flags:?}", case.label());
                 assert_eq!(got.events, expected.events, "{about}");
                 assert_eq!(got.event_hash, expected.event_hash, "{about}");
-                told += expected.events;
+                events += expected.events;
                 assert!(case.regions.regions > 0 || expected.events == 0, "{about}");
                 let members = (got.memberships_per_object, expected.memberships_per_object);
                 assert!((members.0 - members.1).abs() < 1e-9, "{about}: {members:?}");
             }
         }
     }
-    assert!(told > 1_000, "{told} events tell nothing, {flags:?}");
+    assert!(events > 1_000, "{events} events prove little, {flags:?}");
 }
 
-const WAYS: [&[&str]; 5] = [
+const CIRCLES: [&[&str]; 5] = [
     &[],
     &["--churn", "0.2"],
     &["--follow", "--churn", "0.05"],
@@ -50,15 +53,15 @@ const WAYS: [&[&str]; 5] = [
 ];
 
 #[test]
-fn the_cpu_tells_what_the_model_tells() {
-    WAYS.iter().for_each(|flags| check(BackendName::Cpu, flags));
+fn the_cpu_backend_equals_the_model() {
+    CIRCLES.iter().for_each(|flags| check(BackendName::Cpu, flags));
 }
 
 #[cfg(feature = "cuda")]
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn the_device_tells_what_the_model_tells() {
-    WAYS.iter().for_each(|flags| check(BackendName::Cuda, flags));
+fn the_cuda_backend_equals_the_model() {
+    CIRCLES.iter().for_each(|flags| check(BackendName::Cuda, flags));
 }
 
 fn case_of(regions: &str, experiment: Experiment) -> (Case, Rows) {
@@ -71,9 +74,9 @@ fn case_of(regions: &str, experiment: Experiment) -> (Case, Rows) {
 #[test]
 fn moves_are_the_reports_of_members() {
     let (case, rows) = case_of("150", Experiment::EnterLeave);
-    let turns = by_model(&rows, &Standing::new(&case, &rows).unwrap());
+    let turns = by_model(&rows, &Circles::new(&case, &rows).unwrap());
     let (case, rows) = case_of("150", Experiment::WithMove);
-    let all = by_model(&rows, &Standing::new(&case, &rows).unwrap());
+    let all = by_model(&rows, &Circles::new(&case, &rows).unwrap());
     let moves = all.events - turns.events;
     // Of two states in sequence, members of both move: as many as members but for the enters.
     let members = all.memberships_per_object * rows.motion.updates as f64;
@@ -82,13 +85,13 @@ fn moves_are_the_reports_of_members() {
 }
 
 #[test]
-fn other_circles_and_other_rows_are_told_otherwise() {
+fn other_circles_and_other_rows_have_other_events() {
     let hash = |flags: &[&str]| {
         let options = options(flags);
         let motion = Motion::new(Distribution::Uniform, &options);
         let case = cases(Experiment::WithMove, &motion, &options).0.remove(1);
         let rows = Rows::new(&motion).unwrap();
-        by_model(&rows, &Standing::new(&case, &rows).unwrap()).event_hash
+        by_model(&rows, &Circles::new(&case, &rows).unwrap()).event_hash
     };
     let plain = hash(&[]);
     assert_eq!(plain, hash(&[]));
@@ -103,8 +106,8 @@ fn different_events_end_the_run_and_are_named() {
     let mut out = Vec::new();
     let options = options(&["--backends", "cpu,cpu"]);
     run_case(&case, &rows, &options, "a test", (&mut out, &mut Vec::new())).unwrap();
-    agree(&case, &out).unwrap();
+    agree(&out).unwrap();
     out[1].event_hash = "0123".into();
-    let error = agree(&case, &out).unwrap_err().to_string();
+    let error = agree(&out).unwrap_err().to_string();
     assert!(error.contains("cpu answers 0123") && error.contains("EnterLeave 40"), "{error}");
 }

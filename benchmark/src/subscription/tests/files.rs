@@ -58,15 +58,6 @@ fn rows_are_written_with_their_keys() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("missing").join("rows.json").display().to_string();
-    let flags = ["--experiment", "with-move", "--regions", "0", "--json", &json];
-    let error = run(&options(&flags)).unwrap_err().to_string();
-    assert!(error.contains("rows.json"), "{error}");
-}
-
-#[test]
 fn what_overlaps_too_much_is_left_out_and_said() {
     let sizes = ["--objects", "10000000", "--updates", "40000000", "--cycle", "4000000"];
     let circles = ["--regions", "0,1000,10000,100000,1000000", "--radius", "100,500,5000"];

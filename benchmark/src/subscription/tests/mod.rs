@@ -5,7 +5,7 @@ mod agreement;
 mod files;
 
 use super::options::Options;
-use crate::experiments::parsed;
+use crate::harness::command::parsed;
 
 /// Flags on top of small sizes: three cycles, circles large enough to hold something.
 fn options(flags: &[&str]) -> Options {

@@ -1,9 +1,8 @@
-//! Rows of a workload as raw blocks, made before any clock starts.
+//! Rows of a workload as raw blocks in host memory, made before any clock starts.
 //!
-//! Blocks lie in host memory (20 bytes a row, 34 with all attributes); no row is made twice.
-//! Generators run side by side, each with its share of the objects and its own block in every
-//! cycle; how many there are depends on the cycle alone, so the same parameters give the same
-//! bytes on any machine.
+//! A row has 20 bytes, 34 with all attributes. Generators run in parallel, each with its share of
+//! the objects and its own block in every cycle. Their number depends on the cycle alone, so the
+//! same parameters give the same bytes on any machine.
 
 use std::thread;
 
@@ -13,8 +12,8 @@ use shoal_engine::Space;
 use shoal_engine::limits::CYCLE_FIXES_MAX;
 use shoal_workload::{Params, START_MS};
 
+use super::source::{Attributes, Source};
 use crate::error::BenchmarkError;
-use crate::source::{Attributes, Source};
 
 /// Rows of one block at most: 8.5 MB with all attributes.
 const BLOCK_ROWS: usize = 250_000;
@@ -27,7 +26,7 @@ const _: () = assert!(GENERATORS_MAX * BLOCK_ROWS <= CYCLE_FIXES_MAX, "one round
 pub(crate) struct Generators(Vec<Generator>);
 
 impl Generators {
-    /// Opens a workload for cycles of so many rows; shards of `params` are chosen here.
+    /// Opens a workload for cycles of `cycle_rows` rows. Sets the shards of `params`.
     pub(crate) fn open(
         name: &str,
         params: &Params,
@@ -41,7 +40,7 @@ impl Generators {
         (0..generators).map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Where the objects move.
+    /// The space of the objects.
     pub(crate) fn space(&self) -> Space {
         self.0[0].source.space()
     }
@@ -51,9 +50,9 @@ impl Generators {
         self.0.iter().map(|generator| generator.last_ms).max().unwrap_or(START_MS)
     }
 
-    /// First reports of further objects, as blocks of one cycle; none once all have reported.
+    /// First reports of further objects, as blocks of one cycle. Empty after the last object.
     pub(crate) fn first_reports(&mut self) -> Result<Vec<Block>, BenchmarkError> {
-        self.side_by_side(|generator| {
+        self.in_parallel(|generator| {
             let rows = generator.unseen.min(BLOCK_ROWS);
             generator.unseen -= rows;
             generator.block(rows)
@@ -63,14 +62,14 @@ impl Generators {
     /// The next rows as blocks of one cycle.
     pub(crate) fn cycle(&mut self, rows: usize) -> Result<Vec<Block>, BenchmarkError> {
         let count = self.0.len();
-        self.side_by_side(|generator| {
+        self.in_parallel(|generator| {
             let share = rows * (generator.number + 1) / count - rows * generator.number / count;
             generator.block(share)
         })
     }
 
-    /// The next block of every generator, made at the same time.
-    fn side_by_side(
+    /// The next block of every generator, made in parallel.
+    fn in_parallel(
         &mut self,
         next: impl Fn(&mut Generator) -> Result<Option<Block>, BenchmarkError> + Sync,
     ) -> Result<Vec<Block>, BenchmarkError> {
@@ -91,7 +90,7 @@ impl Generators {
 struct Generator {
     number: usize,
     source: Source,
-    /// Objects that have not reported yet: the first rows of these workloads are the whole fleet.
+    /// Objects without a report: the first rows of these workloads are the whole fleet.
     unseen: usize,
     last_ms: i64,
 }
@@ -109,7 +108,7 @@ impl Generator {
         Ok(Self { number, source, unseen, last_ms: START_MS })
     }
 
-    /// The next rows as a block; none when there are no rows.
+    /// The next rows as a block; `None` for 0 rows.
     fn block(&mut self, rows: usize) -> Result<Option<Block>, BenchmarkError> {
         if rows == 0 {
             return Ok(None);

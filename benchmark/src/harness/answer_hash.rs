@@ -1,9 +1,8 @@
-//! A hash of answers (FNV-1a, 64 bits over 64-bit words), so that two runs can be seen to have
-//! answered the same.
+//! A hash of answers (FNV-1a, 64 bits over 64-bit words). Runs with equal hashes gave equal answers.
 
 use shoal_engine::AnswerSet;
 
-/// Folds answers in the order in which they were asked.
+/// Folds answers in the order of the queries.
 pub(crate) struct AnswerHash(u64);
 
 impl AnswerHash {
@@ -17,7 +16,7 @@ impl AnswerHash {
         }
     }
 
-    /// One answer: how many objects match, and those returned.
+    /// Adds one answer: the number of matching objects, and the objects returned.
     pub(crate) fn add_answer(&mut self, total: u64, objects: &[u64]) {
         self.add_word(total);
         objects.iter().for_each(|object| self.add_word(*object));

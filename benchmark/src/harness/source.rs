@@ -1,20 +1,20 @@
 //! Turns a workload into columns of rows and into range queries, before any clock starts.
 //!
-//! Rows keep the order of the workload. What leaves the space or ends is an error: no run is
-//! shorter than it says.
+//! Rows keep the order of the workload. A workload that ends or leaves its space is an error.
 
 use shoal_codec::{FixColumns, SPEED_UNKNOWN};
-use shoal_engine::{Projection, Query, QueryKind, Region, Space};
+use shoal_engine::{Query, Region, Space};
 use shoal_workload::{Fix, Params, Workload, WorkloadSpace};
 
+use super::driver::range_query;
 use crate::error::BenchmarkError;
 
-/// Rows of the longest planar workload keep this resolution, metres.
+/// Quantum of planar workloads, metres.
 const QUANTUM_M: f64 = 0.01;
-/// Bits of the state that all-attribute rows count their object in.
+/// The state of a row with all attributes: these bits of its object.
 const STATE_BITS: u64 = 0xFF;
 
-/// Which optional columns rows bring.
+/// The attributes of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     /// None: 20 bytes a row.
@@ -25,7 +25,7 @@ pub(crate) enum Attributes {
     All,
 }
 
-/// One workload, opened.
+/// An open workload.
 pub(crate) struct Source {
     workload: Box<dyn Workload>,
     space: Space,
@@ -50,7 +50,7 @@ impl Source {
         Ok(Self { workload, space, fixes: Vec::new(), attributes })
     }
 
-    /// Where its objects move.
+    /// The space of its objects.
     pub(crate) fn space(&self) -> Space {
         self.space
     }
@@ -58,9 +58,9 @@ impl Source {
     /// The next rows.
     pub(crate) fn columns(&mut self, rows: usize) -> Result<FixColumns, BenchmarkError> {
         self.fixes.clear();
-        let brought = self.workload.fill(rows, &mut self.fixes);
-        if brought < rows {
-            let text = format!("the workload ended {} rows too early", rows - brought);
+        let filled = self.workload.fill(rows, &mut self.fixes);
+        if filled < rows {
+            let text = format!("the workload ended {} rows early", rows - filled);
             return Err(BenchmarkError::WorkloadRows(text));
         }
         let mut columns = FixColumns::with_capacity(rows);
@@ -82,7 +82,7 @@ impl Source {
             columns.heading_cdeg = Some(self.fixes.iter().map(heading).collect());
         }
         if self.attributes == Attributes::All {
-            // No generator flies or has a state; any values cost the same.
+            // Generators have no altitude or state; any values cost the same.
             let altitude = |fix: &Fix| (fix.time_ms % 10_000_000) as i32;
             columns.altitude_mm = Some(self.fixes.iter().map(altitude).collect());
             let state = |fix: &Fix| (fix.object & STATE_BITS) as u32;
@@ -91,25 +91,13 @@ impl Source {
         Ok(columns)
     }
 
-    /// The next range queries, ids wanted.
+    /// The next range queries, for ids.
     pub(crate) fn queries(&mut self, count: usize) -> Result<Vec<Query>, BenchmarkError> {
-        let mut queries = Vec::with_capacity(count);
-        for _ in 0..count {
+        let mut query = || {
             let window = self.workload.window();
-            let region = Region::rectangle(
-                &self.space,
-                window.west,
-                window.south,
-                window.east,
-                window.north,
-            )?;
-            queries.push(Query {
-                kind: QueryKind::Range(region),
-                filter: None,
-                projection: Projection::Ids,
-                limit: None,
-            });
-        }
-        Ok(queries)
+            let [west, south, east, north] = [window.west, window.south, window.east, window.north];
+            Ok(range_query(Region::rectangle(&self.space, west, south, east, north)?))
+        };
+        (0..count).map(|_| query()).collect()
     }
 }

@@ -1,24 +1,23 @@
 //! The baseline as a contender: tuned for the case, then run.
 //!
 //! Its rows are its own 16 bytes, decoded before the clock starts, and its queries plain
-//! rectangles: all in its favour. It knows no cycles; workers take portions of the whole stream.
+//! rectangles: all in its favour. It has no cycles; workers take portions of the whole stream.
 
 use shoal_engine::{QuantaRect, Query, QueryKind};
 
-use super::contender::{Contender, Measured, NO_WIDTH, Settings};
+use super::contender::{Contender, Measured, NO_DEVICE_THREADS, Settings};
 use super::options::{Experiment, Options};
 use super::prepared::{Cycle, Prepared};
-use crate::answer_hash::AnswerHash;
-use crate::cycle_times::CycleTimes;
 use crate::error::BenchmarkError;
+use crate::harness::source::Attributes;
+use crate::harness::{AnswerHash, CycleTimes};
 use crate::pgrid::{
     Answers, Layout, PGrid, PORTION_UPDATES, Sample, Stream, TIME_MAX_MS, Trial, Update, tune,
 };
-use crate::source::Attributes;
 
 /// Updates of the sample that tuning runs for each layout, with their queries.
 const SAMPLE_UPDATES: usize = 2_000_000;
-/// Buckets of the experiments over cells, where nothing is tuned but the cells.
+/// Cache lines of a bucket in the experiments over cells.
 const BUCKET_LINES: usize = 4;
 
 /// The baseline.
@@ -29,11 +28,11 @@ pub(super) struct PgridContender {
 }
 
 impl PgridContender {
-    /// The baseline for a case; why not, if it cannot run it.
+    /// The baseline for a case, or why it cannot run it.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, String> {
         let case = &prepared.case;
         if case.experiment == Experiment::Threads {
-            return Err(NO_WIDTH.to_owned());
+            return Err(NO_DEVICE_THREADS.to_owned());
         }
         if case.attributes != Attributes::None {
             return Err("its objects have 16 bytes and no attributes".to_owned());
@@ -69,14 +68,14 @@ impl PgridContender {
             first,
             next: &sample,
         });
-        let told: Vec<_> = trials.iter().map(tell).collect();
-        println!("# pgrid tuned: {}", told.join(", "));
+        let lines: Vec<_> = trials.iter().map(describe).collect();
+        println!("# pgrid tuned: {}", lines.join(", "));
         trials[0].layout
     }
 }
 
-/// A trial in a few words.
-fn tell(trial: &Trial) -> String {
+/// A trial as text.
+fn describe(trial: &Trial) -> String {
     let Layout { side, .. } = trial.layout;
     let (length, rate) = (trial.layout.bucket_objects(), trial.operations_per_s / 1e6);
     format!("{side} x {side} cells of {length}: {rate:.2} M/s")
@@ -94,7 +93,7 @@ impl Contender for PgridContender {
             grid.settle();
         }
         if grid.objects() != prepared.case.objects {
-            let text = format!("the first reports brought {} objects", grid.objects());
+            let text = format!("the first reports created {} objects", grid.objects());
             return Err(BenchmarkError::WorkloadRows(text));
         }
         let (took, answers) = grid.run(&next);
@@ -147,7 +146,7 @@ fn stream(cycles: &[Cycle], prepared: &Prepared) -> Result<Stream, BenchmarkErro
                     let text = format!("the baseline has no time {} ms", columns.time_ms[row]);
                     return Err(BenchmarkError::WorkloadRows(text));
                 };
-                // Generators number objects from 0; how many there are fits 32 bits.
+                // Generators number objects from 0, and their number fits 32 bits.
                 let object = columns.object[row] as u32;
                 stream.updates.push(Update {
                     object,

@@ -1,0 +1,108 @@
+//! The skeleton of every command: head, experiments in order, files of the rows.
+//!
+//! Rows that were measured are written even if a later experiment fails.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::machine;
+use crate::error::BenchmarkError;
+
+/// The files that a command writes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// Write the rows to this file as a JSON list.
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the rows to this file as CSV.
+    #[arg(long)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Draw SVG plots into this folder, one or more per experiment.
+    #[arg(long)]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// A file that could not be written.
+pub(crate) fn failed(path: &Path, source: std::io::Error) -> BenchmarkError {
+    BenchmarkError::Write { path: path.display().to_string(), source }
+}
+
+/// The name of a flag's value.
+pub(crate) fn value_name<E: ValueEnum>(value: &E) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+impl Files {
+    /// Prints the head of a command and runs `one` for each experiment with its name, the machine
+    /// and the rows so far. Draws each experiment's rows and writes all rows.
+    ///
+    /// # Errors
+    /// A file that cannot be written, before anything runs; then the first error of an experiment,
+    /// of drawing or of writing.
+    pub(crate) fn run<E: Copy + ValueEnum, R: Serialize>(
+        &self,
+        head: &str,
+        experiments: &[E],
+        mut one: impl FnMut(E, &str, &str, &mut Vec<R>) -> Result<(), BenchmarkError>,
+        draw: impl Fn(&Path, &str, &[R]) -> Result<(), BenchmarkError>,
+    ) -> Result<(), BenchmarkError> {
+        // A run may take an hour: find a missing folder before it.
+        self.json.iter().chain(&self.csv).try_for_each(|path| check_writable(path))?;
+        if let Some(folder) = &self.svg {
+            std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+        }
+        let machine = machine::describe();
+        println!("# {head}\n# {machine}");
+        let mut rows = Vec::new();
+        let ran = experiments.iter().try_for_each(|experiment| {
+            let name = value_name(experiment);
+            let first = rows.len();
+            one(*experiment, &name, &machine, &mut rows)?;
+            match &self.svg {
+                Some(folder) if rows.len() > first => draw(folder, &name, &rows[first..]),
+                _ => Ok(()),
+            }
+        });
+        let json = self.json.as_ref().map_or(Ok(()), |path| write_json(path, &rows));
+        let csv = self.csv.as_ref().map_or(Ok(()), |path| write_csv(path, &rows));
+        json.and(csv).and(ran)
+    }
+}
+
+/// Confirms that a file can be written. Creates it if it is missing and changes nothing in it.
+fn check_writable(path: &Path) -> Result<(), BenchmarkError> {
+    let opened = File::options().create(true).append(true).open(path);
+    opened.map(drop).map_err(|source| failed(path, source))
+}
+
+fn write_json<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), BenchmarkError> {
+    let file = File::create(path).map_err(|source| failed(path, source))?;
+    serde_json::to_writer_pretty(file, rows).map_err(|error| failed(path, error.into()))
+}
+
+/// Writes rows as CSV. The first line has the keys of the JSON objects.
+fn write_csv<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), BenchmarkError> {
+    let csv_failed = |error| failed(path, csv::Error::into(error));
+    let mut writer = csv::Writer::from_path(path).map_err(csv_failed)?;
+    rows.iter().try_for_each(|row| writer.serialize(row)).map_err(csv_failed)?;
+    writer.flush().map_err(|source| failed(path, source))
+}
+
+/// Parses options as the program does, small ones first.
+///
+/// # Errors
+/// The errors of clap.
+#[cfg(test)]
+pub(crate) fn parsed<T: Args>(small: &[&str], flags: &[&str]) -> Result<T, clap::Error> {
+    #[derive(clap::Parser)]
+    #[command(args_override_self = true)]
+    struct Flags<T: Args> {
+        #[command(flatten)]
+        options: T,
+    }
+    let words = ["command"].iter().chain(small).chain(flags);
+    <Flags<T> as clap::Parser>::try_parse_from(words).map(|flags| flags.options)
+}

@@ -1,0 +1,260 @@
+//! Runs cycles back to back through an engine, as many in flight as it overlaps.
+//!
+//! A thread beside the timed one takes the outputs and checks them.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use shoal_codec::Block;
+use shoal_engine::cpu::CpuBackend;
+use shoal_engine::{
+    AnswerSet, Backend, CycleInput, CycleOutput, EngineOptions, Projection, Query, QueryKind,
+    Region, Request, SubscriptionChange,
+};
+
+use super::cycle_times::CycleTimes;
+use crate::error::BenchmarkError;
+
+/// The backends that commands measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BackendName {
+    /// PGrid, the baseline of the paper, on all cores (`glfpp` only).
+    Pgrid,
+    /// Shoal's engine on all cores.
+    Cpu,
+    /// Shoal's engine on the first NVIDIA GPU.
+    Cuda,
+}
+
+impl BackendName {
+    /// Its name in flags and files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pgrid => "pgrid",
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// Copies a block to the memory from which a backend reads it fastest.
+type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
+
+/// An engine and how cycles are given to it.
+pub(crate) struct Driver {
+    pub(crate) backend: Box<dyn Backend>,
+    in_flight: usize,
+    place: Place,
+}
+
+/// A timed run.
+pub(crate) struct Timed<T> {
+    /// From the first submission to the last output.
+    pub(crate) seconds: f64,
+    /// Of each cycle, from submission to output.
+    pub(crate) times: CycleTimes,
+    /// The result of the thread that took the outputs.
+    pub(crate) taken: T,
+}
+
+impl Driver {
+    /// Opens a backend, or says why it cannot be opened.
+    pub(crate) fn open(name: BackendName, options: EngineOptions) -> Result<Self, String> {
+        match name {
+            BackendName::Pgrid => Err("only `glfpp` runs it".to_owned()),
+            BackendName::Cpu => Ok(Self::sequential(Box::new(CpuBackend::new(options)))),
+            BackendName::Cuda => Self::open_cuda(options),
+        }
+    }
+
+    /// One cycle in flight: `submit` of this backend does all the work.
+    pub(crate) fn sequential(backend: Box<dyn Backend>) -> Self {
+        Self { backend, in_flight: 1, place: Box::new(|block| Ok(block.clone())) }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn open_cuda(_options: EngineOptions) -> Result<Self, String> {
+        Err(shoal_gpu::Unavailable::NotBuilt.to_string())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn open_cuda(options: EngineOptions) -> Result<Self, String> {
+        let gpu = shoal_gpu::Gpu::open().map_err(|cause| cause.to_string())?;
+        let backend = shoal_gpu::CudaBackend::new(&gpu, options);
+        Ok(Self::cuda(gpu, backend.map_err(|fault| fault.to_string())?, false))
+    }
+
+    /// As many cycles in flight as the device overlaps, rows in page-locked memory unless
+    /// `is_pageable`.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda(
+        gpu: shoal_gpu::Gpu,
+        backend: shoal_gpu::CudaBackend,
+        is_pageable: bool,
+    ) -> Self {
+        let place = Box::new(move |block: &Block| {
+            if is_pageable {
+                return Ok(block.clone());
+            }
+            Ok(Block::parse(gpu.pinned_bytes(block.bytes())?, &Default::default())?)
+        });
+        let in_flight = shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
+        Self { backend: Box::new(backend), in_flight, place }
+    }
+
+    /// The blocks in the memory that the backend prefers.
+    pub(crate) fn place(&self, blocks: &[Block]) -> Result<Vec<Block>, BenchmarkError> {
+        blocks.iter().map(&self.place).collect()
+    }
+
+    /// Runs cycles untimed. All outputs stay in memory until the last: a later timed run finds as
+    /// much memory ready.
+    pub(crate) fn warm_up(
+        &mut self,
+        inputs: Vec<CycleInput>,
+    ) -> Result<Receiver<CycleOutput>, BenchmarkError> {
+        let (sender, outputs) = channel();
+        self.drive(inputs, &mut CycleTimes::new()?, &sender)?;
+        Ok(outputs)
+    }
+
+    /// Runs cycles against the clock while `take` checks their outputs in a thread of its own.
+    pub(crate) fn run_timed<T: Send>(
+        &mut self,
+        inputs: Vec<CycleInput>,
+        take: impl FnOnce(&Receiver<CycleOutput>) -> Result<T, BenchmarkError> + Send,
+    ) -> Result<Timed<T>, BenchmarkError> {
+        // Freeing the rows is not a cost of the backend: it happens after the clock has stopped.
+        let kept: Vec<_> = inputs.iter().map(|input| input.requests.clone()).collect();
+        let mut times = CycleTimes::new()?;
+        let (sender, outputs) = channel();
+        let (seconds, taken) = thread::scope(|scope| {
+            let taker = scope.spawn(move || take(&outputs));
+            let start = Instant::now();
+            let driven = self.drive(inputs, &mut times, &sender);
+            let seconds = start.elapsed().as_secs_f64();
+            drop(sender);
+            let taken = taker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            driven.map(|()| (seconds, taken))
+        })?;
+        drop(kept);
+        Ok(Timed { seconds, times, taken })
+    }
+
+    fn drive(
+        &mut self,
+        inputs: Vec<CycleInput>,
+        times: &mut CycleTimes,
+        outputs: &Sender<CycleOutput>,
+    ) -> Result<(), BenchmarkError> {
+        let mut flying = VecDeque::with_capacity(self.in_flight);
+        let mut inputs = inputs.into_iter();
+        loop {
+            let next = inputs.next();
+            let is_last = next.is_none();
+            if let Some(input) = next {
+                let submitted = Instant::now();
+                flying.push_back((self.backend.submit(input)?, submitted));
+            }
+            while flying.len() >= self.in_flight || is_last {
+                let Some((ticket, submitted)) = flying.pop_front() else {
+                    return Ok(());
+                };
+                let output = self.backend.wait(ticket)?;
+                times.add(submitted.elapsed());
+                // The taker stops at the first wrong output.
+                let _ = outputs.send(output);
+            }
+        }
+    }
+
+    /// Checks that the engine holds all objects of a workload.
+    pub(crate) fn check_objects(&self, objects: u64) -> Result<(), BenchmarkError> {
+        let present = self.backend.objects();
+        if present == objects {
+            return Ok(());
+        }
+        let text = format!("the first reports created {present} of {objects} objects");
+        Err(BenchmarkError::WorkloadRows(text))
+    }
+}
+
+/// One cycle without system time or limits on event time.
+pub(crate) fn cycle_input(
+    blocks: Vec<Block>,
+    queries: Vec<Query>,
+    subscriptions: Vec<SubscriptionChange>,
+) -> CycleInput {
+    let requests = blocks.into_iter().map(Request::Block).collect();
+    CycleInput { system_ms: 0, time_max_ms: i64::MAX, requests, queries, subscriptions }
+}
+
+/// A query for the ids of all objects in a region.
+pub(crate) fn range_query(region: Region) -> Query {
+    let kind = QueryKind::Range(region);
+    Query { kind, filter: None, projection: Projection::Ids, limit: None }
+}
+
+/// Checks that every row of a cycle's blocks was accepted.
+pub(crate) fn check_rows(blocks: &[Block], output: &CycleOutput) -> Result<(), BenchmarkError> {
+    for (number, (block, outcome)) in blocks.iter().zip(&output.requests).enumerate() {
+        let accepted = outcome.applied + outcome.superseded + outcome.late + outcome.duplicate;
+        if accepted != block.rows() as u64 || outcome.block_error.is_some() {
+            let text = format!(
+                "epoch {}, block {number}: {accepted} of {} rows accepted, {:?}",
+                output.epoch,
+                block.rows(),
+                outcome.block_error
+            );
+            return Err(BenchmarkError::WorkloadRows(text));
+        }
+    }
+    Ok(())
+}
+
+/// The answers of a cycle with this number of queries.
+///
+/// # Errors
+/// [`BenchmarkError::Unanswered`] if the engine had no memory for them, or if their number differs.
+pub(crate) fn answers(output: &CycleOutput, queries: usize) -> Result<&AnswerSet, BenchmarkError> {
+    let epoch = output.epoch;
+    let failed = |why| Err(BenchmarkError::Unanswered { epoch, queries, why });
+    match &output.unanswered {
+        Some(fault) => failed(fault.to_string()),
+        None if output.answers.len() == queries => Ok(&output.answers),
+        None => failed(format!("there are {} answers", output.answers.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use shoal_engine::EngineError;
+
+    use super::*;
+
+    #[test]
+    fn unanswered_queries_are_an_error_with_its_cause() {
+        let unanswered = EngineError::Device("no memory".into());
+        let output =
+            CycleOutput { epoch: 7, unanswered: Some(unanswered), ..CycleOutput::default() };
+        for queries in [0, 3] {
+            let error = answers(&output, queries).map(drop).unwrap_err().to_string();
+            assert!(error.contains("cycle 7") && error.contains("no memory"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_query_has_an_answer() {
+        let output = CycleOutput::default();
+        assert_eq!(answers(&output, 0).unwrap().len(), 0);
+        let error = answers(&output, 2).map(drop).unwrap_err().to_string();
+        assert!(error.contains("2 queries") && error.contains("0 answers"), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! What all commands share: options, runs of an engine, rows, tables, plots and files.
+
+pub(crate) mod answer_hash;
+pub(crate) mod blocks;
+pub(crate) mod command;
+pub(crate) mod cycle_times;
+pub(crate) mod driver;
+pub(crate) mod machine;
+pub(crate) mod plot;
+pub(crate) mod source;
+pub(crate) mod table;
+
+pub(crate) use answer_hash::AnswerHash;
+pub(crate) use command::Files;
+pub(crate) use cycle_times::CycleTimes;
+pub(crate) use driver::{BackendName, Driver, answers, check_rows, cycle_input, range_query};
+pub(crate) use table::{Column, ResultRow};
