@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 use shoal::{Ran, Served};
-use shoal_workload::{CsvReader, Fix, SpeedUnit};
+use shoal_table::{CsvReader, Fix, SpeedUnit};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
 

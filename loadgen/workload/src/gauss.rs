@@ -34,7 +34,7 @@ const SPACE_M: f64 = 100_000.0;
 /// a peak drift towards it, so with few hot-spots the fleet slows down over thousands of steps.
 /// Query windows lie anywhere, or with `Params::windows_follow` around a random hot-spot.
 #[derive(Debug)]
-pub struct Gauss {
+pub(crate) struct Gauss {
     shard: Shard,
     step_ms: i64,
     hotspots: Hotspots,

@@ -33,7 +33,7 @@ const SPEEDS_M_S: [f64; 3] = [12.5, 25.0, 50.0];
 /// query windows are centred anywhere, half on a place of a random route; the paper's cover 0.25 %
 /// of the space, which is `Params::window` = 0.05.
 #[derive(Debug)]
-pub struct Hub {
+pub(crate) struct Hub {
     shard: Shard,
     seed: u64,
     step_ms: i64,

@@ -38,15 +38,6 @@ pub const UPDATE_INTERVAL_MS_MAX: i64 = 86_400_000;
 /// Most copies of a replayed fleet.
 pub const FAN_OUT_MAX: u32 = 100_000;
 
-/// Longest line of a CSV file; a longer one is refused and passed over.
-pub const CSV_LINE_BYTES_MAX: usize = 64 * 1024;
-
-/// Bytes of a CSV file at hand at a time.
-pub const CSV_BUFFER_BYTES: usize = 256 * 1024;
-
-/// Most columns of a CSV file.
-pub const CSV_COLUMNS_MAX: usize = 256;
-
 /// Rows at the head of a replayed file that its query windows are drawn from.
 pub const REPLAY_PREFIX_ROWS: usize = 65_536;
 
@@ -95,7 +86,5 @@ pub const MIX_BATCH_ROWS: usize = 1_024;
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.
 const _: () = assert!(OBJECTS_MAX < u32::MAX as u64);
-// Any legal line and its end fit into the buffer, and a full buffer without an end is too long.
-const _: () = assert!(CSV_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);
 // Nodes and both directions of each edge are numbered with `u32`.
 const _: () = assert!(NETWORK_NODES_MAX < u32::MAX as usize && NETWORK_EDGES_MAX < 1 << 31);

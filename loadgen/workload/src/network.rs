@@ -32,7 +32,7 @@ use crate::{Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
 /// between, blank lines and lines that begin with # passed over. Coordinates are metres; the lower
 /// left corner of the nodes becomes the origin. Query windows lie around random crossings.
 #[derive(Debug)]
-pub struct Network {
+pub(crate) struct Network {
     shard: Shard,
     seed: u64,
     step_ms: i64,

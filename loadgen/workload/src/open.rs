@@ -4,10 +4,15 @@
 
 use std::path::Path;
 
-use crate::{Gauss, Hub, Network, Params, Replay, Uniform, Workload, WorkloadError};
+use crate::gauss::Gauss;
+use crate::hub::Hub;
+use crate::network::Network;
+use crate::replay::Replay;
+use crate::uniform::Uniform;
+use crate::{Params, Workload, WorkloadError};
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
+const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
 
 /// Opens a workload by name.
 ///

@@ -21,7 +21,6 @@ pub(crate) enum Domain {
     Places = 5,
     Groups = 6,
     Mix = 7,
-    Kinds = 8,
     Regions = 9,
 }
 

@@ -9,11 +9,13 @@ mod sample;
 
 use std::path::Path;
 
+use shoal_table::{CsvReader, TableError};
+
 use fan_out::FanOut;
 use sample::Sample;
 
 use crate::random::{Domain, below, stream};
-use crate::{CsvReader, Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
+use crate::{Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
 
 /// The `replay:FILE` workload.
 ///
@@ -23,7 +25,7 @@ use crate::{CsvReader, Fix, Params, Window, Workload, WorkloadError, WorkloadSpa
 /// latitudes fold back at the poles. Shard `s` of `n` owns the copies whose number modulo `n` is
 /// `s`.
 #[derive(Debug)]
-pub struct Replay {
+pub(crate) struct Replay {
     reader: CsvReader,
     fan_out: FanOut,
     sample: Sample,
@@ -57,7 +59,7 @@ impl Replay {
                 }
             }
             Some(Err(error)) if error.ends_file() => {
-                self.failure = Some(error.into());
+                self.failure = Some(TableError::from(error).into());
                 self.fan_out.end();
             }
             Some(Err(_)) => self.unreadable_rows += 1,

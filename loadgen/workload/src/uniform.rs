@@ -18,7 +18,7 @@ const SPACE_M: f64 = 100_000.0;
 
 /// The `uniform` workload.
 #[derive(Debug)]
-pub struct Uniform {
+pub(crate) struct Uniform {
     shard: Shard,
     seed: u64,
     step_ms: i64,

@@ -7,7 +7,8 @@
 
 use std::path::PathBuf;
 
-use shoal_workload::{CsvReader, Fix, Params, SpeedUnit, Workload, WorkloadSpace, open};
+use shoal_table::CsvReader;
+use shoal_workload::{Fix, Params, SpeedUnit, Workload, WorkloadSpace, open};
 
 const SAMPLE_ROWS: usize = 33_140;
 

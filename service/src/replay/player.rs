@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use shoal_proto::v1::{self, report_request::Payload};
-use shoal_workload::CsvReader;
+use shoal_table::CsvReader;
 use tokio::time::{Instant, sleep_until};
 
 use crate::cli::error::CliError;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_workload::CsvReader;
+use shoal_table::CsvReader;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 

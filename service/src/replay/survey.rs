@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use shoal_engine::Space;
-use shoal_workload::{CsvReader, Fix};
+use shoal_table::{CsvReader, Fix};
 
 /// Cells that are counted; rows in others are left out once there are so many.
 const CELLS_MAX: usize = 1 << 20;
@@ -99,7 +99,7 @@ fn cell_side(space: &Space) -> f64 {
 mod tests {
     use std::path::Path;
 
-    use shoal_workload::SpeedUnit;
+    use shoal_table::SpeedUnit;
 
     use super::*;
 

@@ -9,10 +9,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use shoal_table::{CSV_LINE_BYTES_MAX, CsvError, CsvFault, LineReader, TableError};
+
 use super::graph::{Graph, Road};
-use crate::csv_reader::Lines;
+use crate::WorkloadError;
 use crate::limits::{NETWORK_EDGES_MAX, NETWORK_NODES_MAX};
-use crate::{CsvError, CsvFault, WorkloadError};
 
 /// Reads the network whose nodes lie in a file.
 pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
@@ -77,17 +78,17 @@ fn each_line(
     file: &Path,
     rows_max: usize,
     mut row: impl FnMut(&mut Fields<'_>) -> Result<(), (&'static str, CsvFault)>,
-) -> Result<(), WorkloadError> {
+) -> Result<(), TableError> {
     let bytes =
-        File::open(file).map_err(|source| WorkloadError::Io { file: file.to_owned(), source })?;
+        File::open(file).map_err(|source| TableError::Io { file: file.to_owned(), source })?;
     let name: Arc<Path> = file.into();
-    let mut lines = Lines::new(bytes);
+    let mut lines = LineReader::new(bytes, CSV_LINE_BYTES_MAX);
     let mut rows = 0;
     let refuse = |line: u64, (field, fault): (&'static str, CsvFault)| {
-        WorkloadError::from(CsvError { file: name.clone(), line, field, fault })
+        TableError::from(CsvError { file: name.clone(), line, field, fault })
     };
     loop {
-        match lines.find_filled() {
+        match lines.next_filled() {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(fault) => return Err(refuse(lines.number(), ("line", fault))),

@@ -6,9 +6,11 @@
 
 use std::path::Path;
 
+use shoal_table::CsvReader;
+
 use crate::limits::{REPLAY_PREFIX_ROWS, REPLAY_SAMPLE_ROWS};
 use crate::random::{Domain, below, stream};
-use crate::{CsvReader, SpeedUnit, Window, WorkloadError};
+use crate::{SpeedUnit, Window, WorkloadError};
 
 /// Positions of a file, and their box.
 #[derive(Debug)]
