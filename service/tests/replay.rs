@@ -1,5 +1,4 @@
-//! Does a recorded day arrive whole through the real ingest path, and do the commands that are
-//! offered work?
+//! Hazard: a replay that loses rows on the ingest path, or offers commands that do not work.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 

@@ -8,12 +8,12 @@ use shoal_table::TableError;
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// No workload has this name.
-    #[error("no workload is called `{name}`; there are {known}")]
+    #[error("no workload is called `{name}`; there are {valid}")]
     UnknownName {
         /// The unknown name.
         name: String,
         /// The valid names.
-        known: String,
+        valid: String,
     },
     /// A parameter lies outside its range.
     #[error("parameter {parameter} is {value}; it must be {range}")]

@@ -19,6 +19,7 @@ mod params;
 mod random;
 mod regions;
 mod replay;
+mod scheduled;
 mod shard;
 mod speed_range;
 mod uniform;

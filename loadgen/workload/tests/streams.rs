@@ -1,7 +1,6 @@
-//! Hazard: a workload that is not the same stream every time, everywhere.
+//! Hazard: a workload whose stream changes between runs, versions, batches or numbers of shards.
 //!
-//! Time order, equal bytes from equal seeds, no influence of how calls divide the rows or of the
-//! number of shards, positions inside the space. Distributions are checked in `calibration.rs`.
+//! `calibration.rs` checks distributions.
 
 use shoal_workload::{
     Event, Fix, Mix, MixShares, Params, START_MS, SpeedRange, Workload, WorkloadSpace, open,
@@ -24,7 +23,7 @@ fn rows(workload: &mut dyn Workload, count: usize) -> Vec<Fix> {
     out
 }
 
-/// All fixes before a moment. The first one at or after it is lost, which is fine at an end.
+/// All fixes before a time; consumes one more.
 fn until(workload: &mut dyn Workload, end_ms: i64) -> Vec<Fix> {
     let mut out = Vec::new();
     while out.last().is_none_or(|fix: &Fix| fix.time_ms < end_ms) {
@@ -54,7 +53,7 @@ fn the_first_rows_are_every_object_once() {
 }
 
 #[test]
-fn equal_seeds_give_equal_rows_however_they_are_asked_for() {
+fn equal_seeds_give_equal_rows_in_batches_of_any_size() {
     for name in GENERATORS {
         let whole = rows(opened(name, &params()).as_mut(), 20_000);
         let mut workload = opened(name, &params());
@@ -185,10 +184,10 @@ fn speeds_lie_in_their_range() {
     let (first, second) = fixes.split_at(1_000);
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
     for (from, to) in first.iter().zip(second) {
-        let speed_mps = from.speed_mps.expect("uniform tells speeds");
+        let speed_mps = from.speed_mps.expect("uniform reports speeds");
         (least, most) = (least.min(speed_mps), most.max(speed_mps));
-        let way_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
-        assert!(way_m <= speed_mps + 1e-6, "{way_m} m in a second at {speed_mps} m/s");
+        let moved_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
+        assert!(moved_m <= speed_mps + 1e-6, "{moved_m} m in a second at {speed_mps} m/s");
     }
     assert!((1.0..1.5).contains(&least) && (19.5..=20.0).contains(&most), "{least} to {most}");
 }

@@ -26,9 +26,11 @@ fn column_path(folder: &Path, column: &ColumnHeader) -> Result<PathBuf, TableErr
 
 /// Reads columns from their files.
 pub(crate) struct BinarySource {
-    header: Header,
+    /// The table's header.
+    pub(crate) header: Header,
     files: Vec<BufReader<File>>,
-    rows_left: u64,
+    /// Rows that are not read yet.
+    pub(crate) rows_left: u64,
 }
 
 impl BinarySource {
@@ -57,16 +59,6 @@ impl BinarySource {
             files.push(BufReader::new(file));
         }
         Ok(Self { header, files, rows_left: rows.unwrap_or(0) })
-    }
-
-    /// The table's header.
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// Rows that are not read yet.
-    pub(crate) fn rows_left(&self) -> u64 {
-        self.rows_left
     }
 
     /// The next rows, at most `rows_max`; none at the end.

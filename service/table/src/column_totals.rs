@@ -7,7 +7,7 @@ use serde::Serialize;
 use shoal_codec::limits::{CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ENTRY_BYTES};
 use shoal_codec::{Plan, PlanNode, Table, TableChunk};
 
-use crate::header::{Header, Kind};
+use crate::header::{BlockColumn, Header, Kind};
 
 /// Sums over all blocks of a file.
 #[derive(Clone, Debug)]
@@ -84,19 +84,24 @@ impl ColumnTotals {
         }
     }
 
-    /// Adds the table block of a group; `columns` has the column of each chunk.
-    pub(crate) fn add_table(&mut self, block: &Table, columns: &[usize]) {
-        let before: u64 = self.encoded_bytes();
-        for (chunk, column) in block.chunks().iter().zip(columns) {
-            self.columns[*column].add(chunk);
-        }
-        self.container_bytes += block.bytes().len() as u64 - (self.encoded_bytes() - before);
+    /// Adds the table block of a group.
+    pub(crate) fn add_table(&mut self, block: &Table, columns: &[BlockColumn]) {
+        self.add(block, columns.iter().map(|column| column.index));
     }
 
     /// Adds text block number `text` of a group.
     pub(crate) fn add_text(&mut self, block: &Table, text: usize) {
         let column = self.columns.len() - self.text_columns + text;
-        self.add_table(block, &[column]);
+        self.add(block, std::iter::once(column));
+    }
+
+    /// Adds a block; `columns` has the column of each chunk.
+    fn add(&mut self, block: &Table, columns: impl Iterator<Item = usize>) {
+        let before = self.encoded_bytes();
+        for (chunk, column) in block.chunks().iter().zip(columns) {
+            self.columns[column].add(chunk);
+        }
+        self.container_bytes += block.bytes().len() as u64 - (self.encoded_bytes() - before);
     }
 
     /// Bytes of all values.

@@ -97,7 +97,7 @@ mod tests {
         let header = infer("test", text.as_bytes(), b',').unwrap();
         let mut source =
             CsvSource::open("test", text.as_bytes(), &header.columns, b',', None).unwrap();
-        assert_eq!(*source.header(), header);
+        assert_eq!(source.header, header);
         let mut sink =
             CsvSink::open(Vec::new(), Path::new("out"), header.csv.unwrap(), header).unwrap();
         while let Some(group) = source.group(rows).unwrap() {
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_with_its_line() {
+    fn text_that_is_no_table_is_refused_with_its_line() {
         for (text, problem) in [
             ("", "the file is empty"),
             ("a,b\n1\n", "line 2: 1 fields, the head line has 2"),
             ("a,b\n1,2,3\n", "line 2: 3 fields"),
-            ("a,a\n", "column a stands twice"),
+            ("a,a\n", "column a is duplicate"),
             ("a\r\n1\n", "line 2: the line ends in LF"),
             ("a\n\"1\n", "line 2: a quote is not closed"),
         ] {

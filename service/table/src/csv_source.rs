@@ -17,7 +17,8 @@ use crate::table_lines::{TableLines, fields};
 pub(crate) struct CsvSource<R> {
     lines: TableLines<R>,
     separator: u8,
-    header: Header,
+    /// The table's header.
+    pub(crate) header: Header,
     forms: Vec<Option<FieldForm>>,
     /// The current line is in no group yet.
     has_line: bool,
@@ -94,11 +95,6 @@ impl<R: Read> CsvSource<R> {
         let header = Header { key, csv: Some(csv), columns: columns.to_vec() }.checked(file)?;
         let forms = columns.iter().map(FieldForm::new).collect();
         Ok(Self { lines, separator, header, forms, has_line: false })
-    }
-
-    /// The table's header.
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
     }
 
     /// True if the current line has an end.

@@ -82,7 +82,7 @@ pub fn decompress<R: Read>(
     mut sink: TableSink,
     progress: ProgressFn<'_>,
 ) -> Result<Decompressed, TableError> {
-    progress(ProgressEvent::Begin { stage: Stage::Decode, total: file.file_bytes() });
+    progress(ProgressEvent::Begin { stage: Stage::Decode, total: file.file_bytes });
     let mut decoder = TableDecoder::new(file);
     let mut place = 0;
     while let Some(group) = decoder.group()? {
@@ -90,8 +90,8 @@ pub fn decompress<R: Read>(
             Sink::Csv { sink, .. } => sink.write(&group)?,
             Sink::Binary(sink) => sink.write(&group)?,
         }
-        progress(ProgressEvent::Advance(decoder.place() - place));
-        place = decoder.place();
+        progress(ProgressEvent::Advance(decoder.frame.place - place));
+        place = decoder.frame.place;
     }
     let has_end = !decoder.finish()?.last_without_end;
     match sink.0 {

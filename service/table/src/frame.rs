@@ -117,12 +117,14 @@ impl<W: Write> FrameWriter<W> {
 pub struct FrameReader<R> {
     file: String,
     input: R,
-    file_bytes: u64,
+    /// Bytes of the file; 0 if they are unknown.
+    pub(crate) file_bytes: u64,
     /// Byte that is read next.
-    place: u64,
+    pub(crate) place: u64,
     blocks: u64,
     header: Header,
-    trailer: Option<Trailer>,
+    /// The trailer, once the last block was read.
+    pub(crate) trailer: Option<Trailer>,
 }
 
 impl FrameReader<BufReader<File>> {
@@ -154,21 +156,6 @@ impl<R: Read> FrameReader<R> {
     /// The header of the table.
     pub fn header(&self) -> &Header {
         &self.header
-    }
-
-    /// Bytes of the file; 0 if they are unknown.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.file_bytes
-    }
-
-    /// The byte that is read next.
-    pub(crate) fn place(&self) -> u64 {
-        self.place
-    }
-
-    /// The trailer, once the last block was read.
-    pub(crate) fn trailer(&self) -> Option<Trailer> {
-        self.trailer
     }
 
     /// An error of this file.

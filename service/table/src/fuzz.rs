@@ -50,7 +50,7 @@ fn whole(chance: &mut Random) -> Whole {
     let header = infer("table", text.as_bytes(), b',').unwrap();
     let key = (chance.below(2) == 0).then(|| "id".to_owned());
     let mut source = CsvSource::open("table", text.as_bytes(), &header.columns, b',', key).unwrap();
-    let header = source.header().clone();
+    let header = source.header.clone();
     let mut frame = FrameWriter::open(Vec::new(), Path::new("table"), &header).unwrap();
     let mut encoder = TableEncoder::new(&header);
     let mut lengths = Vec::new();
@@ -73,7 +73,7 @@ fn whole(chance: &mut Random) -> Whole {
 /// Reads a file as `decompress` does; returns the text.
 fn read(bytes: &[u8]) -> Result<Vec<u8>, TableError> {
     let mut decoder = TableDecoder::new(FrameReader::open("file", bytes)?);
-    let header = decoder.header().clone();
+    let header = decoder.frame.header().clone();
     let mut sink =
         header.csv.map(|form| CsvSink::open(Vec::new(), Path::new("text"), form, header).unwrap());
     while let Some(group) = decoder.group()? {

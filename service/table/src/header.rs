@@ -10,6 +10,11 @@ use shoal_codec::ValueType;
 use crate::TableError;
 use crate::limits::{COLUMNS_MAX, HEADER_TEXT_BYTES_MAX, PRECISION_MAX};
 
+/// Id of the key column of a table block, and of the one column of a text block.
+pub(crate) const KEY_COLUMN: u16 = 256;
+/// Id of the first column of the header.
+const FIRST_COLUMN: u16 = 257;
+
 /// Name of the header file in a folder of decompressed columns.
 pub(crate) const HEADER_FILE: &str = "columns.toml";
 
@@ -93,6 +98,17 @@ pub enum FloatStyle {
     Shortest,
     /// The same with at least one decimal, and exponents for very large and small: `12.0`.
     Point,
+}
+
+/// A column of a table block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockColumn {
+    /// Index in the header.
+    pub(crate) index: usize,
+    /// Its id.
+    pub(crate) id: u16,
+    /// Type of its values.
+    pub(crate) value_type: ValueType,
 }
 
 macro_rules! kinds {
@@ -249,7 +265,7 @@ impl Header {
             let before = &self.columns[..index];
             if let Some(first) = before.iter().position(|other| other.name == column.name) {
                 let (name, first, second) = (&column.name, first + 1, index + 1);
-                return Err(format!("column {name} stands twice, as number {first} and {second}"));
+                return Err(format!("column {name} is duplicate, as number {first} and {second}"));
             }
             if let Some(fault) = column.fault(self.csv.is_some()) {
                 return Err(fault);
@@ -281,6 +297,18 @@ impl Header {
     /// Index of the key column, if there is one.
     pub(crate) fn key_column(&self) -> Option<usize> {
         self.key.as_ref().and_then(|key| self.key_index(key).ok())
+    }
+
+    /// The columns in the order of a table block: the key first.
+    pub(crate) fn block_columns(&self) -> Vec<BlockColumn> {
+        let key = self.key_column();
+        let others = (0..self.columns.len()).filter(|index| Some(*index) != key);
+        let column = |index: usize| BlockColumn {
+            index,
+            id: if key == Some(index) { KEY_COLUMN } else { FIRST_COLUMN + index as u16 },
+            value_type: self.columns[index].kind.value_type(),
+        };
+        key.into_iter().chain(others).map(column).collect()
     }
 
     /// Indexes of the text columns.
@@ -324,7 +352,7 @@ mod tests {
             ("\"text\"", "\"text\"\nempty = true", "needs no value"),
             ("\"text\"", "\"u8\"\nstyle = \"point\"", "style is for floats"),
             ("\"f64\"", "\"f64\"\nprecision = 2", "precision is for integers"),
-            ("name = \"v\"", "name = \"lon\"", "lon stands twice, as number 2 and 4"),
+            ("name = \"v\"", "name = \"lon\"", "lon is duplicate, as number 2 and 4"),
             ("separator = \",\"", "separator = \"\\\"\"", "cannot separate"),
             ("type = \"u32\"", "type = \"u33\"", "u33"),
             ("empty = true", "unknown = true", "unknown"),

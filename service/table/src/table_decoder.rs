@@ -13,9 +13,8 @@ use shoal_codec::{BlockError, Budget, Table, ValueType, Values};
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
 use crate::frame::{FrameReader, Trailer};
-use crate::header::Header;
+use crate::header::{BlockColumn, KEY_COLUMN};
 use crate::row_group::RowGroup;
-use crate::table_encoder::{KEY_COLUMN, block_order, column_id};
 
 /// Rows that are decoded together.
 const PART_ROWS: usize = SEGMENT_ROWS;
@@ -47,8 +46,9 @@ pub(crate) struct GroupBlocks {
 
 /// Decodes the groups of one file.
 pub(crate) struct TableDecoder<R> {
-    frame: FrameReader<R>,
-    order: Vec<usize>,
+    /// The file.
+    pub(crate) frame: FrameReader<R>,
+    columns: Vec<BlockColumn>,
     /// Rows of all blocks so far.
     pub(crate) rows: u64,
     /// Bytes of all decoded values.
@@ -62,18 +62,8 @@ pub(crate) struct TableDecoder<R> {
 impl<R: Read> TableDecoder<R> {
     /// Decodes the blocks of `frame`.
     pub(crate) fn new(frame: FrameReader<R>) -> Self {
-        let order = block_order(frame.header());
-        Self { frame, order, rows: 0, raw_bytes: 0, decode_time: Duration::ZERO, open: None }
-    }
-
-    /// The header of the table.
-    pub(crate) fn header(&self) -> &Header {
-        self.frame.header()
-    }
-
-    /// The byte of the file that is read next.
-    pub(crate) fn place(&self) -> u64 {
-        self.frame.place()
+        let columns = frame.header().block_columns();
+        Self { frame, columns, rows: 0, raw_bytes: 0, decode_time: Duration::ZERO, open: None }
     }
 
     /// The next rows, at most [`PART_ROWS`]; none after the last.
@@ -102,17 +92,15 @@ impl<R: Read> TableDecoder<R> {
     /// [`TableError::Input`] with the byte for a damaged file.
     pub(crate) fn blocks(&mut self) -> Result<Option<GroupBlocks>, TableError> {
         let begin = Instant::now();
-        let header = self.header();
-        let column =
-            |index: &usize| (column_id(header, *index), header.columns[*index].kind.value_type());
-        let expected: Vec<(u16, ValueType)> = self.order.iter().map(column).collect();
+        let expected: Vec<_> =
+            self.columns.iter().map(|column| (column.id, column.value_type)).collect();
         let Some((place, table)) = self.block(&expected)? else {
             return Ok(None);
         };
         let mut texts = Vec::new();
-        for _ in 0..self.header().texts().count() {
+        for _ in 0..self.frame.header().texts().count() {
             let Some((_, text)) = self.block(&[(KEY_COLUMN, ValueType::U8)])? else {
-                return Err(self.frame.fault(self.place(), "the file ends within a group"));
+                return Err(self.frame.fault(self.frame.place, "the file ends within a group"));
             };
             texts.push(text);
         }
@@ -138,7 +126,7 @@ impl<R: Read> TableDecoder<R> {
 
     /// Adds the blocks to sums.
     pub(crate) fn count(&self, blocks: &GroupBlocks, totals: &mut ColumnTotals) {
-        totals.add_table(&blocks.table, &self.order);
+        totals.add_table(&blocks.table, &self.columns);
         for (text, block) in blocks.texts.iter().enumerate() {
             totals.add_text(block, text);
         }
@@ -157,7 +145,7 @@ impl<R: Read> TableDecoder<R> {
         let start = blocks.rows_read;
         let end = blocks.table.rows().min(start + PART_ROWS);
         if start == end {
-            for (text, index) in self.header().texts().enumerate() {
+            for (text, index) in self.frame.header().texts().enumerate() {
                 let (present, stated) = (blocks.texts[text].rows(), blocks.texts_read[text]);
                 if stated != present {
                     return Err(self.wrong_text(blocks, index, present, stated as u64));
@@ -168,12 +156,12 @@ impl<R: Read> TableDecoder<R> {
         let begin = Instant::now();
         let values = blocks.table.decode_all(start..end).map_err(refused)?;
         let mut decode_time = begin.elapsed();
-        let mut group = RowGroup::new(self.header());
+        let mut group = RowGroup::new(self.frame.header());
         group.rows = end - start;
-        for (index, values) in self.order.iter().zip(&values) {
-            group.columns[*index] = value_bytes(values);
+        for (column, values) in self.columns.iter().zip(&values) {
+            group.columns[column.index] = value_bytes(values);
         }
-        for (text, index) in self.header().texts().enumerate() {
+        for (text, index) in self.frame.header().texts().enumerate() {
             let (lengths, _) = group.columns[index].as_chunks();
             let length: u64 =
                 lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
@@ -203,7 +191,7 @@ impl<R: Read> TableDecoder<R> {
         present: usize,
         stated: u64,
     ) -> TableError {
-        let name = &self.header().columns[index].name;
+        let name = &self.frame.header().columns[index].name;
         let end = blocks.table.rows().min(blocks.rows_read + PART_ROWS);
         let problem = format!(
             "column {name} has {present} bytes, its fields {stated} in the first {end} rows"
@@ -216,12 +204,12 @@ impl<R: Read> TableDecoder<R> {
     /// # Errors
     /// [`TableError::Input`] if they are not.
     pub(crate) fn finish(&self) -> Result<Trailer, TableError> {
-        let trailer = self.frame.trailer().unwrap_or_default();
+        let trailer = self.frame.trailer.unwrap_or_default();
         if trailer.rows == self.rows {
             return Ok(trailer);
         }
         let problem = format!("the trailer states {} rows, there are {}", trailer.rows, self.rows);
-        Err(self.frame.fault(self.place(), &problem))
+        Err(self.frame.fault(self.frame.place, &problem))
     }
 }
 
@@ -232,6 +220,7 @@ mod tests {
     use super::*;
     use crate::csv_source::{CsvSource, infer};
     use crate::frame::FrameWriter;
+    use crate::header::Header;
     use crate::table_encoder::TableEncoder;
 
     /// A group of `rows` rows: a number that is always the same, and words.
@@ -242,7 +231,7 @@ mod tests {
         let mut source =
             CsvSource::open("t", text.as_bytes(), &header.columns, b',', None).unwrap();
         let group = source.group(rows).unwrap().unwrap();
-        (source.header().clone(), group)
+        (source.header, group)
     }
 
     /// The groups that are read from a file with one.

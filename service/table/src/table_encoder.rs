@@ -12,25 +12,8 @@ use shoal_codec::{
 
 use crate::TableError;
 use crate::column_totals::ColumnTotals;
-use crate::header::Header;
+use crate::header::{BlockColumn, Header, KEY_COLUMN};
 use crate::row_group::RowGroup;
-
-/// Id of the key column, and of the one column of a text block.
-pub(crate) const KEY_COLUMN: u16 = 256;
-/// Id of the first column of the header.
-const FIRST_COLUMN: u16 = 257;
-
-/// Indexes of the header's columns in the order of a table block: the key first.
-pub(crate) fn block_order(header: &Header) -> Vec<usize> {
-    let key = header.key_column();
-    let others = (0..header.columns.len()).filter(|index| Some(*index) != key);
-    key.into_iter().chain(others).collect()
-}
-
-/// The id of a header's column in a table block.
-pub(crate) fn column_id(header: &Header, index: usize) -> u16 {
-    if header.key_column() == Some(index) { KEY_COLUMN } else { FIRST_COLUMN + index as u16 }
-}
 
 /// Little-endian bytes as values.
 fn values(value_type: ValueType, bytes: &[u8]) -> Values {
@@ -52,9 +35,8 @@ fn values(value_type: ValueType, bytes: &[u8]) -> Values {
 
 /// Encodes the groups of one table.
 pub(crate) struct TableEncoder {
-    header: Header,
-    /// In the order of a table block.
-    order: Vec<usize>,
+    has_key: bool,
+    columns: Vec<BlockColumn>,
     planners: Vec<ColumnPlanner>,
     text_planners: Vec<ColumnPlanner>,
     /// Sums over all blocks.
@@ -66,12 +48,12 @@ pub(crate) struct TableEncoder {
 impl TableEncoder {
     /// For a table with this header.
     pub(crate) fn new(header: &Header) -> Self {
-        let order = block_order(header);
+        let columns = header.block_columns();
         let planner = |place: usize| ColumnPlanner::new(place as u64);
         Self {
-            header: header.clone(),
-            planners: (0..order.len()).map(planner).collect(),
-            order,
+            has_key: header.key_column().is_some(),
+            planners: (0..columns.len()).map(planner).collect(),
+            columns,
             text_planners: (0..header.texts().count()).map(planner).collect(),
             totals: ColumnTotals::new(header),
             encode_time: Duration::ZERO,
@@ -87,14 +69,8 @@ impl TableEncoder {
         group: &RowGroup,
         sequence: u64,
     ) -> Result<Vec<Vec<u8>>, TableError> {
-        let typed: Vec<Values> = self
-            .order
-            .iter()
-            .map(|index| {
-                let kind = self.header.columns[*index].kind;
-                values(kind.value_type(), &group.columns[*index])
-            })
-            .collect();
+        let typed = |column: &BlockColumn| values(column.value_type, &group.columns[column.index]);
+        let typed: Vec<Values> = self.columns.iter().map(typed).collect();
         let texts: Vec<Values> = group.texts.iter().map(|text| Values::U8(text.clone())).collect();
         let begin = Instant::now();
         let mut blocks = vec![self.table(&typed, sequence)?];
@@ -112,8 +88,7 @@ impl TableEncoder {
 
     /// The table block of a group.
     fn table(&mut self, typed: &[Values], sequence: u64) -> Result<Vec<u8>, TableError> {
-        let has_key = self.header.key_column().is_some();
-        let keys = has_key.then(|| typed[0].keys());
+        let keys = self.has_key.then(|| typed[0].keys());
         let mut trees = Vec::with_capacity(typed.len());
         for (place, (planner, values)) in self.planners.iter_mut().zip(typed).enumerate() {
             // The key itself is in the order of rows.
@@ -121,15 +96,12 @@ impl TableEncoder {
             trees.push(planner.plan(values, keys));
         }
         let columns: Vec<TableColumn<'_>> = self
-            .order
+            .columns
             .iter()
             .zip(typed.iter().zip(&trees))
-            .map(|(index, (values, tree))| {
-                let id = column_id(&self.header, *index);
-                TableColumn { id, values, tree }
-            })
+            .map(|(column, (values, tree))| TableColumn { id: column.id, values, tree })
             .collect();
-        let (block, outcomes) = block(&columns, has_key.then_some(KEY_COLUMN), sequence)?;
+        let (block, outcomes) = block(&columns, self.has_key.then_some(KEY_COLUMN), sequence)?;
         for (planner, (values, outcome)) in self.planners.iter_mut().zip(typed.iter().zip(outcomes))
         {
             let width = values.value_type().width_bytes();
@@ -144,7 +116,7 @@ impl TableEncoder {
             let parsed = Table::parse(Bytes::copy_from_slice(block), &Budget::default());
             let parsed = parsed.map_err(|error| TableError::Block { reason: error.to_string() })?;
             match index {
-                0 => self.totals.add_table(&parsed, &self.order),
+                0 => self.totals.add_table(&parsed, &self.columns),
                 text => self.totals.add_text(&parsed, text - 1),
             }
         }

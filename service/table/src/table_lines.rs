@@ -1,6 +1,6 @@
 //! Lines and fields of a CSV table, without any change of their bytes.
 //!
-//! Quotes stay in their fields, and separators and line ends between two quotes belong to the
+//! Fields keep their quotes, and separators and line ends between two quotes belong to the
 //! field, so fields and separators joined again are the line.
 
 use std::io::Read;

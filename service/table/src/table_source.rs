@@ -80,7 +80,7 @@ impl<'a> TableSource<'a> {
             header.key = options.key(&header.columns, header.key.take());
             let folder = path.parent().unwrap_or(Path::new(""));
             let source = BinarySource::open(header.checked(&name)?, folder)?;
-            progress(ProgressEvent::Begin { stage: Stage::Encode, total: source.rows_left() });
+            progress(ProgressEvent::Begin { stage: Stage::Encode, total: source.rows_left });
             return Ok(Self { rows: Rows::Binary(source), progress });
         }
         let header = match &options.header {
@@ -100,8 +100,8 @@ impl<'a> TableSource<'a> {
     /// The table's header.
     pub fn header(&self) -> &Header {
         match &self.rows {
-            Rows::Csv(source) => source.header(),
-            Rows::Binary(source) => source.header(),
+            Rows::Csv(source) => &source.header,
+            Rows::Binary(source) => &source.header,
         }
     }
 

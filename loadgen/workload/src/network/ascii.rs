@@ -1,8 +1,7 @@
-//! How does a road network come from files?
+//! Reads a road network from files in the ASCII form of Brinkhoff's generator (GeoInformatica 2002).
 //!
-//! The ASCII form of Brinkhoff's generator (GeoInformatica 2002) and of the road data sets that
-//! circulate in it: a file of nodes and one of edges, see [`Network`](super::Network). Unlike a row
-//! of positions a bad line is never passed over: a network with holes would be another workload.
+//! A file of nodes and one of edges, see [`Network`](super::Network). A bad line is an error: a
+//! network with holes would be another workload.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +14,7 @@ use super::graph::{Graph, Road};
 use crate::WorkloadError;
 use crate::limits::{NETWORK_EDGES_MAX, NETWORK_NODES_MAX};
 
-/// Reads the network whose nodes lie in a file.
+/// Reads the network of a file of nodes.
 pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
     let mut places = HashMap::new();
     let mut nodes = Vec::new();
@@ -23,7 +22,10 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
         let id: i64 = fields.take("id", "an integer in range")?;
         let (x, y) = (fields.number("x")?, fields.number("y")?);
         if places.insert(id, nodes.len() as u32).is_some() {
-            return Err(("id", CsvFault::not_a(&id.to_string(), "a new node: it stands twice")));
+            return Err((
+                "id",
+                CsvFault::not_a(&id.to_string(), "a new node: it is defined twice"),
+            ));
         }
         nodes.push((x, y));
         Ok(())
@@ -59,8 +61,8 @@ fn edges_file(nodes_file: &Path) -> PathBuf {
     nodes_file.with_file_name(edges)
 }
 
-/// Moves the lower left corner to the origin; returns width and height in whole metres, at least
-/// one: the sides of a space are multiples of its quantum.
+/// Moves the lower left corner to the origin; returns width and height in whole metres, at least 1,
+/// because the sides of a space are multiples of its quantum.
 fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     let fold = |of: fn(&(f64, f64)) -> f64, pick: fn(f64, f64) -> f64| {
         nodes.iter().map(of).reduce(pick).unwrap_or_default()
@@ -73,7 +75,8 @@ fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     ((east - west).ceil().max(1.0), (north - south).ceil().max(1.0))
 }
 
-/// Gives the fields of every line that says something, at most `rows_max` of them.
+/// Calls `row` with the fields of every line that is neither blank nor a comment, at most
+/// `rows_max` of them.
 fn each_line(
     file: &Path,
     rows_max: usize,
@@ -107,7 +110,7 @@ fn each_line(
     }
 }
 
-/// The fields of a line that are still to be read.
+/// The fields of a line that are not read yet.
 struct Fields<'line> {
     rest: &'line str,
 }
