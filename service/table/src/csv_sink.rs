@@ -13,7 +13,8 @@ use crate::row_group::{RowGroup, pattern};
 /// Writes the text of one table.
 pub(crate) struct CsvSink<W> {
     out: W,
-    file: PathBuf,
+    /// Name of `out` in errors.
+    pub(crate) file: PathBuf,
     form: CsvForm,
     header: Header,
     forms: Vec<Option<FieldForm>>,

@@ -46,7 +46,7 @@ pub struct Inspected {
 pub struct TableSink(Sink);
 
 enum Sink {
-    Csv { sink: CsvSink<TextOutput>, path: Box<Path> },
+    Csv(Box<CsvSink<TextOutput>>),
     Binary(BinarySink),
 }
 
@@ -67,8 +67,7 @@ impl TableSink {
         } else {
             TextOutput::Plain(out)
         };
-        let sink = CsvSink::open(out, path, form, header.clone())?;
-        Ok(Self(Sink::Csv { sink, path: path.into() }))
+        Ok(Self(Sink::Csv(Box::new(CsvSink::open(out, path, form, header.clone())?))))
     }
 }
 
@@ -87,7 +86,7 @@ pub fn decompress<R: Read>(
     let mut place = 0;
     while let Some(group) = decoder.group()? {
         match &mut sink.0 {
-            Sink::Csv { sink, .. } => sink.write(&group)?,
+            Sink::Csv(sink) => sink.write(&group)?,
             Sink::Binary(sink) => sink.write(&group)?,
         }
         progress(ProgressEvent::Advance(decoder.frame.place - place));
@@ -95,7 +94,10 @@ pub fn decompress<R: Read>(
     }
     let has_end = !decoder.finish()?.last_without_end;
     match sink.0 {
-        Sink::Csv { sink, path } => sink.finish(has_end)?.finish(&path)?,
+        Sink::Csv(sink) => {
+            let file = sink.file.clone();
+            sink.finish(has_end)?.finish(&file)?;
+        }
         Sink::Binary(sink) => sink.finish()?,
     }
     let TableDecoder { rows, raw_bytes, decode_time, .. } = decoder;
