@@ -1,8 +1,8 @@
 //! Compresses tables of rows into files of column blocks, decompresses them, and reads fixes from
 //! CSV files.
 //!
-//! [`compress`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
-//! [`decompress`] restores the text or the binary columns byte for byte. [`inspect`] reads a
+//! [`compress()`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
+//! [`decompress()`] restores the text or the binary columns byte for byte. [`inspect`] reads a
 //! compressed file without its values, [`plan`] encodes a table without writing. [`CsvReader`]
 //! reads fixes. The package prints nothing and starts no thread; long calls report to a
 //! [`ProgressFn`].
