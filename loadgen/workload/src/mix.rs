@@ -1,8 +1,8 @@
 //! Adds the faults of real streams to a workload: late and duplicate fixes, bad rows and removals.
 //!
 //! Each fault has a share and is counted. A hash of seed, object and time decides whether a fix has
-//! it, so the faults do not depend on shards or batches. The number of delayed fixes is bounded, and
-//! a good fix is never altered.
+//! it, so the faults do not depend on shards or batches. The number of delayed fixes is bounded,
+//! and a good fix is never altered.
 
 mod bad_row;
 

@@ -1,8 +1,8 @@
 //! A seeded stream of circles for subscriptions: additions, moves and removals.
 //!
-//! Centres are those of the windows of a workload. Churn replaces regions at even intervals of event
-//! time; a following region moves to every position that one object reports. The changes do not
-//! depend on how time is divided over calls, and no region number is used twice.
+//! Centres are those of the windows of a workload. Churn replaces regions at even intervals of
+//! event time; a following region moves to every position that one object reports. The changes
+//! do not depend on how time is divided over calls, and no region number is used twice.
 
 use std::collections::HashMap;
 
@@ -137,8 +137,8 @@ impl Regions {
         self.live.iter().map(|circle| circle.addition())
     }
 
-    /// Advances to `elapsed_ms` of event time after the start and appends the changes until then, in
-    /// order. An earlier time has no effect.
+    /// Advances to `elapsed_ms` of event time after the start and appends the changes until then,
+    /// in order. An earlier time has no effect.
     pub fn advance(&mut self, elapsed_ms: f64, out: &mut Vec<RegionChange>) {
         loop {
             let replaced_ms = self.replaced_at_ms();

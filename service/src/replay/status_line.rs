@@ -1,5 +1,5 @@
-//! Status of a replay on standard error: one line that is redrawn on a terminal, a line every second
-//! elsewhere. It counts acknowledged rows, not sent ones.
+//! Status of a replay on standard error: one line that is redrawn on a terminal, a line every
+//! second elsewhere. It counts acknowledged rows, not sent ones.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Sizes of the columns of a compressed table, by tree and node.
 //!
-//! All numbers come from blocks as a reader sees them, so a file that was just written and a foreign
-//! one have the same.
+//! All numbers come from blocks as a reader sees them, so a file that was just written and a
+//! foreign one have the same.
 
 use serde::Serialize;
 use shoal_codec::limits::{CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ENTRY_BYTES};

@@ -1,4 +1,6 @@
 //! Decompresses a file, and inspects one without writing.
+//!
+//! No file gets its name before the trailer was read and agrees with the blocks.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

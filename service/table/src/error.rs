@@ -34,7 +34,7 @@ pub enum TableError {
         text: String,
     },
     /// Column types are to be inferred from a text that can be read only once, such as a pipe.
-    #[error("{}: it can be read only once, and inferring column types reads it twice", file.display())]
+    #[error("{}: it can be read only once, and inferring its types reads twice", file.display())]
     ReadOnce {
         /// The file.
         file: PathBuf,

@@ -219,8 +219,8 @@ impl<R: Read> FrameReader<R> {
         Header::parse(text).map_err(|problem| self.fault(start, &format!("header: {problem}")))
     }
 
-    /// The place and the bytes of the next block; none after the last one, when the trailer was read
-    /// and agrees with the blocks.
+    /// The place and the bytes of the next block; none after the last one, when the trailer was
+    /// read and agrees with the blocks.
     ///
     /// # Errors
     /// [`TableError::Input`] for a file that ends early or has other bytes than a block.

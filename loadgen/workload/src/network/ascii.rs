@@ -1,4 +1,5 @@
-//! Reads a road network from files in the ASCII form of Brinkhoff's generator (GeoInformatica 2002).
+//! Reads a road network from files in the ASCII form of Brinkhoff's generator (GeoInformatica
+//! 2002).
 //!
 //! A file of nodes and one of edges, see [`Network`](super::Network). A bad line is an error: a
 //! network with holes would be another workload.

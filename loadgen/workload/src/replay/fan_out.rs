@@ -1,8 +1,8 @@
 //! Turns one recorded fleet into k copies.
 //!
 //! The copies of a row wait in a heap until no row of the file can be earlier. Copies are in time
-//! order if the file is. The heap is bounded: if more rows than its limit fall into one step, copies
-//! leave early with their times unchanged.
+//! order if the file is. The heap is bounded: if more rows than its limit fall into one step,
+//! copies leave early with their times unchanged.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

@@ -1,4 +1,6 @@
 //! Flags of `shoal codec` and their help.
+//!
+//! The options of a table are shared by `compress` and `plan`.
 
 use std::path::PathBuf;
 
@@ -39,8 +41,8 @@ pub struct TableArgs {
     /// The byte that separates the fields of CSV
     #[arg(long, default_value = ",", value_parser = separator)]
     pub separator: u8,
-    /// Column of integers whose equal values mark rows of one series [default: object_id if there is
-    /// one]
+    /// Column of integers whose equal values mark rows of one series [default: object_id if there
+    /// is one]
     #[arg(long, value_name = "COLUMN", conflicts_with = "no_key")]
     pub key: Option<String>,
     /// Use no column as a key

@@ -1,4 +1,6 @@
 //! Summaries of tables: text for people, JSON for programs.
+//!
+//! The JSON of columns and statistics is that of their types in `shoal-table`.
 
 use std::io::{self, Write};
 use std::time::Duration;
