@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use shoal_engine::{Clock, Space};
-use shoal_workload::SpeedUnit;
+use shoal_table::SpeedUnit;
 
 use crate::cli::error::CliError;
 use crate::cli::serve::{ServeArgs, clock, limit_pair, speedup};

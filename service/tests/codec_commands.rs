@@ -1,7 +1,7 @@
-//! Does `shoal codec` give every table back byte for byte, and nothing for a damaged file?
+//! Hazard: `shoal codec` does not restore a table byte for byte, or accepts a damaged file.
 //!
-//! Runs the built binary on files of a folder of its own. Which types are found for which text is
-//! in the unit tests of `cli/codec`.
+//! Runs the built binary on files in a folder of its own. Unit tests of `shoal-table` cover the
+//! inference of types.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -59,7 +59,7 @@ fn absolute(path: &str) -> String {
     Path::new(path).canonicalize().unwrap().display().to_string()
 }
 
-/// A table with a column of every kind, and fields that no number gives back.
+/// A table with a column of every kind, and fields that no number restores.
 fn mixed_table(rows: usize) -> String {
     let mut text = "object_id,lon,speed,ratio,note\r\n".to_owned();
     for row in 0..rows {
@@ -102,7 +102,7 @@ fn csv_text_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn the_sample_comes_back_and_tells_its_trees() {
+fn the_sample_comes_back_and_shows_its_trees() {
     let folder = Folder::new();
     let sample = absolute(SAMPLE);
     let summary = folder.run(&format!("compress {sample} -o bus.shoal --json")).json(0);
@@ -162,7 +162,7 @@ fn binary_columns_come_back_with_their_header() {
 }
 
 #[test]
-fn a_header_of_ones_own_fixes_the_types_and_refuses_what_would_change() {
+fn a_given_header_fixes_the_types_and_refuses_fields_that_would_change() {
     let folder = Folder::new();
     folder.write("t.csv", "id;v\n1;1.5\n2;2.25\n");
     let column = |precision| {
@@ -179,13 +179,16 @@ fn a_header_of_ones_own_fixes_the_types_and_refuses_what_would_change() {
     let refused =
         folder.run("compress t.csv --separator ; --header bad.toml -o u.shoal").refused(2);
     assert!(refused.contains("t.csv: line 3: column v: `2.25` would not come back"), "{refused}");
-    assert!(!folder.names().iter().any(|name| name.starts_with("u.shoal")), "half a file stays");
+    assert!(
+        !folder.names().iter().any(|name| name.starts_with("u.shoal")),
+        "a partial file remains"
+    );
     let refused = folder.run("compress t.csv --key v -o u.shoal").refused(2);
     assert!(refused.contains("no column v to be the key"), "{refused}");
 }
 
 #[test]
-fn files_are_replaced_by_force_only() {
+fn files_are_replaced_only_by_force() {
     let folder = Folder::new();
     folder.write("t.csv", "a\n1\n");
     folder.write("t.csv.shoal", "mine");
@@ -203,7 +206,7 @@ fn files_are_replaced_by_force_only() {
 }
 
 #[test]
-fn what_cannot_be_read_twice_or_replaced_is_refused_at_once() {
+fn inputs_that_cannot_be_read_twice_and_outputs_that_are_no_files_are_refused() {
     let folder = Folder::new();
     folder.write("t.csv", "a\n1\n");
     let refused = folder.run("compress /dev/null -o out.shoal").refused(2);

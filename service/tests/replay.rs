@@ -1,5 +1,4 @@
-//! Does a recorded day arrive whole through the real ingest path, and do the commands that are
-//! offered work?
+//! Hazard: a replay that loses rows on the ingest path, or offers commands that do not work.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -12,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use shoal::{Ran, Served};
-use shoal_workload::{CsvReader, Fix, SpeedUnit};
+use shoal_table::{CsvReader, Fix, SpeedUnit};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
 

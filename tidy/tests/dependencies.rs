@@ -8,26 +8,28 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Package: which of ours it may use.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("shoal-codec", &[]),
-    ("shoal-workload", &[]),
+    ("shoal-table", &["shoal-codec"]),
+    ("shoal-workload", &["shoal-table"]),
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
     ("shoal-gpu", &["shoal-codec", "shoal-engine"]),
-    (
-        "shoal-service",
-        &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-workload"],
-    ),
+    ("shoal-service", &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-table"]),
     ("shoal-loadgen", &["shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"]),
-    ("shoal-benchmark", &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-workload"]),
+    (
+        "shoal-benchmark",
+        &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-table", "shoal-workload"],
+    ),
     ("shoal-tidy", &[]),
 ];
 
 /// Package: what it never sees.
-const NEVER: [(&str, &[&str]); 4] = [
+const NEVER: [(&str, &[&str]); 5] = [
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),
+    ("shoal-table", &["tokio", "tonic", "prost", "clap", "indicatif"]),
     ("shoal-workload", &["tokio", "tonic", "prost", "clap"]),
 ];
 

@@ -164,10 +164,6 @@ mod tests {
     struct Times(Vec<i64>);
 
     impl Workload for Times {
-        fn name(&self) -> &'static str {
-            "times"
-        }
-
         fn space(&self) -> WorkloadSpace {
             WorkloadSpace::Geographic
         }

@@ -1,7 +1,6 @@
-//! How fast does a workload make fixes? Prints rows per second of one core.
+//! Prints the rows per second that a workload generates on one core.
 //!
-//! `cargo run --release -p shoal-workload --example rate -- NAME [OBJECTS] [ROWS]`. The buffer is
-//! reused as a load generator would, so this is generation alone. It asserts nothing.
+//! `cargo run --release -p shoal-workload --example rate -- NAME [OBJECTS] [ROWS]`.
 
 use std::error::Error;
 use std::time::Instant;

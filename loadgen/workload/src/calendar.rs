@@ -1,21 +1,19 @@
-//! Which object speaks next?
+//! A calendar queue (Brown, CACM 1988) of the next reports of objects.
 //!
-//! A calendar queue (Brown, CACM 1988): time is cut into buckets, each a list of small chunks of
-//! events, and only the present bucket is sorted. Every object has at most one event, so the queue
-//! stays below 18 bytes an object plus 128 a bucket. Events come out by (time, index), whatever the
-//! order they went in.
+//! Time is cut into buckets, each a list of small chunks of events, and only the open bucket is
+//! sorted. An object has at most one event, so the queue takes less than 18 bytes per object plus
+//! 128 per bucket. Events leave in the order of (time, index).
 
 use crate::limits::CALENDAR_BUCKETS_MAX;
 
 /// End of a list.
 const NONE: u32 = u32::MAX;
 
-/// Events that a bucket should hold on average: few enough to sort within the nearest cache, many
-/// enough that empty buckets cost nothing.
+/// Mean events of a bucket: few enough to sort in the nearest cache, and enough that empty buckets
+/// cost nothing.
 const BUCKET_EVENTS: i64 = 64;
 
-/// Events of a chunk, which fills two cache lines: a list has that many times fewer steps, each of
-/// them a miss, than one with a node per event.
+/// Events of a chunk, which fills two cache lines. Each step of a list is a cache miss.
 const CHUNK_EVENTS: usize = 7;
 
 /// Pending events, one for each object.
@@ -26,16 +24,16 @@ pub(crate) struct Calendar {
     /// two.
     heads: Vec<u32>,
     chunks: Vec<Chunk>,
-    /// First of the chunks that no bucket uses.
+    /// First chunk of the free list.
     free: u32,
-    /// The bucket of time that is open, counted from 1970.
+    /// The open bucket, counted from 1970.
     bucket: i64,
     /// Its events, latest first.
     open: Vec<Event>,
     pending: usize,
 }
 
-/// Some events of a bucket. All chunks of a list but the first are full.
+/// Events of a bucket. All chunks of a list except the first are full.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     events: [Event; CHUNK_EVENTS],
@@ -43,7 +41,7 @@ struct Chunk {
     next: u32,
 }
 
-/// The moment and the local index of an object; ordered by both.
+/// The time of a report and the local index of its object; ordered by both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) due_ms: i64,
@@ -51,11 +49,11 @@ pub(crate) struct Event {
 }
 
 impl Calendar {
-    /// An empty calendar from a moment on, for objects that speak every `interval_ms` on average.
+    /// An empty calendar from a time on, for objects that report every `interval_ms` on average.
     pub(crate) fn new(objects: u64, interval_ms: i64, start_ms: i64) -> Self {
         let objects = i64::try_from(objects.max(1)).expect("objects are below OBJECTS_MAX");
         let width_ms = (interval_ms.saturating_mul(BUCKET_EVENTS) / objects).max(1);
-        // Four mean intervals ahead; the few events beyond are looked at once a turn.
+        // Four mean intervals ahead; the few events beyond are visited once per turn.
         let buckets = (interval_ms * 4 / width_ms).clamp(16, CALENDAR_BUCKETS_MAX);
         let buckets = buckets.unsigned_abs().next_power_of_two() as usize;
         Self {
@@ -63,14 +61,14 @@ impl Calendar {
             heads: vec![NONE; buckets],
             chunks: Vec::with_capacity(objects as usize / CHUNK_EVENTS),
             free: NONE,
-            // The one before the start: events go into lists until the first is taken.
+            // The one before the start: events are added to lists until the first is taken.
             bucket: start_ms.div_euclid(width_ms) - 1,
             open: Vec::new(),
             pending: 0,
         }
     }
 
-    /// Adds the event of an object that has none, not before the event taken last.
+    /// Adds the event of an object that has none, not earlier than the last taken event.
     pub(crate) fn add(&mut self, event: Event) {
         self.pending += 1;
         let bucket = event.due_ms.div_euclid(self.width_ms);
@@ -96,7 +94,7 @@ impl Calendar {
         self.open.pop()
     }
 
-    /// Puts an event into the list of a bucket.
+    /// Adds an event to the list of a bucket.
     fn keep(&mut self, place: usize, event: Event) {
         let head = self.heads[place];
         if head != NONE && (self.chunks[head as usize].length as usize) < CHUNK_EVENTS {
@@ -118,7 +116,7 @@ impl Calendar {
         }
     }
 
-    /// Collects the present bucket's events; those of a later turn go back into its list.
+    /// Collects the events of the next bucket; those of a later turn return to its list.
     fn open_bucket(&mut self) {
         let place = self.place(self.bucket);
         let end_ms = (self.bucket + 1) * self.width_ms;

@@ -1,8 +1,7 @@
-//! Which way does an object go?
+//! Directions of motion, in compass turns: 0 is north, 0.25 east.
 //!
-//! Directions are compass turns: 0 is north, 0.25 east. Sine and cosine are fixed polynomials of
-//! additions and multiplications, so the same seed gives the same bytes on every machine; the
-//! system's mathematics library is never asked.
+//! Sine and cosine are fixed polynomials of additions and multiplications, so a seed gives the same
+//! bytes on every machine; the mathematics library of the system is not used.
 
 use std::f64::consts::TAU;
 
@@ -22,12 +21,12 @@ pub(crate) fn east_north(turns: f64) -> (f64, f64) {
     }
 }
 
-/// Length of a vector; `sqrt` is exact to the last bit everywhere, `hypot` is not.
+/// Length of a vector; `sqrt` is correctly rounded on every machine, `hypot` is not.
 pub(crate) fn length(east: f64, north: f64) -> f64 {
     (east * east + north * north).sqrt()
 }
 
-/// Length of a way and its compass direction in degrees, `[0, 360)`; 0 if it has no length.
+/// Length of a vector and its compass direction in degrees, `[0, 360)`; 0 if it has no length.
 pub(crate) fn motion(east: f64, north: f64) -> (f64, f64) {
     let deg = libm::atan2(east, north).to_degrees();
     let deg = if deg < 0.0 { deg + 360.0 } else { deg };
@@ -77,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn headings_of_ways_are_compass_degrees() {
-        for (way, expected) in [
+    fn headings_are_compass_degrees() {
+        for (vector, expected) in [
             ((0.0, 2.0), (2.0, 0.0)),
             ((2.0, 0.0), (2.0, 90.0)),
             ((0.0, -2.0), (2.0, 180.0)),
@@ -86,12 +85,12 @@ mod tests {
             ((-1e-300, 3.0), (3.0, 0.0)),
             ((0.0, 0.0), (0.0, 0.0)),
         ] {
-            assert_eq!(motion(way.0, way.1), expected);
+            assert_eq!(motion(vector.0, vector.1), expected);
         }
     }
 
     #[test]
-    fn the_four_winds_are_exact() {
+    fn cardinal_directions_are_exact() {
         assert_eq!(east_north(0.0), (0.0, 1.0));
         assert_eq!(east_north(0.25), (1.0, 0.0));
         assert_eq!(east_north(0.5), (0.0, -1.0));

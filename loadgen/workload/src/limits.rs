@@ -1,8 +1,6 @@
-//! How much may a workload be asked for?
-//!
-//! Every bound of this package, with the relations between them held at compile time.
+//! Limits of workloads; their relations are asserted at compile time.
 
-/// Most objects of one generator: local indexes are `u32`, and 10 M is the largest size measured.
+/// Most objects of one generator: local indexes are `u32`. The largest measured size is 10 M.
 pub const OBJECTS_MAX: u64 = 1_000_000_000;
 
 /// Longest round or time step of a generator: one day.
@@ -11,10 +9,10 @@ pub const STEP_MS_MAX: i64 = 86_400_000;
 /// Most shards (connections) that one workload is divided over.
 pub const SHARDS_MAX: u32 = 4_096;
 
-/// The first moment of every generator: 2020-01-01T00:00:00Z, Unix milliseconds.
+/// The first event time of every generator: 2020-01-01T00:00:00Z, Unix milliseconds.
 pub const START_MS: i64 = 1_577_836_800_000;
 
-/// Most hot-spots of `gauss`: the paper goes to 1,000.
+/// Most hot-spots of `gauss`; the paper has up to 1,000.
 pub const HOTSPOTS_MAX: u32 = 1_000_000;
 
 /// Most speeds, and rings, of `gauss` and `network`.
@@ -38,29 +36,21 @@ pub const UPDATE_INTERVAL_MS_MAX: i64 = 86_400_000;
 /// Most copies of a replayed fleet.
 pub const FAN_OUT_MAX: u32 = 100_000;
 
-/// Longest line of a CSV file; a longer one is refused and passed over.
-pub const CSV_LINE_BYTES_MAX: usize = 64 * 1024;
-
-/// Bytes of a CSV file at hand at a time.
-pub const CSV_BUFFER_BYTES: usize = 256 * 1024;
-
-/// Most columns of a CSV file.
-pub const CSV_COLUMNS_MAX: usize = 256;
-
-/// Rows at the head of a replayed file that its query windows are drawn from.
+/// Rows at the start of a replayed file from which its query windows are drawn.
 pub const REPLAY_PREFIX_ROWS: usize = 65_536;
 
-/// Positions kept of those rows.
+/// Sampled positions of those rows.
 pub const REPLAY_SAMPLE_ROWS: usize = 4_096;
 
-/// Most copies of replayed rows that wait for their time, 80 bytes each; one row may exceed it.
+/// Most copies of replayed rows that wait for their time, 80 bytes each; the copies of one row may
+/// exceed it.
 pub const FAN_OUT_PENDING_MAX: usize = 1 << 20;
 
 /// Most buckets of a calendar queue: 4 MiB, and a partly filled chunk of 120 bytes each.
 pub const CALENDAR_BUCKETS_MAX: i64 = 1 << 20;
 
-/// Most tries at a random position under conditions; then the object stays where it is. The mean is
-/// below 10, so it is met by parameters that leave no room at all.
+/// Most tries at a random position under conditions, after which the object stays. The mean is
+/// below 10, so only parameters that allow no position reach the limit.
 pub const REDRAWS_MAX: u32 = 10_000;
 
 /// Most nodes of a road network read from files.
@@ -72,20 +62,19 @@ pub const NETWORK_EDGES_MAX: usize = 50_000_000;
 /// Longest delay or absence of a mix: a day.
 pub const MIX_DELAY_MS_MAX: i64 = 86_400_000;
 
-/// Most fixes that a mix holds back in each of its two lines, 64 bytes each; beyond, the oldest
-/// goes.
+/// Most fixes in each of the two delay lines of a mix, 64 bytes each; beyond, the oldest leaves.
 pub const MIX_HELD_MAX: usize = 1 << 20;
 
-/// Most objects that a mix has removed at a time; beyond, none is removed.
+/// Most objects that a mix keeps removed at a time.
 pub const MIX_ABSENT_MAX: usize = 1 << 20;
 
-/// Most regions of one workload of regions; the engine has room for two million.
+/// Most regions of one workload of regions; the engine accepts two million.
 pub const REGIONS_MAX: u64 = 1 << 24;
 
-/// Largest radius of a region, metres: half the way round the earth.
+/// Largest radius of a region, metres: half the circumference of the earth.
 pub const REGION_RADIUS_M_MAX: f64 = 20_015_115.0;
 
-/// Largest share of the regions that is replaced in a second of event time.
+/// Largest share of the regions that is replaced per second of event time.
 pub const REGION_CHURN_MAX: f64 = 1_000.0;
 
 /// Rows that a mix takes from its workload at a time.
@@ -95,7 +84,5 @@ pub const MIX_BATCH_ROWS: usize = 1_024;
 const _: () = assert!((OBJECTS_MAX as u128) * (STEP_MS_MAX as u128) < (1 << 63));
 // Local indexes leave one value free as the end of a list.
 const _: () = assert!(OBJECTS_MAX < u32::MAX as u64);
-// Any legal line and its end fit into the buffer, and a full buffer without an end is too long.
-const _: () = assert!(CSV_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);
 // Nodes and both directions of each edge are numbered with `u32`.
 const _: () = assert!(NETWORK_NODES_MAX < u32::MAX as usize && NETWORK_EDGES_MAX < 1 << 31);

@@ -1,9 +1,8 @@
-//! What does a stream look like when networks delay, clients resend and vehicles go out of service?
+//! Adds the faults of real streams to a workload: late and duplicate fixes, bad rows and removals.
 //!
-//! A wrapper that makes a clean workload dirty on purpose: late and duplicate fixes, bad rows,
-//! removals and re-appearances, each by its share, all counted. Whether it happens to a fix is a
-//! hash of seed, object and time, so it does not depend on shards or on how rows are asked for.
-//! What is held back is bounded; it never makes up objects or alters a good fix.
+//! Each fault has a share and is counted. A hash of seed, object and time decides whether a fix has
+//! it, so the faults do not depend on shards or batches. The number of delayed fixes is bounded,
+//! and a good fix is never altered.
 
 mod bad_row;
 
@@ -12,31 +11,32 @@ use std::collections::{HashMap, VecDeque};
 use bad_row::bad_row;
 
 use crate::limits::{MIX_ABSENT_MAX, MIX_BATCH_ROWS, MIX_DELAY_MS_MAX, MIX_HELD_MAX};
+use crate::params::within;
 use crate::random::{Domain, key, lane, unit_of};
 use crate::{Fix, Workload, WorkloadError};
 
-/// Shares of 1 and delays in event time; the default leaves the workload as it is.
+/// Shares of fixes and delays in event time; the default does not change the workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MixShares {
-    /// Fixes that arrive `late_delay_ms` after their time. They are late in the engine's sense if
-    /// their object spoke again meanwhile.
+    /// Fixes that arrive `late_delay_ms` after their time; late for the engine if their object has
+    /// reported since.
     pub late: f64,
     /// Delay of late fixes, 0 to [`MIX_DELAY_MS_MAX`].
     pub late_delay_ms: i64,
     /// Fixes that arrive a second time, unchanged.
     pub duplicate: f64,
-    /// Delay of the second arrival, 0 (right behind the first) to [`MIX_DELAY_MS_MAX`].
+    /// Delay of the second arrival, 0 (directly after the first) to [`MIX_DELAY_MS_MAX`].
     pub duplicate_delay_ms: i64,
-    /// Fixes that a spoilt copy follows: NaN, infinity, outside the space, time before 2000 or in
-    /// the far future, or the reserved object. Every one of them must be refused.
+    /// Fixes followed by a bad copy, which a server must refuse: NaN, infinity, outside the space,
+    /// a time before 2000 or in the far future, or the reserved object.
     pub bad: f64,
     /// Fixes after which their object is removed and silent for `absence_ms`.
     pub removal: f64,
-    /// How long a removed object is silent, 0 to [`MIX_DELAY_MS_MAX`]; its next fix brings it back.
+    /// Silence of a removed object, 0 to [`MIX_DELAY_MS_MAX`]; its next fix creates it again.
     pub absence_ms: i64,
 }
 
-/// One thing to send.
+/// One row to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// Report this fix.
@@ -45,16 +45,16 @@ pub enum Event {
     Remove(u64),
 }
 
-/// What a mix has given out so far.
+/// Counts of the events of a mix so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MixCounts {
     /// Good fixes, late ones and duplicates included.
     pub fixes: u64,
-    /// Fixes held back.
+    /// Delayed fixes.
     pub late: u64,
-    /// Second arrivals planned.
+    /// Scheduled second arrivals.
     pub duplicates: u64,
-    /// Spoilt rows.
+    /// Bad rows.
     pub bad: u64,
     /// Removals.
     pub removals: u64,
@@ -62,7 +62,7 @@ pub struct MixCounts {
     pub silenced: u64,
 }
 
-/// A workload made dirty: an iterator of [`Event`]s, endless if the workload is.
+/// A workload with faults: an iterator of [`Event`]s, endless if the workload is.
 pub struct Mix {
     workload: Box<dyn Workload>,
     shares: MixShares,
@@ -71,13 +71,13 @@ pub struct Mix {
     source_next: usize,
     late: DelayLine,
     duplicates: DelayLine,
-    /// Removed objects and the moment until which they are silent.
+    /// Removed objects and the ends of their silence.
     absent: HashMap<u64, i64>,
     ready: VecDeque<Event>,
     counts: MixCounts,
 }
 
-/// Fixes that wait for the same time each, oldest first.
+/// Fixes with the same delay, oldest first.
 #[derive(Debug)]
 struct DelayLine {
     delay_ms: i64,
@@ -115,7 +115,7 @@ impl Mix {
         self.workload.as_mut()
     }
 
-    /// What has been given out; events that wait for their turn are counted already.
+    /// The counts; events that are scheduled are included.
     #[must_use]
     pub fn counts(&self) -> MixCounts {
         self.counts
@@ -133,7 +133,7 @@ impl Mix {
         Some(fix)
     }
 
-    /// Lets go what has waited long enough, or all of it.
+    /// Releases the delayed fixes that are due, or all of them.
     fn release(&mut self, now_ms: Option<i64>) {
         for line in [&mut self.late, &mut self.duplicates] {
             while let Some(fix) = line.due(now_ms) {
@@ -143,7 +143,7 @@ impl Mix {
         }
     }
 
-    /// Turns one clean fix into what happens to it.
+    /// Turns one clean fix into events.
     fn accept(&mut self, fix: Fix) {
         if let Some(until_ms) = self.absent.get(&fix.object).copied() {
             if fix.time_ms < until_ms {
@@ -167,8 +167,8 @@ impl Mix {
         }
         if falls(2, self.shares.bad) {
             self.counts.bad += 1;
-            let spoilt = bad_row(&fix, self.workload.space(), lane(dice, 3));
-            self.ready.push_back(Event::Fix(spoilt));
+            let bad = bad_row(&fix, self.workload.space(), lane(dice, 3));
+            self.ready.push_back(Event::Fix(bad));
         }
         if falls(4, self.shares.removal) && self.absent.len() < MIX_ABSENT_MAX {
             self.counts.removals += 1;
@@ -200,21 +200,18 @@ impl Iterator for Mix {
 }
 
 impl DelayLine {
-    /// The oldest fix if its time has come, if the line is full, or if there is no more time.
+    /// The oldest fix if it is due, if the line is full, or if `now_ms` is `None`.
     fn due(&mut self, now_ms: Option<i64>) -> Option<Fix> {
         let fix = self.held.front()?;
         let due_ms = fix.time_ms.saturating_add(self.delay_ms);
-        let go = now_ms.is_none_or(|now_ms| due_ms <= now_ms) || self.held.len() > MIX_HELD_MAX;
-        if go { self.held.pop_front() } else { None }
+        let is_due = now_ms.is_none_or(|now_ms| due_ms <= now_ms) || self.held.len() > MIX_HELD_MAX;
+        if is_due { self.held.pop_front() } else { None }
     }
 }
 
 impl MixShares {
     /// Refuses shares outside 0 to 1 and delays outside their range.
     fn check(&self) -> Result<(), WorkloadError> {
-        let refuse = |parameter, value: String, range: String| {
-            Err(WorkloadError::Parameter { parameter, value, range })
-        };
         for (parameter, share) in [
             ("late", self.late),
             ("duplicate", self.duplicate),
@@ -222,18 +219,12 @@ impl MixShares {
             ("removal", self.removal),
         ] {
             if !(0.0..=1.0).contains(&share) {
-                return refuse(parameter, share.to_string(), "a share, 0 to 1".to_owned());
+                let (value, range) = (share.to_string(), "a share, 0 to 1".to_owned());
+                return Err(WorkloadError::Parameter { parameter, value, range });
             }
         }
-        for (parameter, delay_ms) in [
-            ("late_delay_ms", self.late_delay_ms),
-            ("duplicate_delay_ms", self.duplicate_delay_ms),
-            ("absence_ms", self.absence_ms),
-        ] {
-            if !(0..=MIX_DELAY_MS_MAX).contains(&delay_ms) {
-                return refuse(parameter, delay_ms.to_string(), format!("0 to {MIX_DELAY_MS_MAX}"));
-            }
-        }
-        Ok(())
+        within("late_delay_ms", self.late_delay_ms, 0, MIX_DELAY_MS_MAX)?;
+        within("duplicate_delay_ms", self.duplicate_delay_ms, 0, MIX_DELAY_MS_MAX)?;
+        within("absence_ms", self.absence_ms, 0, MIX_DELAY_MS_MAX)
     }
 }

@@ -1,9 +1,9 @@
-//! What is the x below which a standard normal variable falls with a given probability?
+//! Quantiles of the standard normal distribution, for the ring radii and distances of `gauss`.
 //!
 //! Wichura's algorithm AS 241 (Applied Statistics 37, 1988), routine PPND16, relative accuracy
-//! about 1e-16. It makes the ring radii of `gauss` and, fed with a uniform number, its distances.
+//! about 1e-16.
 
-/// The half-normal variable |N(0, 1)| at a uniform number in `[0, 1)`.
+/// The half-normal variable |N(0, 1)| of a uniform number in `[0, 1)`.
 pub(crate) fn half_normal(uniform: f64) -> f64 {
     quantile_above_median(uniform * 0.5)
 }

@@ -1,13 +1,16 @@
-//! Which workload does a name mean?
-//!
-//! The one door: parameters are checked here, once, so that the generators need not.
+//! Opens a workload by name. Parameters are checked here and nowhere else.
 
 use std::path::Path;
 
-use crate::{Gauss, Hub, Network, Params, Replay, Uniform, Workload, WorkloadError};
+use crate::gauss::Gauss;
+use crate::hub::Hub;
+use crate::network::Network;
+use crate::replay::Replay;
+use crate::uniform::Uniform;
+use crate::{Params, Workload, WorkloadError};
 
-/// The names that [`open`] knows.
-pub const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
+/// The valid names.
+const NAMES: [&str; 6] = ["uniform", "gauss", "network", "network:FILE", "hub", "replay:FILE"];
 
 /// Opens a workload by name.
 ///
@@ -23,10 +26,10 @@ pub fn open(name: &str, params: &Params) -> Result<Box<dyn Workload>, WorkloadEr
         return Ok(Box::new(Network::open(Path::new(file), params)?));
     }
     match name {
-        "gauss" => Ok(Box::new(Gauss::new(params))),
-        "hub" => Ok(Box::new(Hub::new(params))),
+        "gauss" => Ok(Box::new(Gauss::open(params))),
+        "hub" => Ok(Box::new(Hub::open(params))),
         "network" => Ok(Box::new(Network::city(params))),
         "uniform" => Ok(Box::new(Uniform::new(params))),
-        _ => Err(WorkloadError::UnknownName { name: name.to_owned(), known: NAMES.join(", ") }),
+        _ => Err(WorkloadError::UnknownName { name: name.to_owned(), valid: NAMES.join(", ") }),
     }
 }

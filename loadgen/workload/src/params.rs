@@ -1,7 +1,7 @@
-//! What can be chosen about a workload?
+//! Parameters of workloads.
 //!
-//! One flat set of parameters with the defaults of the published experiments; each generator reads
-//! those that concern it. Ranges are checked once, by [`Params::check`].
+//! One flat set with the defaults of the published experiments; each generator reads its own.
+//! [`Params::check`] checks all ranges.
 
 use crate::limits::*;
 use crate::{SpeedRange, SpeedUnit, WorkloadError};
@@ -19,11 +19,11 @@ pub struct Params {
     /// Length in ms of a round of `uniform` and of a time step (ts) of `gauss` and `network`; also
     /// the time over which the first reports of all objects are spread. 1 ms to [`STEP_MS_MAX`].
     pub step_ms: i64,
-    /// `uniform`: between which speeds its objects draw theirs; within 0 to [`SPEED_MAX_M_S`].
+    /// `uniform`: range of the speeds of objects, within 0 to [`SPEED_MAX_M_S`].
     pub speed_range: SpeedRange,
     /// Side of a query window as a share of the side of the space, in `(0, 1]`.
     pub window: f64,
-    /// Which shard this is, below `shards`.
+    /// Index of the shard, below `shards`.
     pub shard: u32,
     /// Number of shards (connections), 1 to [`SHARDS_MAX`].
     pub shards: u32,
@@ -36,8 +36,8 @@ pub struct Params {
     pub speed_max_m_per_step: f64,
     /// `gauss`: maximum update interval T, 1 to [`SILENCE_STEPS_MAX`] steps.
     pub silence_max_steps: u32,
-    /// `gauss`: query windows gather around the hot-spots as the objects do, instead of lying
-    /// anywhere. Some sixteen times the rows a query at H = 10.
+    /// `gauss`: query windows gather around the hot-spots as objects do, which gives about sixteen
+    /// times the rows per query at H = 10.
     pub windows_follow: bool,
     /// `hub`: number of destinations ND, 2 to [`DESTINATIONS_MAX`].
     pub destinations: u32,
@@ -45,7 +45,8 @@ pub struct Params {
     pub update_interval_ms: i64,
     /// `replay`: unit of the file's speeds.
     pub speed_unit: SpeedUnit,
-    /// `replay`: copies of the fleet, shifted in space and time, 1 (as it is) to [`FAN_OUT_MAX`].
+    /// `replay`: copies of the fleet, shifted in space and time, 1 (the file alone) to
+    /// [`FAN_OUT_MAX`].
     pub fan_out: u32,
 }
 
@@ -73,7 +74,10 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Refuses parameters outside their ranges, naming the first one.
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// [`WorkloadError::Parameter`] for the first one outside its range.
     pub fn check(&self) -> Result<(), WorkloadError> {
         within("objects", self.objects, 1, OBJECTS_MAX)?;
         within("step_ms", self.step_ms, 1, STEP_MS_MAX)?;
@@ -91,7 +95,7 @@ impl Params {
     }
 }
 
-/// Accepts a value that lies in the closed range.
+/// Checks that a value is in a closed range; NaN is not.
 pub(crate) fn within<T: PartialOrd + std::fmt::Display + Copy>(
     parameter: &'static str,
     value: T,
@@ -105,7 +109,7 @@ pub(crate) fn within<T: PartialOrd + std::fmt::Display + Copy>(
     Err(WorkloadError::Parameter { parameter, value: value.to_string(), range })
 }
 
-/// Accepts a value above 0 and at most `most`; NaN is neither.
+/// Checks that a value is above 0 and at most `most`; NaN is not.
 fn above_zero(parameter: &'static str, value: f64, most: f64) -> Result<(), WorkloadError> {
     if value > 0.0 && value <= most {
         return Ok(());

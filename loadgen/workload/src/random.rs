@@ -1,9 +1,7 @@
-//! Where does randomness come from, and why is it the same every time?
+//! Seeded random numbers, the same for a seed in every version.
 //!
-//! Two sources: Xoshiro256++ for streams that belong to a workload (hot-spots, road networks,
-//! windows), and splitmix64 (Steele, Lea, Flood, OOPSLA 2014) for what belongs to one object,
-//! either as 8 bytes of state or as a plain hash. Both are fixed algorithms, so a seed means the
-//! same bytes in every version; nothing here reads the system's entropy.
+//! Xoshiro256++ for streams of a workload (hot-spots, road networks, windows); splitmix64 (Steele,
+//! Lea, Flood, OOPSLA 2014) for one object, as 8 bytes of state or as a hash.
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
@@ -11,7 +9,7 @@ use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 /// Weyl increment of splitmix64, the golden ratio in 64 bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a stream is for, so that streams of one seed never coincide.
+/// The purpose of a stream; streams of one seed for two purposes differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Domain {
     Windows = 1,
@@ -21,7 +19,6 @@ pub(crate) enum Domain {
     Places = 5,
     Groups = 6,
     Mix = 7,
-    Kinds = 8,
     Regions = 9,
 }
 
@@ -48,7 +45,7 @@ pub(crate) fn stream(seed: u64, domain: Domain, index: u64) -> Xoshiro256PlusPlu
     Xoshiro256PlusPlus::seed_from_u64(key(seed, domain, index))
 }
 
-/// The random numbers of one object: 8 bytes of state.
+/// The random numbers of one object.
 pub(crate) fn object_stream(seed: u64, object: u64) -> SplitMix64 {
     SplitMix64::from_seed(key(seed, Domain::Objects, object).to_le_bytes())
 }

@@ -1,8 +1,8 @@
-//! Which circles do subscribers watch, and how do these come, go and move?
+//! A seeded stream of circles for subscriptions: additions, moves and removals.
 //!
-//! Centres lie where the workload's windows lie. Churn replaces regions at even moments of event
-//! time; a region that follows takes every place that one object of the workload reports. Seeded,
-//! the same whatever the steps of time that it is asked in; regions are numbered, no number twice.
+//! Centres are those of the windows of a workload. Churn replaces regions at even intervals of
+//! event time; a following region moves to every position that one object reports. The changes
+//! do not depend on how time is divided over calls, and no region number is used twice.
 
 use std::collections::HashMap;
 
@@ -14,43 +14,43 @@ use crate::random::{Domain, below, stream};
 use crate::shard::Shard;
 use crate::{Fix, Params, Workload, WorkloadError, open};
 
-/// What is chosen about regions, beside the workload whose windows or objects place them.
+/// Parameters of regions, beside those of the workload that places them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionParams {
     /// Regions at a time, of all shards together; at most [`REGIONS_MAX`].
     pub regions: u64,
     /// Radius of each, metres; above 0, at most [`REGION_RADIUS_M_MAX`].
     pub radius_m: f64,
-    /// Share of the regions that is replaced in a second of event time, 0 to
+    /// Share of the regions that is replaced per second of event time, 0 to
     /// [`REGION_CHURN_MAX`].
     pub churn: f64,
-    /// Regions follow objects that move as the workload's do; with the seed of a generator's own
-    /// objects, region `r` follows object `r`, up to the phase of its reports.
+    /// Regions follow objects that move as those of the workload; with the seed of a generator,
+    /// region `r` follows its object `r`, except for the phase of its reports.
     pub follows: bool,
 }
 
 /// One change of the regions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RegionChange {
-    /// A circle that was not there before.
+    /// A new circle.
     Add {
         /// Its number.
         region: u64,
-        /// Its centre, as fixes have it.
+        /// x of its centre, in the unit of fixes.
         x: f64,
-        /// Its centre, as fixes have it.
+        /// y of its centre.
         y: f64,
     },
-    /// The centre of a circle is elsewhere.
+    /// A new centre of a circle.
     Move {
         /// Its number.
         region: u64,
-        /// The new centre.
+        /// x of the centre.
         x: f64,
-        /// The new centre.
+        /// y of the centre.
         y: f64,
     },
-    /// A circle is gone.
+    /// The end of a circle.
     Remove {
         /// Its number.
         region: u64,
@@ -61,12 +61,12 @@ pub enum RegionChange {
 pub struct Regions {
     shard: Shard,
     params: RegionParams,
-    /// The circles there are, by place.
+    /// The current circles.
     live: Vec<Circle>,
     windows: Box<dyn Workload>,
     random: Xoshiro256PlusPlus,
-    /// Regions of this shard so far.
-    begun: u64,
+    /// Regions that this shard has added.
+    added: u64,
     replaced: u64,
     leaders: Option<Leaders>,
 }
@@ -83,14 +83,14 @@ struct Leaders {
     workload: Box<dyn Workload>,
     /// Event time of the first report.
     origin_ms: i64,
-    /// Place of the region that follows an object, in the order of first reports.
+    /// Index of the region that follows an object, in the order of first reports.
     places: HashMap<u64, usize>,
-    /// Drawn, and not due yet.
+    /// The next report.
     ahead: Option<Fix>,
 }
 
 impl Regions {
-    /// The regions of a workload of [`open`] for one shard; `Params::objects` says nothing here.
+    /// The regions of one shard for a workload of [`open`]; `Params::objects` is ignored.
     ///
     /// # Errors
     ///
@@ -112,12 +112,12 @@ impl Regions {
             live: Vec::with_capacity(owned as usize),
             windows: open(workload, &params)?,
             random: stream(params.seed, Domain::Regions, u64::from(params.shard)),
-            begun: 0,
+            added: 0,
             replaced: 0,
             leaders: None,
         };
         for _ in 0..owned {
-            let circle = made.begin();
+            let circle = made.add();
             made.live.push(circle);
         }
         if regions.follows && owned > 0 {
@@ -132,13 +132,13 @@ impl Regions {
         self.params.radius_m
     }
 
-    /// The circles there are now, as their additions.
+    /// The current circles, as additions.
     pub fn live(&self) -> impl ExactSizeIterator<Item = RegionChange> {
-        self.live.iter().map(|circle| circle.added())
+        self.live.iter().map(|circle| circle.addition())
     }
 
-    /// Goes on to so many milliseconds of event time after the beginning and appends what changes
-    /// until then, in order. Time that was passed already changes nothing.
+    /// Advances to `elapsed_ms` of event time after the start and appends the changes until then,
+    /// in order. An earlier time has no effect.
     pub fn advance(&mut self, elapsed_ms: f64, out: &mut Vec<RegionChange>) {
         loop {
             let replaced_ms = self.replaced_at_ms();
@@ -155,7 +155,7 @@ impl Regions {
         }
     }
 
-    /// When the next region is replaced.
+    /// Time of the next replacement.
     fn replaced_at_ms(&self) -> f64 {
         let per_ms = self.params.churn * self.live.len() as f64 / 1_000.0;
         (self.replaced + 1) as f64 / per_ms
@@ -163,10 +163,10 @@ impl Regions {
 
     fn replace(&mut self, out: &mut Vec<RegionChange>) {
         let place = below(&mut self.random, self.live.len());
-        let circle = self.begin();
-        let gone = std::mem::replace(&mut self.live[place], circle);
-        out.push(RegionChange::Remove { region: gone.region });
-        out.push(circle.added());
+        let circle = self.add();
+        let replaced = std::mem::replace(&mut self.live[place], circle);
+        out.push(RegionChange::Remove { region: replaced.region });
+        out.push(circle.addition());
         self.replaced += 1;
     }
 
@@ -181,10 +181,10 @@ impl Regions {
     }
 
     /// A new circle at the next window.
-    fn begin(&mut self) -> Circle {
+    fn add(&mut self) -> Circle {
         let window = self.windows.window();
-        let region = self.shard.object(self.begun);
-        self.begun += 1;
+        let region = self.shard.object(self.added);
+        self.added += 1;
         Circle {
             region,
             x: (window.west + window.east) / 2.0,
@@ -194,13 +194,13 @@ impl Regions {
 }
 
 impl Circle {
-    fn added(&self) -> RegionChange {
+    fn addition(&self) -> RegionChange {
         RegionChange::Add { region: self.region, x: self.x, y: self.y }
     }
 }
 
 impl Leaders {
-    /// Leaders of `live` regions, which are put where their leaders report first.
+    /// Leaders of `live` regions, which move to the first reports of their leaders.
     fn new(mut workload: Box<dyn Workload>, live: &mut [Circle]) -> Self {
         let mut fixes = Vec::new();
         workload.fill(live.len(), &mut fixes);
@@ -214,7 +214,7 @@ impl Leaders {
         leaders
     }
 
-    /// The region that follows an object; the next without a leader for a new one.
+    /// The region that follows an object; for a new object the next region without a leader.
     fn place(&mut self, object: u64, regions: usize) -> Option<usize> {
         let next = self.places.len();
         match self.places.get(&object) {
@@ -227,7 +227,7 @@ impl Leaders {
         }
     }
 
-    /// Milliseconds from the first report to the next one; `None` when there is none.
+    /// Milliseconds from the first report to the next one; `None` at the end.
     fn next_ms(&mut self) -> Option<f64> {
         if self.ahead.is_none() {
             let mut fixes = Vec::with_capacity(1);

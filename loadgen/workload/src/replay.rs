@@ -1,29 +1,30 @@
-//! What did real objects report, in their own order and at their own times?
+//! The `replay:FILE` workload: the rows of a CSV file in its order and with its times.
 //!
-//! Rows of a CSV file become fixes in the order of the file; times stay those of the file, and a
-//! caller that wants to go faster divides the waiting, not the times. A fan-out of k turns one
-//! fleet into k, shifted in space and time. Rows that cannot be read are counted and left out.
+//! A caller that replays faster divides the waiting, not the times. A fan-out of k turns one fleet
+//! into k, shifted in space and time. Rows that cannot be read are counted and left out.
 
 mod fan_out;
 mod sample;
 
 use std::path::Path;
 
+use shoal_table::{CsvReader, TableError};
+
 use fan_out::FanOut;
 use sample::Sample;
 
 use crate::random::{Domain, below, stream};
-use crate::{CsvReader, Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
+use crate::{Fix, Params, Window, Workload, WorkloadError, WorkloadSpace};
 
 /// The `replay:FILE` workload.
 ///
-/// Copy `c` of `k` (0 is the file as it is) of object `o` is object `o * k + c`. It reports `c *
-/// step_ms / k` ms later and is moved along a sunflower spiral: by `sqrt(c)` tenths of the sides of
-/// the data box in the compass direction of `c` golden sections of a turn. Longitudes wrap at 180,
-/// latitudes fold back at the poles. Shard `s` of `n` owns the copies whose number modulo `n` is
-/// `s`.
+/// Copy `c` of `k` of object `o` is object `o * k + c`; copy 0 is the file itself. A copy reports
+/// `c * step_ms / k` ms later and is moved along a sunflower spiral: by `sqrt(c)` tenths of the
+/// sides of the data box in the compass direction of `c` golden sections of a turn. Longitudes wrap
+/// at 180, latitudes fold back at the poles. Shard `s` of `n` owns the copies whose number modulo
+/// `n` is `s`.
 #[derive(Debug)]
-pub struct Replay {
+pub(crate) struct Replay {
     reader: CsvReader,
     fan_out: FanOut,
     sample: Sample,
@@ -34,7 +35,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Opens a file; its first rows are read once more, for the query windows.
+    /// Opens a file; its first rows are read twice, for the query windows.
     pub(crate) fn open(file: &Path, params: &Params) -> Result<Self, WorkloadError> {
         let sample = Sample::read(file, params.seed)?;
         Ok(Self {
@@ -49,7 +50,7 @@ impl Replay {
     }
 
     /// Reads one more row of the file into the fan-out.
-    fn read_on(&mut self) {
+    fn read_row(&mut self) {
         match self.reader.next() {
             Some(Ok(fix)) => {
                 if !self.fan_out.push(&fix) {
@@ -57,7 +58,7 @@ impl Replay {
                 }
             }
             Some(Err(error)) if error.ends_file() => {
-                self.failure = Some(error.into());
+                self.failure = Some(TableError::from(error).into());
                 self.fan_out.end();
             }
             Some(Err(_)) => self.unreadable_rows += 1,
@@ -67,10 +68,6 @@ impl Replay {
 }
 
 impl Workload for Replay {
-    fn name(&self) -> &'static str {
-        "replay"
-    }
-
     fn space(&self) -> WorkloadSpace {
         WorkloadSpace::Geographic
     }
@@ -83,7 +80,7 @@ impl Workload for Replay {
             } else if self.fan_out.ended() {
                 break;
             } else {
-                self.read_on();
+                self.read_row();
             }
         }
         out.len() - before

@@ -1,8 +1,8 @@
-//! Which objects does this shard own, and when does each speak in a round?
+//! The objects of a shard, and their phases in a round.
 //!
-//! Shard `s` of `n` owns the objects `s, s + n, s + 2n, ...` below `objects`. An object's phase is
-//! `object * step / objects`, rounded down, so ascending objects speak in time order within a round
-//! and the phase does not depend on the number of shards.
+//! Shard `s` of `n` owns the objects `s, s + n, s + 2n, ...` below `objects`. The phase of an
+//! object is `object * step / objects`, rounded down: ascending objects report in time order within
+//! a round, for every number of shards.
 
 use crate::Params;
 
@@ -26,7 +26,7 @@ impl Shard {
         }
     }
 
-    /// How many objects the shard owns.
+    /// Number of objects of the shard.
     pub(crate) fn owned(&self) -> u64 {
         self.objects.saturating_sub(self.first).div_ceil(self.stride)
     }
@@ -36,7 +36,7 @@ impl Shard {
         self.first + local * self.stride
     }
 
-    /// The object's moment within a round, `0..step_ms`.
+    /// The time of an object within a round, `0..step_ms`.
     pub(crate) fn phase_ms(&self, object: u64) -> i64 {
         (object * self.step_ms / self.objects) as i64
     }

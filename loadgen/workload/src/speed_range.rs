@@ -1,7 +1,4 @@
-//! Between which speeds do objects draw theirs?
-//!
-//! Written `A-B` in metres per second, as `1-20`. Whether the ends are legal is checked with all
-//! other parameters.
+//! A range of speeds, written `A-B` in metres per second.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +16,7 @@ pub struct SpeedRange {
 }
 
 impl SpeedRange {
-    /// Refuses a range that runs backwards or beyond 0 to [`SPEED_MAX_M_S`].
+    /// Checks that the range is ordered and within 0 to [`SPEED_MAX_M_S`].
     pub(crate) fn check(self) -> Result<(), WorkloadError> {
         let Self { min_m_s, max_m_s } = self;
         if 0.0 <= min_m_s && min_m_s <= max_m_s && max_m_s <= SPEED_MAX_M_S {
@@ -66,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_and_written_alike() {
+    fn ranges_are_parsed_as_they_are_displayed() {
         for text in ["1-20", "0-0", "0.5-100000", "1-1000"] {
             assert_eq!(text.parse::<SpeedRange>().unwrap().to_string(), text);
         }
@@ -74,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_by_name() {
+    fn an_invalid_range_is_named_in_the_error() {
         for text in ["", "5", "20-1", "-1-5", "1-", "a-b", "1-NaN", "1-1000001", "1-2-3"] {
             let refusal = text.parse::<SpeedRange>().unwrap_err().to_string();
             assert!(

@@ -1,10 +1,10 @@
-//! Where is an object that crosses the space in a straight line and bounces off its borders?
+//! The `uniform` workload: objects cross the space in straight lines and bounce off its borders.
 //!
-//! The workload of the G-LFPP experiment: 100 km square, objects uniform, speed 1 to 1,000 m/s
-//! unless told otherwise, uniform direction. No state per object: position is a closed form of
-//! (seed, object, time), a triangle wave in each coordinate, so 10 M objects cost nothing and a
-//! core makes tens of millions of fixes a second. Each object speaks once per round, at its own
-//! phase, in ascending order.
+//! The workload of the G-LFPP experiment: a 100 km square, uniform positions and directions, speeds
+//! of 1 to 1,000 m/s by default. Objects have no state: a position is a closed form of (seed,
+//! object, time), a triangle wave in each coordinate, so a core makes tens of millions of fixes per
+//! second for any number of objects. Each object reports once per round, at its phase, in ascending
+//! order.
 
 use crate::direction::east_north;
 use crate::limits::START_MS;
@@ -18,7 +18,7 @@ const SPACE_M: f64 = 100_000.0;
 
 /// The `uniform` workload.
 #[derive(Debug)]
-pub struct Uniform {
+pub(crate) struct Uniform {
     shard: Shard,
     seed: u64,
     step_ms: i64,
@@ -38,16 +38,11 @@ impl Uniform {
             speed_range: params.speed_range,
             round: 0,
             next_local: 0,
-            windows: PlanarWindows::new(
-                params.seed,
-                params.shard,
-                params.window,
-                (SPACE_M, SPACE_M),
-            ),
+            windows: PlanarWindows::new(params, (SPACE_M, SPACE_M)),
         }
     }
 
-    /// The fix of an object at a moment.
+    /// The fix of an object at a time.
     fn fix(&self, object: u64, time_ms: i64) -> Fix {
         let key = key(self.seed, Domain::Objects, object);
         let SpeedRange { min_m_s, max_m_s } = self.speed_range;
@@ -68,7 +63,7 @@ impl Uniform {
     }
 }
 
-/// Folds a coordinate into `[0, SPACE_M]`; true where the object runs against its first direction.
+/// Folds a coordinate into `[0, SPACE_M]`; true if the object moves against its first direction.
 fn bounce(free_m: f64) -> (f64, bool) {
     let crossings = free_m / SPACE_M;
     // Rounds towards minus infinity; the baseline x86-64 target has no instruction for it.
@@ -86,10 +81,6 @@ fn reflected(turns: f64, x_back: bool, y_back: bool) -> f64 {
 }
 
 impl Workload for Uniform {
-    fn name(&self) -> &'static str {
-        "uniform"
-    }
-
     fn space(&self) -> WorkloadSpace {
         WorkloadSpace::Planar { width_m: SPACE_M, height_m: SPACE_M }
     }

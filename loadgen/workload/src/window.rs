@@ -1,13 +1,14 @@
-//! Which rectangle does a query ask for?
+//! Query windows.
 //!
-//! Windows of generators always lie inside their space and never cross the antimeridian: a window
-//! that would stick out is moved inwards, its size kept.
+//! A window lies inside its space and does not cross the antimeridian: one that would stick out is
+//! moved inwards with its size.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::Params;
 use crate::random::{Domain, stream, unit};
 
-/// A closed rectangle, `west <= east` and `south <= north`; degrees or metres as the space has it.
+/// A closed rectangle, `west <= east` and `south <= north`, in the unit of its space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     /// Least x.
@@ -29,7 +30,7 @@ impl Window {
         (self.east - self.west, self.north - self.south)
     }
 
-    /// The window of the given sides around a centre, moved to lie inside `space`.
+    /// The window with these sides around a centre, moved to lie inside `space`.
     pub(crate) fn around(centre: (f64, f64), sides: (f64, f64), space: &Self) -> Self {
         let (west, east) = span(centre.0, sides.0, space.west, space.east);
         let (south, north) = span(centre.1, sides.1, space.south, space.north);
@@ -55,25 +56,25 @@ pub(crate) struct PlanarWindows {
 }
 
 impl PlanarWindows {
-    /// Windows of `share` of each side of a space of width and height, for one seed and shard.
-    pub(crate) fn new(seed: u64, shard: u32, share: f64, (width_m, height_m): (f64, f64)) -> Self {
+    /// Windows of `Params::window` of each side of a space.
+    pub(crate) fn new(params: &Params, (width_m, height_m): (f64, f64)) -> Self {
         Self {
-            random: stream(seed, Domain::Windows, u64::from(shard)),
+            random: stream(params.seed, Domain::Windows, u64::from(params.shard)),
             space: Window { west: 0.0, south: 0.0, east: width_m, north: height_m },
-            sides_m: (share * width_m, share * height_m),
+            sides_m: (params.window * width_m, params.window * height_m),
         }
     }
 
     /// The window around a point.
-    pub(crate) fn around(&self, x: f64, y: f64) -> Window {
-        Window::around((x, y), self.sides_m, &self.space)
+    pub(crate) fn around(&self, centre: (f64, f64)) -> Window {
+        Window::around(centre, self.sides_m, &self.space)
     }
 
-    /// A window whose lower left corner is uniform over all places where it fits.
+    /// A window whose lower left corner is uniform over the places where it fits.
     pub(crate) fn anywhere(&mut self) -> Window {
         let (width_m, height_m) = self.sides_m;
         let west = unit(&mut self.random) * (self.space.east - width_m);
         let south = unit(&mut self.random) * (self.space.north - height_m);
-        self.around(west + width_m / 2.0, south + height_m / 2.0)
+        self.around((west + width_m / 2.0, south + height_m / 2.0))
     }
 }

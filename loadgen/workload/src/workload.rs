@@ -1,7 +1,4 @@
-//! What does every source of fixes and query windows offer?
-//!
-//! One trait, so that the load generator and the benchmark run any workload the same way. It makes
-//! no promise about wall-clock time: the caller paces the rows.
+//! The interface of all sources of fixes and query windows. The caller paces the rows.
 
 use crate::{Fix, Window, WorkloadError};
 
@@ -19,31 +16,28 @@ pub enum WorkloadSpace {
     },
 }
 
-/// A seeded, endless (replay: finite) stream of fixes, and a stream of query windows beside it.
+/// A seeded stream of fixes, endless except for a replay, and one of query windows.
 pub trait Workload: Send {
-    /// The name by which [`open`](crate::open) knows it.
-    fn name(&self) -> &'static str;
-
     /// The space of all positions and windows.
     fn space(&self) -> WorkloadSpace;
 
-    /// Appends up to `rows` fixes in time order to `out` and returns how many; fewer only when the
-    /// workload has ended (a replay), or when its shard owns no object.
+    /// Appends up to `rows` fixes in time order to `out` and returns their number; fewer only if a
+    /// replay has ended or the shard owns no object.
     ///
-    /// Deterministic: how the rows are divided over calls changes nothing. A replay gives rows in
-    /// the order of its file, which is time order if the file is in time order.
+    /// The fixes do not depend on how they are divided over calls. A replay gives rows in the order
+    /// of its file.
     fn fill(&mut self, rows: usize, out: &mut Vec<Fix>) -> usize;
 
-    /// The next query window: its sides are `Params::window` times those of the space (real data:
-    /// of the box of the data). Drawn from a stream of its own, so asking never changes the fixes.
+    /// The next query window, with `Params::window` times the sides of the space (replay: of the
+    /// box of the data). Windows have their own random stream and never change the fixes.
     fn window(&mut self) -> Window;
 
-    /// Rows of real data that could not be read and were left out so far; 0 for a generator.
+    /// Rows of a replay that could not be read so far.
     fn unreadable_rows(&self) -> u64 {
         0
     }
 
-    /// Why the workload ended before its data did, for instance a truncated file.
+    /// Why the workload ended before its data, for instance a truncated file.
     fn failure(&self) -> Option<&WorkloadError> {
         None
     }

@@ -1,7 +1,7 @@
-//! Hazard: a generator that bears a paper's name but not its numbers.
+//! Hazard: a generator that does not have the numbers of its paper.
 //!
-//! Each test compares a seeded run with the distributions or figures that workloads.md states.
-//! Bounds are several standard errors wide, so they fail on a wrong model, not on luck.
+//! Each test compares a seeded run with published distributions or figures. Bounds are several
+//! standard errors wide.
 
 use shoal_workload::{Fix, Params, START_MS, open};
 
@@ -60,9 +60,9 @@ fn uniform_moves_each_object_along_its_heading_at_its_speed() {
         }
         straight += 1;
         let heading = from.heading_deg.unwrap().to_radians();
-        let way_m = from.speed_mps.unwrap() * 0.01;
-        assert!((to.x - from.x - way_m * heading.sin()).abs() < 1e-6, "{from:?} {to:?}");
-        assert!((to.y - from.y - way_m * heading.cos()).abs() < 1e-6, "{from:?} {to:?}");
+        let moved_m = from.speed_mps.unwrap() * 0.01;
+        assert!((to.x - from.x - moved_m * heading.sin()).abs() < 1e-6, "{from:?} {to:?}");
+        assert!((to.y - from.y - moved_m * heading.cos()).abs() < 1e-6, "{from:?} {to:?}");
     }
     assert!(straight > 990, "{straight} of 1,000 met no border, seed {SEED}");
     assert!(fixes.iter().all(|fix| fix.time_ms >= START_MS));
@@ -107,10 +107,10 @@ fn gauss_figures(hotspots: u32) -> (f64, f64) {
 
 /// A report's velocity leads to the next report.
 fn assert_leads_to(before: &Fix, after: &Fix) {
-    let way_m = before.speed_mps.unwrap_or(0.0) * (after.time_ms - before.time_ms) as f64 / 1e3;
+    let moved_m = before.speed_mps.unwrap_or(0.0) * (after.time_ms - before.time_ms) as f64 / 1e3;
     let heading = before.heading_deg.unwrap_or(0.0).to_radians();
-    let x = before.x + way_m * heading.sin();
-    let y = before.y + way_m * heading.cos();
+    let x = before.x + moved_m * heading.sin();
+    let y = before.y + moved_m * heading.cos();
     assert!((x - after.x).abs() < 1e-3 && (y - after.y).abs() < 1e-3, "{before:?} {after:?}");
 }
 

@@ -1,7 +1,6 @@
-//! Hazard: a dirty stream whose dirt is not what was ordered.
+//! Hazard: a mix whose faults do not match its shares and counts.
 //!
-//! Shares come out as asked, everything given out is counted, good fixes are never altered or lost,
-//! and shards do not change what happens to a fix.
+//! Good fixes are never altered or lost, and shards do not change the faults of a fix.
 
 #![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
 

@@ -1,7 +1,7 @@
 //! Hazard: a road network read wrongly from its files.
 //!
-//! A small network is read in both separators, objects stay on its roads, and every fault is
-//! refused with its place: a network with holes would be another workload.
+//! A small network is read with both separators, objects are on its roads, and every fault is an
+//! error with its place.
 
 #![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
 

@@ -1,7 +1,5 @@
-//! Hazard: subscribers that watch other circles in the next run, or none where objects are.
-//!
-//! Numbers, places, churn and motion of regions, whatever the steps of time and the shards.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! Hazard: regions that differ between runs, steps of time or numbers of shards.
+#![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,10 +67,10 @@ fn churn_replaces_its_share_a_second_and_numbers_are_never_used_again() {
     for second in 1..=20 {
         let mut changes = Vec::new();
         regions.advance(f64::from(second) * 1_000.0, &mut changes);
-        assert_eq!(changes.len(), 60, "30 of 300 go, 30 come, seed {SEED}");
+        assert_eq!(changes.len(), 60, "30 of 300 are replaced, seed {SEED}");
         for change in &changes {
             if let RegionChange::Add { region, .. } = change {
-                assert!(seen.insert(*region), "{region} comes back");
+                assert!(seen.insert(*region), "{region} is used twice");
             }
         }
         apply(&mut circles, changes);
@@ -101,10 +99,10 @@ fn regions_follow_the_objects_of_the_same_seed() {
             apply(&mut circles, changes);
             let end_ms = START_MS + i64::from(second) * 1_000;
             // The first rows are every object once, and regions begin there.
-            let told =
+            let reported =
                 (0_u64..).zip(&fixes).filter(|(row, fix)| *row < REGIONS || fix.time_ms <= end_ms);
             let last: BTreeMap<u64, (f64, f64)> =
-                told.map(|(_, fix)| (fix.object, (fix.x, fix.y))).collect();
+                reported.map(|(_, fix)| (fix.object, (fix.x, fix.y))).collect();
             assert_eq!(circles, last, "{name} in second {second}, seed {SEED}");
         }
     }

@@ -1,13 +1,14 @@
-//! Hazard: real data that change on their way through the replay.
+//! Hazard: a replay that changes real data.
 //!
-//! The shipped sample comes out row for row, shards and copies add up, faults are counted, and
-//! windows lie where the data are.
+//! The sample is replayed row for row, shards and copies add up, faults are counted, and windows
+//! lie on the data.
 
 #![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
 
 use std::path::PathBuf;
 
-use shoal_workload::{CsvReader, Fix, Params, SpeedUnit, Workload, WorkloadSpace, open};
+use shoal_table::CsvReader;
+use shoal_workload::{Fix, Params, SpeedUnit, Workload, WorkloadSpace, open};
 
 const SAMPLE_ROWS: usize = 33_140;
 
@@ -36,7 +37,7 @@ fn written(text: &[u8]) -> (tempfile::TempDir, Result<Box<dyn Workload>, String>
 }
 
 #[test]
-fn the_sample_comes_out_row_for_row() {
+fn the_sample_is_replayed_row_for_row() {
     let rows = CsvReader::open(&sample(), SpeedUnit::MetresPerSecond).unwrap();
     let rows: Vec<Fix> = rows.map(|row| row.unwrap()).collect();
     let mut workload = replay(&Params::default());
@@ -85,7 +86,7 @@ fn shards_of_a_fan_out_add_up() {
 }
 
 #[test]
-fn windows_lie_on_the_data_and_have_the_asked_size() {
+fn windows_lie_on_the_data_and_have_their_size() {
     let params = Params { window: 0.1, ..Params::default() };
     let mut workload = replay(&params);
     let first = workload.window();

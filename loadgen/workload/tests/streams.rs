@@ -1,9 +1,10 @@
-//! Hazard: a workload that is not the same stream every time, everywhere.
+//! Hazard: a workload whose stream changes between runs, versions, batches or numbers of shards.
 //!
-//! Time order, equal bytes from equal seeds, no influence of how calls divide the rows or of the
-//! number of shards, positions inside the space. Distributions are checked in `calibration.rs`.
+//! `calibration.rs` checks distributions.
 
-use shoal_workload::{Fix, Params, START_MS, SpeedRange, Workload, WorkloadSpace, open};
+use shoal_workload::{
+    Event, Fix, Mix, MixShares, Params, START_MS, SpeedRange, Workload, WorkloadSpace, open,
+};
 
 const SEED: u64 = 20_260_801;
 const GENERATORS: [&str; 4] = ["uniform", "gauss", "network", "hub"];
@@ -22,7 +23,7 @@ fn rows(workload: &mut dyn Workload, count: usize) -> Vec<Fix> {
     out
 }
 
-/// All fixes before a moment. The first one at or after it is lost, which is fine at an end.
+/// All fixes before a time; consumes one more.
 fn until(workload: &mut dyn Workload, end_ms: i64) -> Vec<Fix> {
     let mut out = Vec::new();
     while out.last().is_none_or(|fix: &Fix| fix.time_ms < end_ms) {
@@ -52,7 +53,7 @@ fn the_first_rows_are_every_object_once() {
 }
 
 #[test]
-fn equal_seeds_give_equal_rows_however_they_are_asked_for() {
+fn equal_seeds_give_equal_rows_in_batches_of_any_size() {
     for name in GENERATORS {
         let whole = rows(opened(name, &params()).as_mut(), 20_000);
         let mut workload = opened(name, &params());
@@ -110,18 +111,69 @@ fn positions_headings_and_windows_stay_inside() {
     }
 }
 
-#[test]
-fn without_a_range_of_speeds_uniform_has_the_bytes_that_it_always_had() {
-    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
-    for fix in rows(opened("uniform", &params()).as_mut(), 5_000) {
-        let known = |value: Option<f64>| value.map_or(u64::MAX, f64::to_bits);
-        let place = [fix.object, fix.time_ms as u64, fix.x.to_bits(), fix.y.to_bits()];
-        for word in place.into_iter().chain([known(fix.speed_mps), known(fix.heading_deg)]) {
-            hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+/// FNV-1a over the words of fixes and windows.
+struct Hash(u64);
+
+impl Hash {
+    fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn add(&mut self, words: impl IntoIterator<Item = u64>) {
+        for word in words {
+            self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
         }
     }
-    // FNV-1a over words, taken before there was a range.
-    assert_eq!(hash, 0x4643_6915_0501_0adc);
+
+    fn fix(&mut self, fix: &Fix) {
+        let bits = |value: Option<f64>| value.map_or(u64::MAX, f64::to_bits);
+        self.add([fix.object, fix.time_ms as u64, fix.x.to_bits(), fix.y.to_bits()]);
+        self.add([bits(fix.speed_mps), bits(fix.heading_deg)]);
+    }
+}
+
+/// The streams of a seed never change: fixes, and then windows, of every generator.
+#[test]
+fn streams_have_their_recorded_bytes() {
+    let follow = Params { windows_follow: true, shard: 1, shards: 3, ..params() };
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
+    let replay = format!("replay:{sample}");
+    let copies = Params { fan_out: 3, ..params() };
+    for (name, params, fixes_hash, windows_hash) in [
+        ("uniform", params(), 0x4643_6915_0501_0adc_u64, 0x6ee8_fd50_8d5a_37e8_u64),
+        ("gauss", params(), 0x65ef_f1d6_022a_cce3, 0x6ee8_fd50_8d5a_37e8),
+        ("gauss", follow, 0xefe6_3c4b_f076_d449, 0xfb24_f567_28cf_b65a),
+        ("network", params(), 0x5709_b5a3_5226_90cf, 0x8f2c_48f5_87d4_84a1),
+        ("hub", params(), 0x9d63_3ef9_094b_76d8, 0x709d_64e7_ca84_8848),
+        (replay.as_str(), copies, 0xfca2_7dd4_43f9_50b8, 0xe1b0_9aac_852c_a9b9),
+    ] {
+        let mut workload = opened(name, &params);
+        let (mut fixes, mut windows) = (Hash::new(), Hash::new());
+        rows(workload.as_mut(), 5_000).iter().for_each(|fix| fixes.fix(fix));
+        for _ in 0..1_000 {
+            let window = workload.window();
+            let sides = [window.west, window.south, window.east, window.north];
+            windows.add(sides.map(f64::to_bits));
+        }
+        assert_eq!((fixes.0, windows.0), (fixes_hash, windows_hash), "{name}");
+    }
+    let shares = MixShares {
+        late: 0.1,
+        late_delay_ms: 1_000,
+        duplicate: 0.1,
+        duplicate_delay_ms: 3_000,
+        bad: 0.1,
+        removal: 0.05,
+        absence_ms: 2_000,
+    };
+    let mut events = Hash::new();
+    for event in Mix::new(opened("uniform", &params()), shares, SEED).expect("legal").take(5_000) {
+        match event {
+            Event::Fix(fix) => events.fix(&fix),
+            Event::Remove(object) => events.add([object]),
+        }
+    }
+    assert_eq!(events.0, 0xbaaf_a860_45ef_3b64, "mix");
 }
 
 #[test]
@@ -132,10 +184,10 @@ fn speeds_lie_in_their_range() {
     let (first, second) = fixes.split_at(1_000);
     let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
     for (from, to) in first.iter().zip(second) {
-        let speed_mps = from.speed_mps.expect("uniform tells speeds");
+        let speed_mps = from.speed_mps.expect("uniform reports speeds");
         (least, most) = (least.min(speed_mps), most.max(speed_mps));
-        let way_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
-        assert!(way_m <= speed_mps + 1e-6, "{way_m} m in a second at {speed_mps} m/s");
+        let moved_m = ((to.x - from.x).powi(2) + (to.y - from.y).powi(2)).sqrt();
+        assert!(moved_m <= speed_mps + 1e-6, "{moved_m} m in a second at {speed_mps} m/s");
     }
     assert!((1.0..1.5).contains(&least) && (19.5..=20.0).contains(&most), "{least} to {most}");
 }

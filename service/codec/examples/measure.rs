@@ -16,7 +16,7 @@ use shoal_codec::{
     Block, BlockCodec, Budget, Column, CpuCodec, FixColumns, Grouping, Keys, Mode, Planner,
     SpaceKind, SpaceTag, Tree, Values, decode_column, decode_column_into, encode_column,
 };
-use shoal_workload::{CsvReader, SpeedUnit};
+use shoal_table::{CsvReader, SpeedUnit};
 
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
@@ -44,10 +44,9 @@ fn main() {
 
 /// Rows of a file in blocks that a block can hold.
 fn batches(file: &Path) -> Vec<FixColumns> {
-    let mut reader = CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap();
     let mut batches = vec![FixColumns::new()];
-    while let Some(row) = reader.next_row() {
-        let fix = row.unwrap().fix;
+    for row in CsvReader::open(file, SpeedUnit::MetresPerSecond).unwrap() {
+        let fix = row.unwrap();
         let batch = batches.last_mut().unwrap();
         let first = batch.time_ms.first().copied().unwrap_or(fix.time_ms);
         if batch.len() == BLOCK_ROWS || fix.time_ms - first > i64::from(TIME_SPAN_MS_MAX) {

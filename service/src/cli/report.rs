@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use shoal_codec::PlanChoice;
 use shoal_proto::v1::{self, report_request::Payload};
-use shoal_workload::{CsvReader, SpeedUnit};
+use shoal_table::{CsvReader, SpeedUnit};
 use tokio::sync::mpsc;
 
 use super::connection::FleetArgs;

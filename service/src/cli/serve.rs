@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use shoal_engine::{Clock, Space};
-use shoal_workload::SpeedUnit;
+use shoal_table::SpeedUnit;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use shoal_proto::v1;
-use shoal_workload::{CsvReader, Fix, SpeedUnit, WorkloadError};
+use shoal_table::{CsvReader, Fix, SpeedUnit, TableError};
 use tokio::sync::mpsc;
 
 use super::tally::SHOWN_MAX;
@@ -41,7 +41,7 @@ pub fn open(file: &str, speed_unit: SpeedUnit) -> Result<CsvReader, CliError> {
 
 /// The error for a file that cannot be used.
 #[must_use]
-pub fn unusable(file: &str, error: &WorkloadError) -> CliError {
+pub fn unusable(file: &str, error: &TableError) -> CliError {
     // The name of the file stands in the message already where the workload knows it.
     let text = error.to_string();
     let reason = text

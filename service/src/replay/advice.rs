@@ -1,8 +1,5 @@
-//! What should a person type next?
-//!
-//! Commands that work as they stand: the program as it was started, the server's address where it
-//! is not the default, a circle that holds objects, an object that exists. Both are asked of the
-//! server.
+//! Commands to try: with the path of the program, the address of the server unless it is the
+//! default, and a circle and an object that queries found.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,14 +11,14 @@ use crate::client::answer::AnswerReader;
 use crate::client::connection::Connection;
 use crate::config::LISTEN_DEFAULT;
 
-/// First radius that is tried, metres.
+/// Smallest radius of the circle, metres.
 const RADIUS_M_MIN: f64 = 1_000.0;
-/// Last radius that is tried, metres.
+/// Largest radius of the circle, metres.
 const RADIUS_M_MAX: f64 = 64_000.0;
 
-/// Commands for the state as it is.
+/// Commands for the current state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Advice {
+pub(super) struct Advice {
     program: String,
     target: String,
     centre: (f64, f64),
@@ -30,11 +27,11 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Asks the server who is at the busiest place; `None` when nobody is anywhere near.
+    /// Queries the objects at the busiest place; `None` if the fleet is empty.
     ///
     /// # Errors
     /// Those of the connection and the server.
-    pub async fn ask(
+    pub(super) async fn query(
         connection: &Connection,
         address: SocketAddr,
         busiest: (f64, f64),
@@ -55,7 +52,7 @@ impl Advice {
     }
 }
 
-/// Four decimals: ten metres, and short enough to type.
+/// Rounds to four decimals: ten metres, and short enough to type.
 fn round(coordinate: f64) -> f64 {
     (coordinate * 1e4).round() / 1e4
 }
@@ -63,8 +60,8 @@ fn round(coordinate: f64) -> f64 {
 async fn nearest(connection: &Connection, (x, y): (f64, f64)) -> Result<Option<u64>, CliError> {
     let request = v1::NearestRequest { x, y, k: 1, ..Default::default() };
     let mut queries = connection.queries();
-    let asked = queries.nearest(connection.request(request));
-    let mut answer = AnswerReader::open(connection, asked).await?;
+    let call = queries.nearest(connection.request(request));
+    let mut answer = AnswerReader::open(connection, call).await?;
     let rows = answer.next().await?.unwrap_or_default();
     Ok(rows.first().map(|row| row.object))
 }
@@ -80,12 +77,12 @@ async fn count(
     let region = v1::Region { kind: Some(Kind::Circle(circle)) };
     let request = v1::RangeRequest { options: Some(options), region: Some(region) };
     let mut queries = connection.queries();
-    let asked = queries.range(connection.request(request));
-    Ok(AnswerReader::open(connection, asked).await?.header().total)
+    let call = queries.range(connection.request(request));
+    Ok(AnswerReader::open(connection, call).await?.header().total)
 }
 
-/// The program as it can be started again: by name when it was found by name, else by its path,
-/// from here where that is shorter.
+/// The command that starts the program again: its name if it was started by name, otherwise its
+/// path, relative to the working directory if it is below it.
 fn program() -> String {
     let name = "shoal".to_owned();
     if std::env::args_os().next().is_some_and(|first| first == *name) {

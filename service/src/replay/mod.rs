@@ -1,5 +1,5 @@
-//! How does a recorded day become live traffic? A client inside the server's process, on its own
-//! address, through the same calls that any client uses.
+//! Plays a recorded file into the server: a client in the server's process that uses the same calls
+//! as any client.
 
 mod advice;
 mod player;
@@ -7,8 +7,4 @@ mod replayer;
 mod status_line;
 mod survey;
 
-pub use advice::Advice;
-pub use player::{Pace, play};
 pub use replayer::Replayer;
-pub use status_line::StatusLine;
-pub use survey::Survey;

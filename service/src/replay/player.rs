@@ -1,15 +1,14 @@
-//! When is each row sent?
+//! Sends the rows of a file, each when it is due.
 //!
-//! A row is due when as much real time has passed as its event time is behind the first, divided by
-//! the factor. Rows that are due together go in one message. A server that is behind delays the
-//! rest; nothing is dropped and the order of the file is kept.
+//! A row is due after its event time since the first row, divided by the speedup. Rows that are due
+//! together share a message. A slow server delays the rows; none is dropped, and the order of the
+//! file is kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use shoal_proto::v1::{self, report_request::Payload};
-use shoal_workload::CsvReader;
+use shoal_table::CsvReader;
 use tokio::time::{Instant, sleep_until};
 
 use crate::cli::error::CliError;
@@ -18,47 +17,44 @@ use crate::client::rows;
 
 /// Most rows of a message.
 const MESSAGE_ROWS: usize = 4_096;
-/// Shortest time between messages that are not full: what a person sees as at once.
+/// Shortest time between messages that are not full; people do not notice a shorter one.
 const TICK: Duration = Duration::from_millis(40);
 
-/// When rows are due.
+/// Schedule of the rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     /// Event time of the first row, Unix milliseconds.
-    pub first_ms: i64,
+    pub(super) first_ms: i64,
     /// Event time over real time.
-    pub speedup: f64,
+    pub(super) speedup: f64,
 }
 
 impl Pace {
     /// Real time from the start until a row is due.
-    #[must_use]
-    pub fn due(&self, time_ms: i64) -> Duration {
+    fn due(&self, time_ms: i64) -> Duration {
         let ahead_ms = time_ms.saturating_sub(self.first_ms).max(0) as f64;
         Duration::try_from_secs_f64(ahead_ms / 1_000.0 / self.speedup).unwrap_or(Duration::MAX)
     }
 }
 
-/// How far a replay is, for who watches it.
+/// Progress of a replay.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(super) struct Progress {
     /// Latest event time sent, Unix milliseconds; 0 before the first.
-    pub event_ms: AtomicI64,
-    /// Rows sent.
-    pub rows_sent: AtomicU64,
+    pub(super) event_ms: AtomicI64,
     /// Rows that could not be read.
-    pub unreadable: AtomicU64,
+    pub(super) unreadable: AtomicU64,
 }
 
 /// Sends all rows to the fleet `default`, each when it is due.
 ///
 /// # Errors
-/// What ended the stream of reports.
-pub async fn play(
+/// The error that ended the stream of reports.
+pub(super) async fn play(
     csv: CsvReader,
     pace: Pace,
     stream: &mut ReportStream,
-    progress: &Arc<Progress>,
+    progress: &Progress,
 ) -> Result<(), CliError> {
     let mut batches = rows::batches(csv, MESSAGE_ROWS);
     let start = Instant::now();
@@ -73,7 +69,7 @@ pub async fn play(
                 send(&mut waiting, stream, progress).await?;
             }
             if early {
-                // A time beyond what this machine can count is never due: wait as for tomorrow.
+                // A time beyond the range of the clock is never due: wait a day.
                 let due = due.unwrap_or_else(|| start + Duration::from_secs(86_400));
                 sleep_until(due.max(sent_at + TICK)).await;
                 sent_at = Instant::now();
@@ -87,18 +83,16 @@ pub async fn play(
 async fn send(
     waiting: &mut Vec<v1::Fix>,
     stream: &mut ReportStream,
-    progress: &Arc<Progress>,
+    progress: &Progress,
 ) -> Result<(), CliError> {
     if waiting.is_empty() {
         return Ok(());
     }
     let fixes = std::mem::replace(waiting, Vec::with_capacity(MESSAGE_ROWS));
     let latest_ms = fixes.iter().map(|fix| fix.time_ms).max().unwrap_or(0);
-    let rows = fixes.len() as u64;
     let payload = Some(Payload::Rows(v1::Rows { fixes }));
     stream.send(v1::ReportRequest { payload, ..Default::default() }).await?;
     progress.event_ms.fetch_max(latest_ms, Ordering::Relaxed);
-    progress.rows_sent.fetch_add(rows, Ordering::Relaxed);
     Ok(())
 }
 
@@ -107,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_due_by_event_time_over_the_factor() {
+    fn rows_are_due_by_event_time_over_the_speedup() {
         let pace = Pace { first_ms: 1_000, speedup: 100.0 };
         assert_eq!(pace.due(1_000), Duration::ZERO);
         assert_eq!(pace.due(0), Duration::ZERO);

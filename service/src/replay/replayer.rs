@@ -1,14 +1,14 @@
-//! From a file to a served, moving fleet: survey, play, tell what to try.
+//! Replays a file: surveys it, plays it and prints commands to try.
 //!
-//! A replay that fails is said in the log; the server goes on with what it has. Whoever wants the
-//! rows exactly once uses `shoal report`.
+//! A failure of the replay is logged, and the server continues with the rows that it has. To send
+//! every row exactly once, use `shoal report`.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shoal_workload::CsvReader;
+use shoal_table::CsvReader;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -24,22 +24,22 @@ use crate::client::{fleet, tally::Tally};
 use crate::config::ReplayConfig;
 use crate::logs;
 
-/// How long a replay lasts when no factor is given, seconds.
+/// Duration of a replay without a speedup, seconds.
 const SECONDS_DEFAULT: f64 = 60.0;
-/// Longest wait for the server's own answers.
+/// Timeout of calls to the server.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A file that is about to be played.
+/// A replay that has not begun.
 #[derive(Debug)]
 pub struct Replayer {
     config: ReplayConfig,
 }
 
 impl Replayer {
-    /// Confirms that the file can be opened and has the columns it needs.
+    /// Checks that the file can be opened and has the required columns.
     ///
     /// # Errors
-    /// [`CliError::Input`] names the file and what it lacks.
+    /// [`CliError::Input`] with the file and the fault.
     pub fn open(config: ReplayConfig) -> Result<Self, CliError> {
         let replayer = Self { config };
         replayer.csv()?;
@@ -52,13 +52,12 @@ impl Replayer {
             .map_err(|error| rows::unusable(&file.display().to_string(), &error))
     }
 
-    /// Plays the file into the server at `address` until it ends or `stopped` says true.
+    /// Plays the file into the server at `address` until it ends or `stopped` is true.
     pub async fn run(self, address: SocketAddr, mut stopped: watch::Receiver<bool>) {
         let file = self.config.file.display().to_string();
         tokio::select! {
-            result = self.replay(address) => match result {
-                Ok(()) => {}
-                Err(error) => tracing::error!(%file, %error, "the replay ended early"),
+            result = self.replay(address) => if let Err(error) = result {
+                tracing::error!(%file, %error, "the replay ended early");
             },
             _ = stopped.wait_for(|stopped| *stopped) => {}
         }
@@ -73,15 +72,15 @@ impl Replayer {
             file: self.config.file.display().to_string(),
             reason: "no row can be read".to_owned(),
         })?;
-        let factor = self.config.speedup.unwrap_or_else(|| survey.speedup_for(SECONDS_DEFAULT));
+        let speedup = self.config.speedup.unwrap_or_else(|| survey.speedup_for(SECONDS_DEFAULT));
         tracing::info!(
             file = %self.config.file.display(),
             rows = survey.rows,
             span_s = survey.span_ms() / 1_000,
-            speedup = factor,
+            speedup,
             "replay begins"
         );
-        let pace = Pace { first_ms: survey.first_ms, speedup: factor };
+        let pace = Pace { first_ms: survey.first_ms, speedup };
         let tally = self.play(&connection, address, &survey, pace).await?;
         tracing::info!(
             rows = tally.rows_total(),
@@ -98,7 +97,7 @@ impl Replayer {
         Ok(())
     }
 
-    /// Sends all rows while the status line is shown.
+    /// Sends all rows and shows the status line.
     async fn play(
         &self,
         connection: &Connection,
@@ -111,7 +110,7 @@ impl Replayer {
         let status = StatusLine::new(connection, survey, stream.tally(), &progress);
         let mut first = stream.tally();
         let watching = async {
-            // The first commands to try come once there is something to find.
+            // The commands need an object to find.
             if first.wait_for(|tally| tally.rows.applied > 0).await.is_ok() {
                 advise(connection, address, survey).await;
             }
@@ -125,11 +124,11 @@ impl Replayer {
     }
 }
 
-/// Prints what to try. A server that cannot be asked now is said at the end of the replay anyway.
+/// Prints commands to try.
 async fn advise(connection: &Connection, address: SocketAddr, survey: &Survey) {
-    match Advice::ask(connection, address, survey.busiest).await {
+    match Advice::query(connection, address, survey.busiest).await {
         Ok(Some(advice)) => logs::say(&advice.to_string()),
         Ok(None) => tracing::warn!("the fleet holds no object"),
-        Err(error) => tracing::warn!(%error, "cannot ask what to try"),
+        Err(error) => tracing::warn!(%error, "cannot find commands to try"),
     }
 }

@@ -1,7 +1,5 @@
-//! How does a person see that a replay goes on?
-//!
-//! On a terminal one line that is redrawn, elsewhere a plain line every second, both on standard
-//! error. It shows what the server acknowledged, not what was sent.
+//! Status of a replay on standard error: one line that is redrawn on a terminal, a line every
+//! second elsewhere. It counts acknowledged rows, not sent ones.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -22,9 +20,9 @@ use crate::logs;
 /// Time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Shows a replay until it is dropped.
+/// Shows the status until it is dropped.
 #[derive(Debug)]
-pub struct StatusLine {
+pub(super) struct StatusLine {
     connection: Connection,
     tally: watch::Receiver<Tally>,
     progress: Arc<Progress>,
@@ -34,9 +32,8 @@ pub struct StatusLine {
 }
 
 impl StatusLine {
-    /// A line for a replay that is about to start.
-    #[must_use]
-    pub fn new(
+    /// The status of a replay that is about to begin.
+    pub(super) fn new(
         connection: &Connection,
         survey: &Survey,
         tally: watch::Receiver<Tally>,
@@ -58,8 +55,8 @@ impl StatusLine {
         }
     }
 
-    /// Draws once a second, for ever.
-    pub async fn run(mut self) {
+    /// Draws once per second without end.
+    pub(super) async fn run(mut self) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.tick().await;
         loop {
@@ -74,7 +71,7 @@ impl StatusLine {
         let (then, rows_then) = std::mem::replace(&mut self.before, (now, rows));
         let seconds = now.duration_since(then).as_secs_f64().max(1e-9);
         let rate = rows.saturating_sub(rows_then) as f64 / seconds;
-        // The count is for people: a server that is too busy to say it keeps the rest of the line.
+        // A server that is too busy to count its objects does not stop the replay.
         let objects = match fleet::describe(&self.connection, "").await {
             Ok(fleet) => fleet.object_count.to_string(),
             Err(_) => "?".to_owned(),
@@ -88,7 +85,7 @@ impl StatusLine {
             tally.rows.refused + unreadable
         );
         if self.bar.is_hidden() {
-            // That nobody reads it is no reason to stop the replay.
+            // A closed standard error does not stop the replay.
             let _ = writeln!(std::io::stderr(), "replay: {text}");
         } else {
             self.bar.set_position(event_ms.saturating_sub(self.first_ms).max(0).unsigned_abs());

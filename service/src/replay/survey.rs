@@ -1,33 +1,32 @@
-//! What is in a file, before it is played?
+//! Surveys a file before it is played: rows, time span, and the place with most rows.
 //!
-//! One pass: rows, span of time, and where most rows lie. Memory is bounded by the number of cells,
-//! whatever the file's length.
+//! One pass; memory is bounded by the number of cells.
 
 use std::collections::HashMap;
 
 use shoal_engine::Space;
-use shoal_workload::{CsvReader, Fix};
+use shoal_table::{CsvReader, Fix};
 
-/// Cells that are counted; rows in others are left out once there are so many.
+/// Most cells; rows in further cells are not counted.
 const CELLS_MAX: usize = 1 << 20;
 /// Side of a cell of a geographic fleet, degrees: about a kilometre.
 const CELL_DEG: f64 = 0.01;
 /// Cells along the longer side of a planar fleet.
 const CELLS_PLANAR: f64 = 256.0;
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Survey {
+pub(super) struct Survey {
     /// Readable rows.
-    pub rows: u64,
+    pub(super) rows: u64,
     /// Rows that cannot be read.
-    pub unreadable: u64,
+    pub(super) unreadable: u64,
     /// Earliest event time, Unix milliseconds.
-    pub first_ms: i64,
+    pub(super) first_ms: i64,
     /// Latest event time, Unix milliseconds.
-    pub last_ms: i64,
-    /// Mean position of the rows in the cell that has most of them.
-    pub busiest: (f64, f64),
+    pub(super) last_ms: i64,
+    /// Mean position of the rows in the cell with most of them.
+    pub(super) busiest: (f64, f64),
 }
 
 /// Sums over one cell.
@@ -39,9 +38,8 @@ struct Cell {
 }
 
 impl Survey {
-    /// Reads all rows; `None` when there is no readable one.
-    #[must_use]
-    pub fn of(rows: CsvReader, space: &Space) -> Option<Self> {
+    /// Reads all rows; `None` if none is readable.
+    pub(super) fn of(rows: CsvReader, space: &Space) -> Option<Self> {
         let mut cells: HashMap<(i64, i64), Cell> = HashMap::new();
         let side = cell_side(space);
         let mut survey = Self {
@@ -65,7 +63,7 @@ impl Survey {
                 *cell = Cell { rows: cell.rows + 1, x: cell.x + x, y: cell.y + y };
             }
         }
-        // Ties go to the south-west, so that the same file gives the same place.
+        // Of equal cells the south-western one, so that a file always gives the same place.
         let busiest =
             cells.iter().max_by_key(|(place, cell)| (cell.rows, std::cmp::Reverse(*place)));
         let (_, cell) = busiest?;
@@ -74,14 +72,12 @@ impl Survey {
     }
 
     /// Milliseconds from the first to the last row.
-    #[must_use]
-    pub fn span_ms(&self) -> u64 {
+    pub(super) fn span_ms(&self) -> u64 {
         self.last_ms.abs_diff(self.first_ms)
     }
 
-    /// The factor at which the file lasts `seconds`, never slower than it was recorded.
-    #[must_use]
-    pub fn speedup_for(&self, seconds: f64) -> f64 {
+    /// The speedup at which the file lasts `seconds`, at least 1.
+    pub(super) fn speedup_for(&self, seconds: f64) -> f64 {
         (self.span_ms() as f64 / (seconds * 1_000.0)).max(1.0)
     }
 }
@@ -99,7 +95,7 @@ fn cell_side(space: &Space) -> f64 {
 mod tests {
     use std::path::Path;
 
-    use shoal_workload::SpeedUnit;
+    use shoal_table::SpeedUnit;
 
     use super::*;
 

@@ -1,8 +1,7 @@
-//! Where do objects gather?
+//! Hot-spots: H centres, uniform over the space.
 //!
-//! H centres uniform over the space. An object belongs to one of them for life, found by a hash, so
-//! it costs no memory. A place is at a uniform angle and a half-normal distance, redrawn if
-//! outside.
+//! A hash of an object gives its hot-spot for life, without memory. A place around a hot-spot has a
+//! uniform angle and a half-normal distance; places outside the space are drawn again.
 
 use rand_xoshiro::rand_core::Rng;
 
@@ -38,7 +37,7 @@ impl Hotspots {
         self.centres[((u128::from(hash) * self.centres.len() as u128) >> 64) as usize]
     }
 
-    /// A place around a hot-spot; the hot-spot itself if there is hardly any room.
+    /// A place around a hot-spot; the hot-spot itself if hardly any place is inside the space.
     pub(super) fn place(&self, centre: (f64, f64), random: &mut impl Rng) -> (f64, f64) {
         for _ in 0..REDRAWS_MAX {
             let distance_m = self.deviation_m * half_normal(unit(random));
@@ -51,7 +50,7 @@ impl Hotspots {
         centre
     }
 
-    /// A place around a hot-spot drawn at random.
+    /// A place around a random hot-spot.
     pub(super) fn place_anywhere(&self, random: &mut impl Rng) -> (f64, f64) {
         let centre = self.centres[below(random, self.centres.len())];
         self.place(centre, random)

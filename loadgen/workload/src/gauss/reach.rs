@@ -1,11 +1,10 @@
-//! Where may an object be at its next report?
+//! Draws the place of an object at its next report.
 //!
-//! Around its hot-spot the angle is uniform and the distance half-normal; what remains of that is
-//! the part within reach of the present position and inside the space. Rejecting draws from the
-//! whole would cost over 1,000 tries an update, and weights exp(-r^2 / 2 s^2) / r over the reach
-//! disk have no bound near the centre. In polar coordinates about the hot-spot the same density is
-//! exp(-r^2 / 2 s^2), greatest at the least distance; so tries are uniform over the (distance,
-//! angle) box that encloses the disk.
+//! The distribution is that of the hot-spot (uniform angle, half-normal distance), restricted to
+//! places within reach and inside the space. Rejection from the whole distribution would take over
+//! 1,000 tries per report, and the weights exp(-r^2 / 2 s^2) / r over the reach disk are unbounded
+//! near the centre. In polar coordinates about the hot-spot the density is exp(-r^2 / 2 s^2), so
+//! tries are uniform over the (distance, angle) box that encloses the disk.
 
 use std::f64::consts::{FRAC_PI_2, TAU};
 
@@ -16,8 +15,8 @@ use crate::limits::REDRAWS_MAX;
 use crate::normal::half_normal;
 use crate::random::unit;
 
-/// From this many deviations on, half-normal distances fit the reach better than uniform ones: the
-/// mean of exp(-r^2 / 2) over `[0, 1.25]` is the integral of it over all r, divided by 1.25.
+/// From as many deviations on, half-normal distances fit the reach better than uniform ones: the
+/// mean of exp(-r^2 / 2) over `[0, 1.25]` is its integral over all r, divided by 1.25.
 const WIDE_DEVIATIONS: f64 = 1.25;
 
 /// The conditions on a next position.
@@ -27,9 +26,9 @@ pub(super) struct Reach {
     pub(super) centre: (f64, f64),
     /// Standard deviation of the distance from it.
     pub(super) deviation_m: f64,
-    /// The present position.
+    /// The current position.
     pub(super) from: (f64, f64),
-    /// How far the object gets.
+    /// Longest distance to the next position.
     pub(super) reach_m: f64,
 }
 
@@ -38,17 +37,16 @@ pub(super) struct Reach {
 struct PolarBox {
     near_m: f64,
     far_m: f64,
-    /// Half of the angle, in turns, about the direction to the present position.
+    /// Half of the angle, in turns, about the direction to the current position.
     half_turns: f64,
 }
 
 impl Reach {
-    /// A next position inside the square space; the present one if there is hardly any room.
+    /// A next position inside the square space; the current one if hardly any is allowed.
     pub(super) fn draw(&self, space_m: f64, random: &mut SplitMix64) -> (f64, f64) {
         let (from_x, from_y) = (self.from.0 - self.centre.0, self.from.1 - self.centre.1);
         let distance_m = length(from_x, from_y);
-        // Unit vector from the hot-spot to the object; at the hot-spot itself any direction will
-        // do.
+        // Unit vector from the hot-spot to the object; any direction at the hot-spot itself.
         let (along_x, along_y) =
             if distance_m > 0.0 { (from_x / distance_m, from_y / distance_m) } else { (1.0, 0.0) };
         let polar = self.polar_box(distance_m);
@@ -78,13 +76,13 @@ impl Reach {
         if distance_m <= self.reach_m {
             return PolarBox { near_m: 0.0, far_m, half_turns: 0.5 };
         }
-        // asin x <= x + (pi / 2 - 1) x^3 on [0, 1]: a slightly wide box, at a tenth of the cost.
+        // asin x <= x + (pi / 2 - 1) x^3 on [0, 1]: a slightly wider box at a tenth of the cost.
         let sine = self.reach_m / distance_m;
         let half_turns = sine * (1.0 + (FRAC_PI_2 - 1.0) * sine * sine) / TAU;
         PolarBox { near_m: distance_m - self.reach_m, far_m, half_turns }
     }
 
-    /// A distance with density exp(-r^2 / 2 s^2) in the box, or a try that failed.
+    /// A distance with density exp(-r^2 / 2 s^2) in the box; `None` for a rejected try.
     fn radius(&self, polar: &PolarBox, random: &mut SplitMix64) -> Option<f64> {
         let wide_m = WIDE_DEVIATIONS * self.deviation_m;
         if polar.near_m == 0.0 && polar.far_m > wide_m {
@@ -95,7 +93,7 @@ impl Reach {
         let excess = (radius_m * radius_m - polar.near_m * polar.near_m)
             / (2.0 * self.deviation_m * self.deviation_m);
         let chance = unit(random);
-        // 1 - e <= exp(-e) spares most exponentials: the reach is mostly small.
+        // 1 - e <= exp(-e) avoids most exponentials: the reach is mostly small.
         (chance < 1.0 - excess || chance < libm::exp(-excess)).then_some(radius_m)
     }
 }
@@ -107,7 +105,7 @@ mod tests {
 
     const SPACE_M: f64 = 100_000.0;
 
-    /// The definition: places around the hot-spot, thrown away unless within reach and inside.
+    /// The definition: places around the hot-spot, rejected unless within reach and inside.
     fn naive(reach: &Reach, random: &mut SplitMix64) -> (f64, f64) {
         loop {
             let radius_m = reach.deviation_m * half_normal(unit(random));
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_an_object_stays() {
+    fn an_object_without_an_allowed_place_stays() {
         let reach =
             Reach { centre: (0.0, 0.0), deviation_m: 1.0, from: (-5.0, -5.0), reach_m: 1.0 };
         assert_eq!(reach.draw(SPACE_M, &mut object_stream(1, 1)), (-5.0, -5.0));

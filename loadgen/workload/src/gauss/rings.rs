@@ -1,8 +1,7 @@
-//! How fast and how often does an object report at a distance from its hot-spot?
+//! Rings around a hot-spot, which give the speed and the update interval of objects.
 //!
-//! S rings of equal probability around every hot-spot. Ring k has top speed V (k + 1) / S and
-//! update interval T (S - k) / S: inner objects are slow and quiet, outer ones fast and talkative,
-//! and nobody is silent longer than T.
+//! S rings have equal probability. Ring k has top speed V (k + 1) / S and update interval
+//! T (S - k) / S: inner objects are slow and report rarely, outer ones are fast and report often.
 
 use crate::Params;
 use crate::normal::quantile_above_median;

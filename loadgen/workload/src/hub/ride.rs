@@ -1,8 +1,8 @@
-//! How far and how fast is a vehicle at a moment of its ride?
+//! Position and speed of a vehicle during a ride.
 //!
 //! It accelerates evenly over the first sixth of the route, cruises at its maximum speed v, and
-//! brakes evenly over the last sixth. With length L that takes 4 L / 3 v: a quarter of it speeding
-//! up, half cruising, a quarter braking. Reports are spread evenly over the two ramps.
+//! brakes evenly over the last sixth. A route of length L takes 4 L / 3 v: a quarter of the time
+//! accelerating, half cruising, a quarter braking. Reports are spread evenly over the two ramps.
 
 /// One vehicle on one route.
 #[derive(Clone, Copy, Debug)]
@@ -11,12 +11,12 @@ pub(super) struct Ride {
     speed_max_m_s: f64,
 }
 
-/// A moment of a ride.
+/// Position and speed at a time of a ride.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
-    /// Share of the route behind the vehicle, 0 to 1.
+    /// Travelled share of the route, 0 to 1.
     pub(super) share: f64,
-    /// Speed at the moment.
+    /// Speed.
     pub(super) speed_mps: f64,
 }
 
@@ -26,20 +26,20 @@ impl Ride {
         Self { length_m, speed_max_m_s }
     }
 
-    /// How long it takes.
+    /// Its duration.
     pub(super) fn duration_ms(&self) -> f64 {
         4_000.0 * self.length_m / (3.0 * self.speed_max_m_s)
     }
 
-    /// Where the vehicle is `elapsed_ms` after departure.
+    /// Position and speed `elapsed_ms` after departure.
     pub(super) fn at(&self, elapsed_ms: f64) -> Place {
-        // Destinations may coincide; the ride is over at once.
+        // Destinations may coincide; the ride then ends at once.
         let time = if elapsed_ms > 0.0 { (elapsed_ms / self.duration_ms()).min(1.0) } else { 0.0 };
         let ramp = (4.0 * time).min(4.0 * (1.0 - time)).min(1.0);
         Place { share: Self::share_at_time(time), speed_mps: self.speed_max_m_s * ramp }
     }
 
-    /// Share of the route behind at a share of the duration.
+    /// Travelled share of the route at a share of the duration.
     pub(super) fn share_at_time(time: f64) -> f64 {
         if time < 0.25 {
             time * time * 8.0 / 3.0
@@ -50,7 +50,7 @@ impl Ride {
         }
     }
 
-    /// When report `index` of `reports` is due, after departure: evenly over both ramps, from 0 on.
+    /// Time of report `index` of `reports` after departure: evenly over both ramps, from 0 on.
     pub(super) fn report_ms(&self, index: u32, reports: u32) -> f64 {
         let on_ramps = 0.5 * f64::from(index) / f64::from(reports);
         let time = if on_ramps < 0.25 { on_ramps } else { on_ramps + 0.5 };
@@ -88,10 +88,10 @@ mod tests {
         let ride = Ride::new(300_000.0, 50.0);
         for step in 1..8_000 {
             let elapsed_ms = f64::from(step) * 1_000.0;
-            let way_m =
+            let moved_m =
                 (ride.at(elapsed_ms + 1.0).share - ride.at(elapsed_ms - 1.0).share) * ride.length_m;
             let speed_mps = ride.at(elapsed_ms).speed_mps;
-            assert!((way_m / 0.002 - speed_mps).abs() < 0.01, "{elapsed_ms}: {speed_mps}");
+            assert!((moved_m / 0.002 - speed_mps).abs() < 0.01, "{elapsed_ms}: {speed_mps}");
         }
     }
 

@@ -1,14 +1,14 @@
-//! Which rows must every server refuse?
+//! Rows that every server must refuse.
 //!
-//! One of seven faults in object, time or position, chosen by random bits. Attributes stay as they
-//! are: a client may leave them out, and the row would then be good.
+//! Random bits choose one of seven faults in object, time or position. Attributes are not changed:
+//! a client may omit them, and the row would then be good.
 
 use crate::{Fix, WorkloadSpace};
 
 /// The last millisecond before 2000-01-01.
 const BEFORE_2000_MS: i64 = 946_684_799_999;
 
-/// The object number that is reserved.
+/// The reserved object number.
 const OBJECT_RESERVED: u64 = u64::MAX;
 
 /// A fix with one fault.

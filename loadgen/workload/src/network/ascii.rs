@@ -1,20 +1,21 @@
-//! How does a road network come from files?
+//! Reads a road network from files in the ASCII form of Brinkhoff's generator (GeoInformatica
+//! 2002).
 //!
-//! The ASCII form of Brinkhoff's generator (GeoInformatica 2002) and of the road data sets that
-//! circulate in it: a file of nodes and one of edges, see [`Network`](super::Network). Unlike a row
-//! of positions a bad line is never passed over: a network with holes would be another workload.
+//! A file of nodes and one of edges, see [`Network`](super::Network). A bad line is an error: a
+//! network with holes would be another workload.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::graph::{Graph, Road};
-use crate::csv_reader::Lines;
-use crate::limits::{NETWORK_EDGES_MAX, NETWORK_NODES_MAX};
-use crate::{CsvError, CsvFault, WorkloadError};
+use shoal_table::{CSV_LINE_BYTES_MAX, CsvError, CsvFault, LineReader, TableError};
 
-/// Reads the network whose nodes lie in a file.
+use super::graph::{Graph, Road};
+use crate::WorkloadError;
+use crate::limits::{NETWORK_EDGES_MAX, NETWORK_NODES_MAX};
+
+/// Reads the network of a file of nodes.
 pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
     let mut places = HashMap::new();
     let mut nodes = Vec::new();
@@ -22,7 +23,10 @@ pub(super) fn read(nodes_file: &Path) -> Result<Graph, WorkloadError> {
         let id: i64 = fields.take("id", "an integer in range")?;
         let (x, y) = (fields.number("x")?, fields.number("y")?);
         if places.insert(id, nodes.len() as u32).is_some() {
-            return Err(("id", CsvFault::not_a(&id.to_string(), "a new node: it stands twice")));
+            return Err((
+                "id",
+                CsvFault::not_a(&id.to_string(), "a new node: it is defined twice"),
+            ));
         }
         nodes.push((x, y));
         Ok(())
@@ -58,8 +62,8 @@ fn edges_file(nodes_file: &Path) -> PathBuf {
     nodes_file.with_file_name(edges)
 }
 
-/// Moves the lower left corner to the origin; returns width and height in whole metres, at least
-/// one: the sides of a space are multiples of its quantum.
+/// Moves the lower left corner to the origin; returns width and height in whole metres, at least 1,
+/// because the sides of a space are multiples of its quantum.
 fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     let fold = |of: fn(&(f64, f64)) -> f64, pick: fn(f64, f64) -> f64| {
         nodes.iter().map(of).reduce(pick).unwrap_or_default()
@@ -72,22 +76,23 @@ fn to_origin(nodes: &mut [(f64, f64)]) -> (f64, f64) {
     ((east - west).ceil().max(1.0), (north - south).ceil().max(1.0))
 }
 
-/// Gives the fields of every line that says something, at most `rows_max` of them.
+/// Calls `row` with the fields of every line that is neither blank nor a comment, at most
+/// `rows_max` of them.
 fn each_line(
     file: &Path,
     rows_max: usize,
     mut row: impl FnMut(&mut Fields<'_>) -> Result<(), (&'static str, CsvFault)>,
-) -> Result<(), WorkloadError> {
+) -> Result<(), TableError> {
     let bytes =
-        File::open(file).map_err(|source| WorkloadError::Io { file: file.to_owned(), source })?;
+        File::open(file).map_err(|source| TableError::Io { file: file.to_owned(), source })?;
     let name: Arc<Path> = file.into();
-    let mut lines = Lines::new(bytes);
+    let mut lines = LineReader::new(bytes, CSV_LINE_BYTES_MAX);
     let mut rows = 0;
     let refuse = |line: u64, (field, fault): (&'static str, CsvFault)| {
-        WorkloadError::from(CsvError { file: name.clone(), line, field, fault })
+        TableError::from(CsvError { file: name.clone(), line, field, fault })
     };
     loop {
-        match lines.find_filled() {
+        match lines.next_filled() {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(fault) => return Err(refuse(lines.number(), ("line", fault))),
@@ -106,7 +111,7 @@ fn each_line(
     }
 }
 
-/// The fields of a line that are still to be read.
+/// The fields of a line that are not read yet.
 struct Fields<'line> {
     rest: &'line str,
 }

@@ -1,8 +1,7 @@
-//! What does a city look like if no map is at hand?
+//! A city drawn from a seed.
 //!
-//! A grid of crossings, displaced at random, all of them connected: a spanning tree of streets is
-//! kept and of the others a share left out, so there are detours and dead ends. Drawn from the seed
-//! alone.
+//! A grid of crossings, displaced at random. A random spanning tree of streets connects them, and a
+//! share of the other streets is left out, so there are detours and dead ends.
 
 use crate::network::graph::{Graph, Road};
 use crate::random::{Domain, below, stream, unit};
@@ -36,7 +35,7 @@ pub(super) fn city(seed: u64) -> Graph {
             streets.push(Road { from: node, to: node + LINES });
         }
     }
-    // Fisher-Yates, so that the tree is not the rows and columns themselves.
+    // Fisher-Yates; otherwise the tree would be the rows and columns.
     for place in (1..streets.len()).rev() {
         streets.swap(place, below(&mut random, place + 1));
     }
@@ -48,7 +47,7 @@ pub(super) fn city(seed: u64) -> Graph {
     Graph::new(nodes, &streets, (SPACE_M, SPACE_M))
 }
 
-/// Joins the districts of a street's ends; false if they are one already (union-find with path
+/// Joins the districts of the ends of a street; false if they are the same (union-find with path
 /// halving).
 fn join(districts: &mut [u32], street: &Road) -> bool {
     let mut district = |mut node: u32| {

@@ -1,24 +1,23 @@
-//! Which roads leave a crossing?
+//! A road network: nodes and, for each, its neighbours in one array (compressed sparse rows).
 //!
-//! Nodes and, for each, its neighbours in one array (compressed sparse rows). Roads are open both
-//! ways; there is at least one, and every road's ends have a way on, if only back.
+//! There is at least one road, and every road is open in both directions.
 
 use rand_xoshiro::rand_core::Rng;
 
 use crate::direction::length;
 use crate::random::below;
 
-/// A road network in a rectangle whose lower left corner is the origin.
+/// The network, in a rectangle whose lower left corner is the origin.
 #[derive(Debug)]
 pub(super) struct Graph {
     nodes: Vec<(f64, f64)>,
-    /// Neighbours of node `n` stand at `starts[n]..starts[n + 1]`.
+    /// Neighbours of node `n` are at `starts[n]..starts[n + 1]`.
     starts: Vec<u32>,
     neighbours: Vec<u32>,
     sides_m: (f64, f64),
 }
 
-/// A road in the direction that it is travelled.
+/// A road in the direction of travel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Road {
     pub(super) from: u32,
@@ -53,12 +52,12 @@ impl Graph {
         self.sides_m
     }
 
-    /// Where a crossing is.
+    /// The position of a crossing.
     pub(super) fn node(&self, node: u32) -> (f64, f64) {
         self.nodes[node as usize]
     }
 
-    /// Number of roads, each direction counted.
+    /// Number of roads; each direction counts.
     pub(super) fn roads(&self) -> usize {
         self.neighbours.len()
     }
@@ -69,17 +68,18 @@ impl Graph {
         Road { from: from as u32, to: self.neighbours[number] }
     }
 
-    /// A random road on from the end of one, back only if there is no other.
+    /// A random road from the end of `road`; back only if there is no other.
     pub(super) fn next(&self, road: Road, random: &mut impl Rng) -> Road {
         let node = road.to as usize;
-        let ways = &self.neighbours[self.starts[node] as usize..self.starts[node + 1] as usize];
-        let back = ways.iter().position(|way| *way == road.from);
+        let neighbours =
+            &self.neighbours[self.starts[node] as usize..self.starts[node + 1] as usize];
+        let back = neighbours.iter().position(|node| *node == road.from);
         let to = match back {
-            Some(back) if ways.len() > 1 => {
-                let choice = below(random, ways.len() - 1);
-                ways[choice + usize::from(choice >= back)]
+            Some(back) if neighbours.len() > 1 => {
+                let choice = below(random, neighbours.len() - 1);
+                neighbours[choice + usize::from(choice >= back)]
             }
-            _ => ways[below(random, ways.len())],
+            _ => neighbours[below(random, neighbours.len())],
         };
         Road { from: road.to, to }
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::random::object_stream;
 
     #[test]
-    fn one_goes_back_only_at_a_dead_end() {
+    fn only_a_dead_end_leads_back() {
         let nodes = vec![(0.0, 0.0), (3.0, 4.0), (9.0, 4.0), (3.0, 9.0)];
         let road = |from, to| Road { from, to };
         let graph = Graph::new(nodes, &[road(0, 1), road(1, 2), road(3, 1)], (9.0, 9.0));

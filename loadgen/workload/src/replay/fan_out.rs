@@ -1,8 +1,8 @@
-//! How does one recorded fleet become k?
+//! Turns one recorded fleet into k copies.
 //!
-//! Each row makes its copies at once; they wait in a heap until no row of the file can come before
-//! them. Time order holds as far as the file has it. The heap is bounded: should more rows than its
-//! limit fall into one step, copies are let go early, their times unchanged.
+//! The copies of a row wait in a heap until no row of the file can be earlier. Copies are in time
+//! order if the file is. The heap is bounded: if more rows than its limit fall into one step,
+//! copies leave early with their times unchanged.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use crate::direction::east_north;
 use crate::limits::FAN_OUT_PENDING_MAX;
 use crate::{Fix, Params, Window};
 
-/// The golden section of a turn: successive copies never line up.
+/// The golden section of a turn, so that successive copies are never aligned.
 const GOLDEN_TURNS: f64 = 0.618_033_988_749_894_9;
 
 /// Spacing of the spiral as a share of the sides of the data box.
@@ -29,7 +29,7 @@ pub(super) struct FanOut {
     ended: bool,
 }
 
-/// How far a copy is moved.
+/// Displacement of a copy.
 #[derive(Clone, Copy, Debug)]
 struct Shift {
     east_deg: f64,
@@ -37,7 +37,7 @@ struct Shift {
     later_ms: i64,
 }
 
-/// A copy that waits for its turn: by time, then by arrival.
+/// A copy in the heap, ordered by time, then by arrival.
 #[derive(Debug)]
 struct Waiting {
     fix: Fix,
@@ -45,7 +45,7 @@ struct Waiting {
 }
 
 impl FanOut {
-    /// The copies of checked parameters over data that lie in a box.
+    /// The copies of checked parameters over data in a box.
     pub(super) fn new(params: &Params, data_box: &Window) -> Self {
         let copies = i64::from(params.fan_out);
         let (width_deg, height_deg) = data_box.sides();
@@ -74,7 +74,7 @@ impl FanOut {
         self.shifts.len()
     }
 
-    /// Takes a row of the file; false if its number or time is too large for a copy.
+    /// Adds a row of the file; false if its number or time is too large for a copy.
     pub(super) fn push(&mut self, fix: &Fix) -> bool {
         let copies = self.shifts.len() as u64;
         let last_shift_ms = self.shifts[self.shifts.len() - 1].later_ms;
@@ -96,17 +96,17 @@ impl FanOut {
         true
     }
 
-    /// Says that no row follows.
+    /// Marks the end of the file.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// True when nothing is left.
+    /// True if the file has ended and no copy is left.
     pub(super) fn ended(&self) -> bool {
         self.ended && self.waiting.is_empty()
     }
 
-    /// The next copy, if none that the file still holds can come before it.
+    /// The next copy, if no row of the rest of the file can be earlier.
     pub(super) fn pop(&mut self) -> Option<Fix> {
         let next = &self.waiting.peek()?.0;
         let due = next.fix.time_ms <= self.newest_ms;
@@ -116,7 +116,7 @@ impl FanOut {
         None
     }
 
-    /// Where a copy is when the original is at a position; copy 0 keeps every bit.
+    /// The position of a copy for one of the original; copy 0 keeps every bit.
     pub(super) fn shifted(&self, copy: usize, (lon, lat): (f64, f64)) -> (f64, f64) {
         if copy == 0 {
             return (lon, lat);

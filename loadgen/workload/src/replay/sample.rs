@@ -1,14 +1,15 @@
-//! Where are the data of a file, roughly?
+//! A seeded sample of the positions in the first rows of a file, and their box.
 //!
-//! A seeded sample of the positions in the first rows and the box they lie in. The box leaves out
-//! the lowest and highest hundredth of each coordinate, so that a source's faults (0,0, jumps
-//! across a continent) do not blow it up.
+//! The box leaves out the lowest and highest hundredth of each coordinate, so that outliers of a
+//! source (0,0, jumps across a continent) do not enlarge it.
 
 use std::path::Path;
 
+use shoal_table::CsvReader;
+
 use crate::limits::{REPLAY_PREFIX_ROWS, REPLAY_SAMPLE_ROWS};
 use crate::random::{Domain, below, stream};
-use crate::{CsvReader, SpeedUnit, Window, WorkloadError};
+use crate::{SpeedUnit, Window, WorkloadError};
 
 /// Positions of a file, and their box.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Samples the first [`REPLAY_PREFIX_ROWS`] rows, each with the same chance (reservoir
-    /// sampling, Vitter, ACM TOMS 1985, algorithm R).
+    /// Samples the first [`REPLAY_PREFIX_ROWS`] rows with equal probability (reservoir sampling,
+    /// Vitter, ACM TOMS 1985, algorithm R).
     pub(super) fn read(file: &Path, seed: u64) -> Result<Self, WorkloadError> {
         let reader = CsvReader::open(file, SpeedUnit::default())?;
         let mut random = stream(seed, Domain::Sample, 0);
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_box_leaves_out_faults() {
+    fn the_box_leaves_out_outliers() {
         let mut values: Vec<f64> = (0..1_000).map(f64::from).collect();
         values[500] = 1e9;
         assert_eq!(inner(values), (9.0, 991.0));

@@ -1,57 +1,54 @@
-//! What can be typed after `shoal codec`?
+//! Flags of `shoal codec` and their help.
 //!
-//! Flags and their help; what they mean to a table is settled in `input.rs`.
+//! The options of a table are shared by `compress` and `plan`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use shoal_codec::limits::BLOCK_ROWS_MAX;
-
-use super::header::{CsvForm, LineEnd};
-use super::input::{InputOptions, read_header};
-use crate::cli::error::CliError;
+use shoal_table::{TableError, TableOptions};
 
 /// Flags of `shoal codec`.
 #[derive(Args, Debug)]
 pub struct CodecArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: CodecCommand,
 }
 
-/// What can be done with tables and files.
+/// A command on tables and files.
 #[derive(Subcommand, Debug)]
 pub enum CodecCommand {
     /// Compress CSV text (plain or gzip), or binary columns named by a header file (.toml)
     Compress(CompressArgs),
-    /// Give the text or the columns back, byte for byte
+    /// Restore the text or the columns, byte for byte
     Decompress(DecompressArgs),
-    /// Show what is in a compressed file: columns, trees, ratios per node
+    /// Show the contents of a compressed file: columns, trees, ratios per node
     Inspect(InspectArgs),
-    /// Show statistics and the chosen tree of each column, and write nothing
+    /// Show statistics and the chosen tree of each column without writing a file
     Plan(PlanArgs),
 }
 
-/// A table, and how it is cut and planned.
+/// A table and its options.
 #[derive(Args, Debug)]
 pub struct TableArgs {
     /// CSV text, plain or gzip, whose first line names the columns; or a header file (.toml) beside
     /// binary columns
     pub input: PathBuf,
-    /// Header file with the types of the CSV columns, instead of finding them by reading twice
+    /// Header file with the types of the CSV columns; without it the text is read twice
     #[arg(long, value_name = "FILE")]
     pub header: Option<PathBuf>,
-    /// What separates the fields of CSV, one byte
+    /// The byte that separates the fields of CSV
     #[arg(long, default_value = ",", value_parser = separator)]
     pub separator: u8,
-    /// Column of integers whose equal values mark rows that follow each other [default: object_id
-    /// if there is one]
+    /// Column of integers whose equal values mark rows of one series [default: object_id if there
+    /// is one]
     #[arg(long, value_name = "COLUMN", conflicts_with = "no_key")]
     pub key: Option<String>,
-    /// No column is a key
+    /// Use no column as a key
     #[arg(long)]
     pub no_key: bool,
-    /// Rows of a block at most
+    /// Most rows of a block
     #[arg(long, value_name = "ROWS", default_value_t = 65_536,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCK_ROWS_MAX)))]
     pub block_rows: u32,
@@ -61,21 +58,19 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// What is said of the table beside its file.
+    /// The options that the flags give.
     ///
     /// # Errors
-    /// [`CliError::Input`] for a header file that cannot be used.
-    pub(crate) fn options(&self) -> Result<InputOptions, CliError> {
-        // How lines end is found in the text itself.
-        let form = CsvForm { separator: char::from(self.separator), line_end: LineEnd::Lf };
-        let header = self.header.as_deref().map(|path| read_header(path, Some(form)));
-        let header = header.transpose()?;
-        Ok(InputOptions {
-            header,
+    /// Those of a header file that cannot be used.
+    pub(super) fn options(&self) -> Result<TableOptions, TableError> {
+        let mut options = TableOptions {
+            header: None,
             separator: self.separator,
             key: self.key.clone(),
             has_no_key: self.no_key,
-        })
+        };
+        self.header.as_ref().map_or(Ok(()), |header| options.read_header(header))?;
+        Ok(options)
     }
 }
 
@@ -111,7 +106,7 @@ pub struct DecompressArgs {
 pub struct InspectArgs {
     /// Compressed file
     pub file: PathBuf,
-    /// Decode everything too, and say how fast
+    /// Decode all values too, and show the speed
     #[arg(long)]
     pub check: bool,
     /// Write one JSON object
@@ -126,7 +121,7 @@ pub struct PlanArgs {
     pub(crate) table: TableArgs,
 }
 
-/// One byte that can separate fields.
+/// Parses a byte that can separate fields.
 fn separator(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),

@@ -1,0 +1,75 @@
+//! Compresses a table, and plans one without writing.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::column_totals::ColumnTotals;
+use crate::frame::{FrameWriter, Trailer};
+use crate::statistics::{ColumnStatistics, StatisticsCounter};
+use crate::table_encoder::TableEncoder;
+use crate::{TableError, TableSource};
+
+/// A table that was compressed.
+#[derive(Clone, Debug)]
+pub struct Compressed {
+    /// Sizes of its columns.
+    pub totals: ColumnTotals,
+    /// Sizes of the file.
+    pub trailer: Trailer,
+    /// Time spent in the codec.
+    pub encode_time: Duration,
+}
+
+/// A table that was encoded and not written.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Sizes of its columns, as a file would have them.
+    pub totals: ColumnTotals,
+    /// Statistics of its columns, in order.
+    pub statistics: Vec<ColumnStatistics>,
+    /// Time spent in the codec.
+    pub encode_time: Duration,
+}
+
+/// Writes the table of `source` to `out` in blocks of at most `block_rows` rows and returns `out`;
+/// `file` is its name in errors.
+///
+/// # Errors
+/// Those of the source, [`TableError::Block`] and [`TableError::Write`]; `out` is then incomplete.
+pub fn compress<W: Write>(
+    source: &mut TableSource<'_>,
+    block_rows: usize,
+    out: W,
+    file: &Path,
+) -> Result<(W, Compressed), TableError> {
+    let mut frame = FrameWriter::open(out, file, source.header())?;
+    let mut encoder = TableEncoder::new(source.header());
+    while let Some(group) = source.group(block_rows)? {
+        let blocks = encoder.encode(&group, frame.sequence())?;
+        frame.group(&blocks, group.rows)?;
+    }
+    let (out, trailer) = frame.finish(!source.last_has_end())?;
+    let TableEncoder { totals, encode_time, .. } = encoder;
+    Ok((out, Compressed { totals, trailer, encode_time }))
+}
+
+/// Encodes the table of `source` in blocks of at most `block_rows` rows.
+///
+/// # Errors
+/// Those of the source, and [`TableError::Block`].
+pub fn plan(source: &mut TableSource<'_>, block_rows: usize) -> Result<Planned, TableError> {
+    let mut encoder = TableEncoder::new(source.header());
+    let kinds = source.header().columns.iter().map(|column| column.kind);
+    let mut counters: Vec<_> = kinds.map(StatisticsCounter::new).collect();
+    while let Some(group) = source.group(block_rows)? {
+        for (counter, values) in counters.iter_mut().zip(&group.columns) {
+            counter.add(values);
+        }
+        encoder.encode(&group, 0)?;
+    }
+    let columns = source.header().columns.iter().zip(counters);
+    let statistics = columns.map(|(column, counter)| counter.finish(&column.name)).collect();
+    let TableEncoder { totals, encode_time, .. } = encoder;
+    Ok(Planned { totals, statistics, encode_time })
+}

@@ -1,0 +1,90 @@
+//! Faults of CSV files of fixes and of road networks, with file, line and field.
+//!
+//! A fault concerns one row, and reading continues, or the rest of the file
+//! ([`CsvError::ends_file`]).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::limits::TEXT_SHOWN_MAX;
+
+/// A row or a file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}, line {line}, {field}: {fault}", file.display())]
+pub struct CsvError {
+    /// The file.
+    pub file: Arc<Path>,
+    /// Number of the line in the plain text, from 1.
+    pub line: u64,
+    /// Name of the column, or `line` or `header` if the fault is not in one field.
+    pub field: &'static str,
+    /// The fault.
+    pub fault: CsvFault,
+}
+
+impl CsvError {
+    /// True if nothing can be read after this error.
+    #[must_use]
+    pub fn ends_file(&self) -> bool {
+        matches!(self.fault, CsvFault::Unreadable { .. })
+    }
+}
+
+/// A fault of a line.
+#[derive(Debug, thiserror::Error)]
+pub enum CsvFault {
+    /// The file has no line.
+    #[error("the file is empty; its first line must name the columns")]
+    NoHeader,
+    /// The header lacks a required column.
+    #[error("the header has no such column; object_id, t_ms, lon and lat are required")]
+    NoColumn,
+    /// The header names a column twice.
+    #[error("the header has this column twice")]
+    ColumnTwice,
+    /// A row has another number of fields than the header, or a header too many.
+    #[error("not {expected} fields, as many as the header has")]
+    FieldCount {
+        /// Number of fields of the header, or the limit of a header.
+        expected: usize,
+    },
+    /// The text of a field has another type than its column.
+    #[error("`{text}` is not {expected}")]
+    NotA {
+        /// The text, shortened.
+        text: String,
+        /// The expected type.
+        expected: &'static str,
+    },
+    /// A line is not UTF-8.
+    #[error("not UTF-8 text")]
+    NotText,
+    /// A line is longer than the limit.
+    #[error("longer than {limit_bytes} bytes")]
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A file has more rows than the limit.
+    #[error("the file has more than {limit_rows} rows")]
+    TooMany {
+        /// The limit.
+        limit_rows: usize,
+    },
+    /// The text ends within quotes.
+    #[error("a quote is not closed")]
+    OpenQuote,
+    /// The rest of the file cannot be read: a disk error, or damaged or truncated gzip data.
+    #[error("cannot be read further: {source}")]
+    Unreadable {
+        /// The error of the system or of decompression.
+        source: std::io::Error,
+    },
+}
+
+impl CsvFault {
+    /// The fault of a text that is not `expected`.
+    pub fn not_a(text: &str, expected: &'static str) -> Self {
+        Self::NotA { text: text.chars().take(TEXT_SHOWN_MAX).collect(), expected }
+    }
+}

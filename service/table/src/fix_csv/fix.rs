@@ -1,0 +1,19 @@
+//! One position report as its source states it.
+
+/// One position report. A fix of real data may lie outside every space; the engine refuses it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fix {
+    /// The object; those of generators are `0..objects`.
+    pub object: u64,
+    /// Event time, Unix milliseconds.
+    pub time_ms: i64,
+    /// Longitude in degrees, or metres from the left border of a planar space.
+    pub x: f64,
+    /// Latitude in degrees, or metres from the lower border of a planar space.
+    pub y: f64,
+    /// Speed in metres per second; `None` is unknown.
+    pub speed_mps: Option<f64>,
+    /// Direction of motion, degrees clockwise from north; in `[0, 360)` from generators, in
+    /// any range from real data. `None` is unknown.
+    pub heading_deg: Option<f64>,
+}

@@ -1,0 +1,135 @@
+//! Reads fixes from `.csv` and `.csv.gz`.
+//!
+//! The header line names the columns: `object_id,t_ms,lon,lat` and optionally `speed,heading`;
+//! others are ignored. The format has no quoting. A bad row is an error with file, line and field,
+//! and the next row can be read; memory is bounded by one line. Values are not checked (a heading
+//! of 360 is kept): that is the engine's task.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::columns::{COLUMNS, Column, Columns};
+use crate::limits::CSV_LINE_BYTES_MAX;
+use crate::text_input::TextInput;
+use crate::{CsvError, CsvFault, Fix, LineReader, SpeedUnit, TableError};
+
+/// Iterates over the rows of a file, each a fix or an error. After an error that ends the file
+/// ([`CsvError::ends_file`]) it ends.
+pub struct CsvReader {
+    file: Arc<Path>,
+    lines: LineReader<TextInput<Box<dyn Read + Send>>>,
+    columns: Columns,
+    speed_unit: SpeedUnit,
+    is_broken: bool,
+}
+
+impl CsvReader {
+    /// Opens a file, plain or gzip, and reads its header line.
+    ///
+    /// # Errors
+    ///
+    /// [`TableError::Io`]; [`TableError::Csv`] for a header that lacks a required column or has one
+    /// twice.
+    pub fn open(file: &Path, speed_unit: SpeedUnit) -> Result<Self, TableError> {
+        let bytes = File::open(file).map_err(TableError::reading(file))?;
+        Self::from_reader(bytes, file, speed_unit)
+    }
+
+    /// Reads from `bytes`; `name` is the file in errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_reader(
+        bytes: impl Read + Send + 'static,
+        name: &Path,
+        speed_unit: SpeedUnit,
+    ) -> Result<Self, TableError> {
+        let file: Arc<Path> = name.into();
+        let bytes: Box<dyn Read + Send> = Box::new(bytes);
+        let input = TextInput::new(bytes).map_err(TableError::reading(name))?;
+        let mut lines = LineReader::new(input, CSV_LINE_BYTES_MAX);
+        let columns = Columns::read(&mut lines).map_err(|(field, fault)| CsvError {
+            file: file.clone(),
+            line: lines.number().max(1),
+            field,
+            fault,
+        })?;
+        Ok(Self { file, lines, columns, speed_unit, is_broken: false })
+    }
+}
+
+impl Iterator for CsvReader {
+    type Item = Result<Fix, CsvError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_broken {
+            return None;
+        }
+        let fix = match self.lines.next_filled() {
+            Ok(true) => fix(self.lines.line(), &self.columns, self.speed_unit),
+            Ok(false) => return None,
+            Err(fault) => Err(("line", fault)),
+        };
+        Some(fix.map_err(|(field, fault)| {
+            let line = self.lines.number();
+            let error = CsvError { file: self.file.clone(), line, field, fault };
+            self.is_broken = error.ends_file();
+            error
+        }))
+    }
+}
+
+impl std::fmt::Debug for CsvReader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("CsvReader")
+            .field("file", &self.file)
+            .field("line", &self.lines.number())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A field and its fault.
+pub(super) type FieldFault = (&'static str, CsvFault);
+
+/// Parses one line.
+fn fix(line: &[u8], columns: &Columns, speed_unit: SpeedUnit) -> Result<Fix, FieldFault> {
+    let line = std::str::from_utf8(line).map_err(|_| ("line", CsvFault::NotText))?;
+    let texts = columns.split(line)?;
+    let speed = optional(&texts, Column::Speed)?;
+    Ok(Fix {
+        object: integer(&texts, Column::ObjectId)?,
+        time_ms: integer(&texts, Column::TimeMs)?,
+        x: number(&texts, Column::Lon)?,
+        y: number(&texts, Column::Lat)?,
+        speed_mps: speed.map(|speed| speed_unit.to_m_s(speed)),
+        heading_deg: optional(&texts, Column::Heading)?,
+    })
+}
+
+type Texts<'line> = [&'line str; COLUMNS.len()];
+
+/// A required integer.
+fn integer<T: FromStr>(texts: &Texts<'_>, column: Column) -> Result<T, FieldFault> {
+    let (name, text) = (COLUMNS[column as usize], texts[column as usize]);
+    text.parse().map_err(|_| (name, CsvFault::not_a(text, "an integer in range")))
+}
+
+/// A required finite number: the double nearest to the digits.
+fn number(texts: &Texts<'_>, column: Column) -> Result<f64, FieldFault> {
+    let (name, text) = (COLUMNS[column as usize], texts[column as usize]);
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err((name, CsvFault::not_a(text, "a finite number"))),
+    }
+}
+
+/// A finite number, or none if the field is empty.
+fn optional(texts: &Texts<'_>, column: Column) -> Result<Option<f64>, FieldFault> {
+    let is_empty = texts[column as usize].is_empty();
+    if is_empty { Ok(None) } else { number(texts, column).map(Some) }
+}

@@ -1,0 +1,51 @@
+//! Compresses tables of rows into files of column blocks, decompresses them, and reads fixes from
+//! CSV files.
+//!
+//! [`compress()`] writes the rows of a [`TableSource`] as a file of the format in `FILE.md`;
+//! [`decompress()`] restores the text or the binary columns byte for byte. [`inspect`] reads a
+//! compressed file without its values, [`plan`] encodes a table without writing. [`CsvReader`]
+//! reads fixes. The package prints nothing and starts no thread; long calls report to a
+//! [`ProgressFn`].
+
+mod binary_columns;
+mod column_totals;
+mod compress;
+mod csv_error;
+mod csv_sink;
+mod csv_source;
+mod decimal;
+mod decompress;
+mod error;
+mod field;
+mod fix_csv;
+mod frame;
+#[cfg(test)]
+mod fuzz;
+mod header;
+mod infer;
+mod limits;
+mod line_reader;
+mod output_file;
+mod progress;
+mod row_group;
+mod statistics;
+mod table_decoder;
+mod table_encoder;
+mod table_lines;
+mod table_source;
+mod text_input;
+
+pub use column_totals::{ColumnTotal, ColumnTotals, NodeTotal, TreeTotal};
+pub use compress::{Compressed, Planned, compress, plan};
+pub use csv_error::{CsvError, CsvFault};
+pub use decompress::{Decompressed, Inspected, TableSink, decompress, inspect};
+pub use error::TableError;
+pub use fix_csv::{CsvReader, Fix, SpeedUnit};
+pub use frame::{FrameReader, Trailer};
+pub use header::{ColumnHeader, CsvForm, FloatStyle, Header, Kind, LineEnd};
+pub use limits::*;
+pub use line_reader::LineReader;
+pub use output_file::OutputFile;
+pub use progress::{ProgressEvent, ProgressFn, Stage};
+pub use statistics::{ColumnStatistics, Number};
+pub use table_source::{TableOptions, TableSource};

@@ -1,0 +1,36 @@
+//! Limits of tables and CSV files; their relations are asserted at compile time.
+
+use shoal_codec::limits::BLOCK_ROWS_MAX;
+
+/// Columns of a table: the directory of a block holds the largest entries of as many.
+pub const COLUMNS_MAX: usize = 60;
+
+/// Decimals of an integer column: 10^18 fits `i64`.
+pub const PRECISION_MAX: u8 = 18;
+
+/// Bytes of the text of a header.
+pub const HEADER_TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one text column in a group of rows: they are the rows of a block.
+pub const TEXT_BYTES_MAX: usize = BLOCK_ROWS_MAX as usize;
+
+/// Bytes of one line of a CSV table.
+pub const TABLE_LINE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one line of a file of fixes; a longer line is an error, and the next one is read.
+pub const CSV_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Columns of a file of fixes.
+pub const CSV_COLUMNS_MAX: usize = 256;
+
+/// Bytes of a file that are read at a time.
+pub const READ_BUFFER_BYTES: usize = 256 << 10;
+
+/// Distinct values of a column that are counted.
+pub const DISTINCT_MAX: usize = 65_536;
+
+/// Characters of foreign text that a message repeats.
+pub(crate) const TEXT_SHOWN_MAX: usize = 40;
+
+// A line of fixes fits into the buffer, which therefore never grows.
+const _: () = assert!(READ_BUFFER_BYTES > CSV_LINE_BYTES_MAX + 2);

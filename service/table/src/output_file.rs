@@ -1,0 +1,110 @@
+//! Writes a file that gets its name only when it is complete.
+//!
+//! Bytes go to a partial file in the same folder, which is renamed at the end, or removed when it
+//! is dropped before. An existing file is replaced only by force.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::TableError;
+
+/// A file that is being written.
+pub struct OutputFile {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: Option<BufWriter<File>>,
+}
+
+impl OutputFile {
+    /// Begins the file `path`.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check); [`TableError::Write`] if the folder is not writable.
+    pub fn create(path: &Path, force: bool) -> Result<Self, TableError> {
+        Self::check(path, force)?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(TableError::writing(path))?;
+        Ok(Self { path: path.to_owned(), partial, writer: Some(BufWriter::new(file)) })
+    }
+
+    /// Checks that the file can be created.
+    ///
+    /// # Errors
+    /// [`TableError::Exists`] for a file, unless forced; [`TableError::NotReplaceable`] for a
+    /// device, which would be lost, or a folder.
+    pub fn check(path: &Path, force: bool) -> Result<(), TableError> {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_file() => {
+                Err(TableError::NotReplaceable { file: path.to_owned() })
+            }
+            Ok(_) if !force => Err(TableError::Exists { file: path.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// [`TableError::Write`].
+    pub fn finish(mut self) -> Result<(), TableError> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let written = writer.into_inner().map_err(io::Error::from);
+        written
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&self.partial, &self.path))
+            .map_err(TableError::writing(&self.path))
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        // After `finish` no file has this name.
+        let _ = fs::remove_file(&self.partial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_or_not_there_and_replaced_only_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.bin");
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+
+        let mut half = OutputFile::create(&path, false).unwrap();
+        half.write_all(b"half").unwrap();
+        drop(half);
+        assert_eq!(count(), 0);
+
+        let mut whole = OutputFile::create(&path, false).unwrap();
+        whole.write_all(b"whole").unwrap();
+        whole.finish().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), count()), (b"whole".to_vec(), 1));
+
+        let refused = OutputFile::create(&path, false).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("out.bin exists"), "{refused}");
+        drop(OutputFile::create(&path, true).unwrap());
+        assert_eq!((fs::read(&path).unwrap(), count()), (b"whole".to_vec(), 1));
+        OutputFile::create(&path, true).unwrap().finish().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), count()), (Vec::new(), 1));
+        let refused = OutputFile::create(folder.path(), true).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("is no file that can be replaced"), "{refused}");
+        let missing = folder.path().join("missing").join("out.bin");
+        assert!(OutputFile::create(&missing, true).is_err());
+    }
+}

@@ -1,0 +1,277 @@
+//! Decodes the blocks of a compressed file to groups of rows.
+//!
+//! The columns of every block must be those of the header (FILE.md, section 3). The rows of a group
+//! may be many times its bytes, so they are decoded in parts.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use shoal_codec::tile::SEGMENT_ROWS;
+use shoal_codec::{BlockError, Budget, Table, ValueType, Values};
+
+use crate::TableError;
+use crate::column_totals::ColumnTotals;
+use crate::frame::{FrameReader, Trailer};
+use crate::header::{BlockColumn, KEY_COLUMN};
+use crate::row_group::RowGroup;
+
+/// Rows that are decoded together.
+const PART_ROWS: usize = SEGMENT_ROWS;
+
+/// Values as little-endian bytes.
+fn value_bytes(values: &Values) -> Vec<u8> {
+    macro_rules! write {
+        ($($variant:ident),*) => {
+            match values {
+                $(Values::$variant(values) => {
+                    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+                })*
+            }
+        };
+    }
+    write!(U8, U16, U32, U64, I8, I16, I32, I64, F32, F64)
+}
+
+/// The blocks of one group, and how much of them is decoded.
+pub(crate) struct GroupBlocks {
+    /// Byte at which the first begins.
+    place: u64,
+    table: Table,
+    texts: Vec<Table>,
+    /// Decoded rows of the table, and decoded bytes of each text.
+    rows_read: usize,
+    texts_read: Vec<usize>,
+}
+
+/// Decodes the groups of one file.
+pub(crate) struct TableDecoder<R> {
+    /// The file.
+    pub(crate) frame: FrameReader<R>,
+    columns: Vec<BlockColumn>,
+    /// Rows of all blocks so far.
+    pub(crate) rows: u64,
+    /// Bytes of all decoded values.
+    pub(crate) raw_bytes: u64,
+    /// Time spent in the codec.
+    pub(crate) decode_time: Duration,
+    /// Blocks that are not decoded to their end.
+    open: Option<GroupBlocks>,
+}
+
+impl<R: Read> TableDecoder<R> {
+    /// Decodes the blocks of `frame`.
+    pub(crate) fn new(frame: FrameReader<R>) -> Self {
+        let columns = frame.header().block_columns();
+        Self { frame, columns, rows: 0, raw_bytes: 0, decode_time: Duration::ZERO, open: None }
+    }
+
+    /// The next rows, at most [`PART_ROWS`]; none after the last.
+    ///
+    /// # Errors
+    /// As [`TableDecoder::blocks`] and [`TableDecoder::part`].
+    pub(crate) fn group(&mut self) -> Result<Option<RowGroup>, TableError> {
+        loop {
+            let mut blocks = match self.open.take() {
+                Some(blocks) => blocks,
+                None => match self.blocks()? {
+                    Some(blocks) => blocks,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(group) = self.part(&mut blocks)? {
+                self.open = Some(blocks);
+                return Ok(Some(group));
+            }
+        }
+    }
+
+    /// The blocks of the next group; none after the last.
+    ///
+    /// # Errors
+    /// [`TableError::Input`] with the byte for a damaged file.
+    pub(crate) fn blocks(&mut self) -> Result<Option<GroupBlocks>, TableError> {
+        let begin = Instant::now();
+        let expected: Vec<_> =
+            self.columns.iter().map(|column| (column.id, column.value_type)).collect();
+        let Some((place, table)) = self.block(&expected)? else {
+            return Ok(None);
+        };
+        let mut texts = Vec::new();
+        for _ in 0..self.frame.header().texts().count() {
+            let Some((_, text)) = self.block(&[(KEY_COLUMN, ValueType::U8)])? else {
+                return Err(self.frame.fault(self.frame.place, "the file ends within a group"));
+            };
+            texts.push(text);
+        }
+        self.rows += table.rows() as u64;
+        self.decode_time += begin.elapsed();
+        let texts_read = vec![0; texts.len()];
+        Ok(Some(GroupBlocks { place, table, texts, rows_read: 0, texts_read }))
+    }
+
+    /// The next block, which has exactly the expected columns, and its place.
+    fn block(&mut self, expected: &[(u16, ValueType)]) -> Result<Option<(u64, Table)>, TableError> {
+        let Some((place, bytes)) = self.frame.block()? else {
+            return Ok(None);
+        };
+        let block = Table::parse(Bytes::from(bytes), &Budget::default())
+            .map_err(|error| self.frame.fault(place, &error.to_string()))?;
+        let columns = block.chunks().iter().map(|chunk| (chunk.id, chunk.value_type));
+        if columns.eq(expected.iter().copied()) {
+            return Ok(Some((place, block)));
+        }
+        Err(self.frame.fault(place, "the block has other columns than the header"))
+    }
+
+    /// Adds the blocks to sums.
+    pub(crate) fn count(&self, blocks: &GroupBlocks, totals: &mut ColumnTotals) {
+        totals.add_table(&blocks.table, &self.columns);
+        for (text, block) in blocks.texts.iter().enumerate() {
+            totals.add_text(block, text);
+        }
+    }
+
+    /// The next rows of a group; none after the last, when the fields took all of its texts.
+    ///
+    /// # Errors
+    /// [`TableError::Input`] for values that their encodings do not allow, or texts of another
+    /// length than their fields.
+    pub(crate) fn part(
+        &mut self,
+        blocks: &mut GroupBlocks,
+    ) -> Result<Option<RowGroup>, TableError> {
+        let refused = |error: BlockError| self.frame.fault(blocks.place, &error.to_string());
+        let start = blocks.rows_read;
+        let end = blocks.table.rows().min(start + PART_ROWS);
+        if start == end {
+            for (text, index) in self.frame.header().texts().enumerate() {
+                let (present, stated) = (blocks.texts[text].rows(), blocks.texts_read[text]);
+                if stated != present {
+                    return Err(self.wrong_text(blocks, index, present, stated as u64));
+                }
+            }
+            return Ok(None);
+        }
+        let begin = Instant::now();
+        let values = blocks.table.decode_all(start..end).map_err(refused)?;
+        let mut decode_time = begin.elapsed();
+        let mut group = RowGroup::new(self.frame.header());
+        group.rows = end - start;
+        for (column, values) in self.columns.iter().zip(&values) {
+            group.columns[column.index] = value_bytes(values);
+        }
+        for (text, index) in self.frame.header().texts().enumerate() {
+            let (lengths, _) = group.columns[index].as_chunks();
+            let length: u64 =
+                lengths.iter().map(|length| u64::from(u32::from_le_bytes(*length))).sum();
+            let read = blocks.texts_read[text];
+            let stated = read as u64 + length;
+            let present = blocks.texts[text].rows();
+            if stated > present as u64 {
+                return Err(self.wrong_text(blocks, index, present, stated));
+            }
+            let begin = Instant::now();
+            let columns = blocks.texts[text].decode_all(read..stated as usize);
+            decode_time += begin.elapsed();
+            group.texts[text] = columns.map_err(refused)?.iter().flat_map(value_bytes).collect();
+            blocks.texts_read[text] = stated as usize;
+        }
+        blocks.rows_read = end;
+        self.decode_time += decode_time;
+        self.raw_bytes += group.raw_bytes();
+        Ok(Some(group))
+    }
+
+    /// The error of fields of column `index` that are not as long as its text.
+    fn wrong_text(
+        &self,
+        blocks: &GroupBlocks,
+        index: usize,
+        present: usize,
+        stated: u64,
+    ) -> TableError {
+        let name = &self.frame.header().columns[index].name;
+        let end = blocks.table.rows().min(blocks.rows_read + PART_ROWS);
+        let problem = format!(
+            "column {name} has {present} bytes, its fields {stated} in the first {end} rows"
+        );
+        self.frame.fault(blocks.place, &problem)
+    }
+
+    /// The trailer, after the last group; its rows are those that were read.
+    ///
+    /// # Errors
+    /// [`TableError::Input`] if they are not.
+    pub(crate) fn finish(&self) -> Result<Trailer, TableError> {
+        let trailer = self.frame.trailer.unwrap_or_default();
+        if trailer.rows == self.rows {
+            return Ok(trailer);
+        }
+        let problem = format!("the trailer states {} rows, there are {}", trailer.rows, self.rows);
+        Err(self.frame.fault(self.frame.place, &problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::csv_source::{CsvSource, infer};
+    use crate::frame::FrameWriter;
+    use crate::header::Header;
+    use crate::table_encoder::TableEncoder;
+
+    /// A group of `rows` rows: a number that is always the same, and words.
+    fn group(rows: usize) -> (Header, RowGroup) {
+        let lines = (0..rows).map(|row| format!("7,{}\n", "word".repeat(row % 3)));
+        let text = "seven,word\n".to_owned() + &lines.collect::<String>();
+        let header = infer("t", text.as_bytes(), b',').unwrap();
+        let mut source =
+            CsvSource::open("t", text.as_bytes(), &header.columns, b',', None).unwrap();
+        let group = source.group(rows).unwrap().unwrap();
+        (source.header, group)
+    }
+
+    /// The groups that are read from a file with one.
+    fn through(header: &Header, group: &RowGroup) -> Result<Vec<RowGroup>, TableError> {
+        let mut frame = FrameWriter::open(Vec::new(), Path::new("f"), header)?;
+        frame.group(&TableEncoder::new(header).encode(group, 0)?, group.rows)?;
+        let (bytes, _) = frame.finish(false)?;
+        let mut decoder = TableDecoder::new(FrameReader::open("f", bytes.as_slice())?);
+        let mut groups = Vec::new();
+        while let Some(group) = decoder.group()? {
+            groups.push(group);
+        }
+        decoder.finish().map(|_| groups)
+    }
+
+    #[test]
+    fn a_large_group_is_decoded_in_parts() {
+        let (header, whole) = group(2 * PART_ROWS + 5000);
+        let parts = through(&header, &whole).unwrap();
+        let rows: Vec<usize> = parts.iter().map(|part| part.rows).collect();
+        assert_eq!(rows, [PART_ROWS, PART_ROWS, 5000]);
+        for column in 0..2 {
+            let values: Vec<&[u8]> =
+                parts.iter().map(|part| part.columns[column].as_slice()).collect();
+            assert_eq!(values.concat(), whole.columns[column]);
+        }
+        let texts: Vec<&[u8]> = parts.iter().map(|part| part.texts[0].as_slice()).collect();
+        assert_eq!(texts.concat(), whole.texts[0]);
+    }
+
+    #[test]
+    fn texts_are_as_long_as_their_fields() {
+        let (header, whole) = group(PART_ROWS + 10);
+        let length = whole.texts[0].len();
+        for present in [0, length / 2, length - 1, length + 1] {
+            let mut group = whole.clone();
+            group.texts[0].resize(present, b'x');
+            let error = through(&header, &group).unwrap_err().to_string();
+            let problem = format!("column word has {present} bytes, its fields ");
+            assert!(error.starts_with("f: byte ") && error.contains(&problem), "{error}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines and fields of a CSV table, without any change of their bytes.
+//!
+//! Fields keep their quotes, and separators and line ends between two quotes belong to the
+//! field, so fields and separators joined again are the line.
+
+use std::io::Read;
+
+use crate::limits::TABLE_LINE_BYTES_MAX;
+use crate::line_reader::LineReader;
+use crate::{LineEnd, TableError};
+
+/// Reads the lines of one file, which all end as the first does.
+pub(crate) struct TableLines<R> {
+    file: String,
+    lines: LineReader<R>,
+    end: Option<LineEnd>,
+}
+
+impl<R: Read> TableLines<R> {
+    /// Reads a text; `file` is its name in errors.
+    pub(crate) fn new(file: &str, input: R) -> Self {
+        let lines = LineReader::quoted(input, TABLE_LINE_BYTES_MAX);
+        Self { file: file.to_owned(), lines, end: None }
+    }
+
+    /// The end of every line, set by the first one.
+    pub(crate) fn end(&self) -> LineEnd {
+        self.end.unwrap_or(LineEnd::Lf)
+    }
+
+    /// True if the current line has an end; only the last of a file may have none.
+    pub(crate) fn has_end(&self) -> bool {
+        self.lines.has_end()
+    }
+
+    /// The current line without its end. A carriage return belongs to the last field if lines end
+    /// in LF alone.
+    pub(crate) fn line(&self) -> &[u8] {
+        let line = self.lines.line();
+        let is_cut = self.has_end() && self.end == Some(LineEnd::CrLf);
+        if is_cut { &line[..line.len() - 1] } else { line }
+    }
+
+    /// Reads the next line; false at the end of the text.
+    ///
+    /// # Errors
+    /// [`TableError::Input`] with the line.
+    pub(crate) fn next_line(&mut self) -> Result<bool, TableError> {
+        match self.lines.next_line() {
+            Ok(true) if self.has_end() => {
+                let is_crlf = self.lines.line().ends_with(b"\r");
+                let found = if is_crlf { LineEnd::CrLf } else { LineEnd::Lf };
+                if *self.end.get_or_insert(found) == LineEnd::CrLf && !is_crlf {
+                    return Err(self.fault("the line ends in LF, those before it in CR LF"));
+                }
+                Ok(true)
+            }
+            Ok(is_line) => Ok(is_line),
+            Err(fault) => Err(self.fault(&fault.to_string())),
+        }
+    }
+
+    /// An error of the current line.
+    pub(crate) fn fault(&self, problem: &str) -> TableError {
+        TableError::input(&self.file, format!("line {}: {problem}", self.lines.number()))
+    }
+
+    /// Checks the number of fields of the current line.
+    ///
+    /// # Errors
+    /// [`TableError::Input`] with the line.
+    pub(crate) fn check_fields(&self, found: usize, expected: usize) -> Result<(), TableError> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.fault(&format!("{found} fields, the head line has {expected}")))
+    }
+}
+
+/// The fields of a line.
+pub(crate) fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut is_quoted = false;
+    line.split(move |byte| {
+        is_quoted ^= *byte == b'"';
+        *byte == separator && !is_quoted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<String>, String> {
+        let mut lines = TableLines::new("t", text.as_bytes());
+        let mut all = Vec::new();
+        while lines.next_line().map_err(|error| error.to_string())? {
+            all.push(String::from_utf8(lines.line().to_vec()).unwrap());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn lines_end_outside_quotes() {
+        assert_eq!(read("a,b\n1,2\n\n3,4").unwrap(), ["a,b", "1,2", "", "3,4"]);
+        assert_eq!(read("a\r\nb\r\n").unwrap(), ["a", "b"]);
+        assert_eq!(read("a\nb\r\nc\n").unwrap(), ["a", "b\r", "c"]);
+        assert_eq!(read("a\n\"x\ny\",2\n").unwrap(), ["a", "\"x\ny\",2"]);
+        assert_eq!(read("").unwrap(), Vec::<String>::new());
+        assert!(read("a\r\nb\nc").unwrap_err().starts_with("t: line 2: the line ends in LF"));
+        assert!(read("a\n\"x\ny\n").unwrap_err().starts_with("t: line 2: a quote is not closed"));
+    }
+
+    #[test]
+    fn fields_keep_their_quotes() {
+        let split = |line: &str| -> Vec<String> {
+            fields(line.as_bytes(), b',').map(|f| String::from_utf8_lossy(f).into()).collect()
+        };
+        assert_eq!(split("1,,\"a,b\",\"\"\"\""), ["1", "", "\"a,b\"", "\"\"\"\""]);
+        assert_eq!(split(""), [""]);
+    }
+}
