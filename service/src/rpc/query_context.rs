@@ -1,7 +1,6 @@
-//! What do the options of a request ask for, and what may each query bring?
+//! The options of a query request, and its queries in the engine's types.
 //!
-//! Turns the parts of the wire that all queries share into the engine's words: fleet, token,
-//! filter, projection, limit. Errors name the field.
+//! Converts what all queries share: fleet, token, filter, projection, limit. Errors name the field.
 
 use std::sync::Arc;
 
@@ -9,68 +8,59 @@ use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_engine::{Filter, Projection, Query, QueryKind};
 use shoal_proto::v1;
 
-use super::door::Door;
 use super::filter::filter;
+use super::position_service::at_most;
 use super::region::region;
-use super::remove::at_most;
+use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 
-/// The options of one request, understood.
+/// See the module documentation.
 #[derive(Clone, Debug)]
-pub(super) struct Asking {
+pub(super) struct QueryContext {
     pub(super) fleet: Arc<Fleet>,
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,
-    pub(super) projection: Projection,
+    projection: Projection,
     limit: Option<u64>,
 }
 
-impl Asking {
-    /// Understands the options of a request; none are the defaults.
+impl QueryContext {
+    /// Converts options, which are at `path` of the request.
     ///
     /// # Errors
-    /// [`ServiceError::Field`], [`ServiceError::FleetUnknown`], [`ServiceError::Token`], ...
+    /// [`ServiceError::Field`], [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`],
+    /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
     pub(super) fn new(
-        door: &Door,
-        options: Option<v1::QueryOptions>,
-    ) -> Result<Self, ServiceError> {
-        Self::with_options_at(door, &options.unwrap_or_default(), "options")
-    }
-
-    /// Understands options whose fields are at a path of the request.
-    ///
-    /// # Errors
-    /// As [`Asking::new`].
-    pub(super) fn with_options_at(
-        door: &Door,
+        context: &ServiceContext,
         options: &v1::QueryOptions,
         path: &str,
     ) -> Result<Self, ServiceError> {
-        let fleet_path = if path.is_empty() { "fleet" } else { "options.fleet" };
-        let fleet = door.registry.find_requested(fleet_path, &options.fleet)?;
-        let epoch_min = fleet.epoch_min(&options.min_token)?;
-        let projection = match v1::Projection::try_from(options.projection) {
-            Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
-            Ok(v1::Projection::Fixes) => Projection::Fixes,
-            Ok(v1::Projection::Count) => Projection::Count,
-            Err(_) => {
-                let problem = format!("unknown projection: {}", options.projection);
-                return Err(ServiceError::field("projection", problem).under(path));
-            }
+        let convert = || {
+            let fleet = context.registry.find_requested("fleet", &options.fleet)?;
+            let epoch_min = fleet.epoch_min(&options.min_token)?;
+            let projection = match v1::Projection::try_from(options.projection) {
+                Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
+                Ok(v1::Projection::Fixes) => Projection::Fixes,
+                Ok(v1::Projection::Count) => Projection::Count,
+                Err(_) => {
+                    let problem = format!("unknown projection: {}", options.projection);
+                    return Err(ServiceError::field("projection", problem));
+                }
+            };
+            let filter = filter(options.filter.as_ref()).map_err(|error| error.under("filter"))?;
+            let filter = Filter { object_after: options.after_object, ..filter }.boxed();
+            let limit = Some(options.limit).filter(|&limit| limit > 0);
+            Ok(Self { fleet, epoch_min, filter, projection, limit })
         };
-        let filter =
-            filter(options.filter.as_ref()).map_err(|error| error.under("filter").under(path))?;
-        let filter = Filter { object_after: options.after_object, ..filter }.boxed();
-        let limit = Some(options.limit).filter(|&limit| limit > 0);
-        Ok(Self { fleet, epoch_min, filter, projection, limit })
+        convert().map_err(|error: ServiceError| error.under(path))
     }
 
     fn query(&self, kind: QueryKind) -> Query {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
-    /// These objects.
+    /// A query for these objects.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for too many.
@@ -79,11 +69,11 @@ impl Asking {
         Ok(self.query(QueryKind::Get(objects)))
     }
 
-    /// Everything in a region, which is at a path of the request.
+    /// A query for all objects in a region, which is at `path` of the request.
     ///
     /// # Errors
     /// [`ServiceError::Field`].
-    pub(super) fn range_at(
+    pub(super) fn range(
         &self,
         path: &str,
         sent: Option<&v1::Region>,
@@ -92,23 +82,24 @@ impl Asking {
         Ok(self.query(QueryKind::Range(region)))
     }
 
-    /// Confirms that the options are fit for nearest queries.
+    /// A query for the `k` objects nearest to a point, which is at `path` of the request.
     ///
     /// # Errors
     /// [`ServiceError::Field`].
-    pub(super) fn check_nearest(&self) -> Result<(), ServiceError> {
+    pub(super) fn nearest(
+        &self,
+        path: &str,
+        sent: v1::NearestQuery,
+    ) -> Result<Query, ServiceError> {
         if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
             let problem = "is set: nearest objects are in order of distance, not of object";
             return Err(ServiceError::field("options.after_object", problem));
         }
-        Ok(())
+        let kind = self.nearest_kind(sent).map_err(|error| error.under(path))?;
+        Ok(self.query(kind))
     }
 
-    /// The `k` nearest to a point of the space.
-    ///
-    /// # Errors
-    /// [`ServiceError::Field`].
-    pub(super) fn nearest(&self, sent: v1::NearestQuery) -> Result<Query, ServiceError> {
+    fn nearest_kind(&self, sent: v1::NearestQuery) -> Result<QueryKind, ServiceError> {
         let v1::NearestQuery { x, y, k, distance_max_m } = sent;
         if !(1..=NEAREST_MAX).contains(&(k as usize)) {
             let problem = format!("{k} is outside 1 to {NEAREST_MAX}");
@@ -124,6 +115,6 @@ impl Asking {
                 return Err(ServiceError::field("distance_max_m", problem));
             }
         };
-        Ok(self.query(QueryKind::Nearest { x, y, k, rank_max }))
+        Ok(QueryKind::Nearest { x, y, k, rank_max })
     }
 }

@@ -1,8 +1,7 @@
-//! What does the engine owe to sessions that nobody waits for?
+//! Changes that sessions need from the engine without a caller that waits.
 //!
-//! Regions of sessions that ended are to go, and members are to be told again to those who lost
-//! messages. Both are bounded by the regions there are, so they need no room; the next cycle takes
-//! them, and a cycle is run for them.
+//! Removals of the regions of ended sessions, and snapshots for sessions that lost messages. Both
+//! are bounded by the number of regions, so they need no queue capacity; a cycle runs for them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::Sender;
 use shoal_engine::RegionId;
 
-/// Some of what is owed.
+/// Some of them.
 #[derive(Debug, Default)]
-pub(crate) struct Owed {
+pub(crate) struct PendingBatch {
     pub(crate) removals: BTreeSet<RegionId>,
     pub(crate) snapshots: BTreeSet<RegionId>,
 }
 
-impl Owed {
+impl PendingBatch {
     pub(crate) fn is_empty(&self) -> bool {
         self.removals.is_empty() && self.snapshots.is_empty()
     }
@@ -27,76 +26,71 @@ impl Owed {
     }
 }
 
-/// See the file's head.
+/// See the module documentation.
 #[derive(Debug)]
-pub(crate) struct Chores {
-    owed: Mutex<Owed>,
+pub(crate) struct PendingChanges {
+    batch: Mutex<PendingBatch>,
     /// Wakes the engine.
     poke: Sender<()>,
 }
 
-impl Chores {
+impl PendingChanges {
     pub(crate) fn new(poke: Sender<()>) -> Self {
-        Self { owed: Mutex::default(), poke }
+        Self { batch: Mutex::default(), poke }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Owed> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PendingBatch> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These regions are to go.
+    /// Requests the removal of regions.
     pub(crate) fn remove(&self, regions: impl IntoIterator<Item = RegionId>) {
-        self.add(|owed| owed.removals.extend(regions));
+        self.add(|batch| batch.removals.extend(regions));
     }
 
-    /// The members of these are to be told.
+    /// Requests snapshots of regions.
     pub(crate) fn snapshot(&self, regions: impl IntoIterator<Item = RegionId>) {
-        self.add(|owed| owed.snapshots.extend(regions));
+        self.add(|batch| batch.snapshots.extend(regions));
     }
 
-    /// Gives back what a cycle took that was refused. The next cycle takes it; none is run at once,
-    /// for it would be refused as well.
-    pub(crate) fn put_back(&self, back: Owed) {
-        let mut owed = self.lock();
-        owed.removals.extend(back.removals);
-        owed.snapshots.extend(back.snapshots);
+    /// Returns the batch of a refused cycle. The next cycle takes it; none runs at once, since it
+    /// would be refused as well.
+    pub(crate) fn put_back(&self, back: PendingBatch) {
+        let mut batch = self.lock();
+        batch.removals.extend(back.removals);
+        batch.snapshots.extend(back.snapshots);
     }
 
-    /// Has a cycle run for what is owed still.
-    pub(crate) fn remind(&self) {
+    /// Has a cycle run for what is pending.
+    pub(crate) fn wake(&self) {
         self.add(|_| ());
     }
 
-    fn add(&self, add: impl FnOnce(&mut Owed)) {
+    fn add(&self, add: impl FnOnce(&mut PendingBatch)) {
         let is_empty = {
-            let mut owed = self.lock();
-            add(&mut owed);
-            owed.is_empty()
+            let mut batch = self.lock();
+            add(&mut batch);
+            batch.is_empty()
         };
         if !is_empty {
-            // Full means that the engine was woken already.
+            // Full means that the engine is already woken.
             let _ = self.poke.try_send(());
         }
     }
 
-    /// Takes at most so many; what is left wakes the engine again.
-    pub(crate) fn take(&self, count_max: usize) -> Owed {
-        let mut owed = self.lock();
-        if owed.len() <= count_max {
-            return std::mem::take(&mut owed);
+    /// Takes at most `count_max`; the rest wakes the engine again.
+    pub(crate) fn take(&self, count_max: usize) -> PendingBatch {
+        let mut batch = self.lock();
+        if batch.len() <= count_max {
+            return std::mem::take(&mut batch);
         }
-        let mut taken = Owed::default();
-        while taken.len() < count_max
-            && let Some(region) = owed.removals.pop_first()
-        {
-            taken.removals.insert(region);
-        }
-        while taken.len() < count_max
-            && let Some(region) = owed.snapshots.pop_first()
-        {
-            taken.snapshots.insert(region);
-        }
-        drop(owed);
+        let first = |regions: &mut BTreeSet<RegionId>, count| {
+            std::iter::from_fn(|| regions.pop_first()).take(count).collect()
+        };
+        let removals: BTreeSet<RegionId> = first(&mut batch.removals, count_max);
+        let snapshots = first(&mut batch.snapshots, count_max - removals.len());
+        let taken = PendingBatch { removals, snapshots };
+        drop(batch);
         let _ = self.poke.try_send(());
         taken
     }
@@ -107,24 +101,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_wakes_again() {
+    fn the_rest_wakes_the_engine_again() {
         let (poke, pokes) = crossbeam_channel::bounded(1);
-        let chores = Chores::new(poke);
-        chores.remove([]);
+        let pending = PendingChanges::new(poke);
+        pending.remove([]);
         assert!(pokes.is_empty());
-        chores.remove((0..5).map(RegionId));
-        chores.snapshot((3..9).map(RegionId));
+        pending.remove((0..5).map(RegionId));
+        pending.snapshot((3..9).map(RegionId));
         assert!(pokes.try_recv().is_ok());
-        let first = chores.take(7);
+        let first = pending.take(7);
         assert_eq!((first.removals.len(), first.snapshots.len()), (5, 2));
         assert!(pokes.try_recv().is_ok());
-        chores.put_back(first);
+        pending.put_back(first);
         assert!(pokes.is_empty());
-        chores.remind();
+        pending.wake();
         assert!(pokes.try_recv().is_ok());
-        assert_eq!(chores.take(100).len(), 11);
-        assert!(chores.take(100).is_empty());
-        chores.remind();
+        assert_eq!(pending.take(100).len(), 11);
+        assert!(pending.take(100).is_empty());
+        pending.wake();
         assert!(pokes.is_empty());
     }
 }

@@ -1,49 +1,57 @@
-//! What does a session know of its regions, and how do they change?
+//! The regions of a session, and changes of them.
 //!
-//! The client's number of a region is its session's own; the engine's is used once in the life of
-//! the fleet, so that what is on its way of a region that ended is never taken for another's.
+//! The client chooses the numbers of its regions; the engine's ids are unique in the life of the
+//! fleet, so that events of a removed region are never attributed to another.
 
 use shoal_engine::{EventKind, Region, RegionId, Subscription};
 
 /// A region of a session.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    /// What the engine calls it.
-    pub(crate) region: RegionId,
-    /// All members are told when messages were lost.
+pub(crate) struct SessionRegion {
+    /// Its id in the engine.
+    pub(crate) id: RegionId,
+    /// The client receives a snapshot when messages were lost.
     pub(crate) snapshot: bool,
-    /// Moves are told.
+    /// The client receives moves.
     pub(crate) wants_move: bool,
     /// Vertices of its polygons.
     pub(crate) vertices: usize,
 }
 
-impl Standing {
-    pub(super) fn new(region: RegionId, subscription: &Subscription, snapshot: bool) -> Self {
+impl SessionRegion {
+    pub(super) fn new(id: RegionId, subscription: &Subscription, snapshot: bool) -> Self {
         let vertices = match &subscription.region {
             Region::Polygon(polygon) => polygon.vertices(),
             Region::Rectangle(_) | Region::Circle(_) => 0,
         };
         let wants_move = subscription.wanted.contains(EventKind::Move);
-        Self { region, snapshot, wants_move, vertices }
+        Self { id, snapshot, wants_move, vertices }
     }
 }
 
-/// What a client wants of one region.
+/// A change that a client requests.
 #[derive(Debug)]
-pub(crate) enum Wanted {
-    /// A region that the session does not have.
+pub(crate) enum RegionRequest {
+    /// Adds a region that the session does not have.
     Add { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
-    /// One that it has.
+    /// Replaces one that it has.
     Change { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
-    /// One that is to end.
+    /// Removes one that it has.
     Remove { region_id: u64 },
 }
 
-/// A change that the session has room for, on its way to the engine.
+/// A change within the limits, to be sent to the engine.
 #[derive(Debug)]
-pub(crate) enum Change {
-    Add { region_id: u64, standing: Standing, subscription: Box<Subscription> },
-    Alter { region_id: u64, standing: Standing, subscription: Box<Subscription> },
-    Remove { region: RegionId },
+pub(crate) enum RegionChange {
+    Add { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Alter { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Remove { id: RegionId },
+}
+
+/// A change without its subscription.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SettledChange {
+    Add { region_id: u64, region: SessionRegion },
+    Alter { region_id: u64, region: SessionRegion },
+    Remove { id: RegionId },
 }
