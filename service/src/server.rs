@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_engine::{Clock, Space};
+use shoal_proto::raw::position_service_server::PositionServiceServer;
+use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
@@ -33,10 +35,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Watched, serve_http, watch_health};
-use crate::rpc::{
-    ErrorDetails, Fleets, MessageBudget, PositionServer, Positions, Queries, ServiceContext,
-    SubscriptionServer, Subscriptions,
-};
+use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
 /// What a server is told once, when it starts.
 #[derive(Clone, Debug)]
@@ -251,12 +250,12 @@ fn add_routes(
     watched: Watched,
 ) -> Result<Routes, ServiceError> {
     let Watched { registry, metrics, stopping } = watched;
-    let context = Arc::new(ServiceContext::new(registry, limits.clone(), metrics, stopping));
+    let context = ServiceContext::new(registry, limits.clone(), metrics, stopping);
     let small = SMALL_MESSAGE_BYTES_MAX;
-    let positions = PositionServer::new(Positions::new(context.clone()));
-    let fleets = FleetServiceServer::new(Fleets::new(context.clone()));
-    let queries = QueryServiceServer::new(Queries::new(context.clone()));
-    let subscriptions = SubscriptionServer::new(Subscriptions::new(context));
+    let positions = PositionServiceServer::new(context.clone());
+    let fleets = FleetServiceServer::new(context.clone());
+    let queries = QueryServiceServer::new(context.clone());
+    let subscriptions = SubscriptionServiceServer::new(context);
     // The router prefers this path to that of the service: only reports may be large.
     let removals = positions.clone().max_decoding_message_size(small);
     let remove = "/shoal.v1.PositionService/Remove";

@@ -128,7 +128,7 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
 }
 
 /// The field that a refusal concerns: of `Fix`, or of `ReportRequest` for the position of a row in
-/// a block, whose coordinates are judged as a pair.
+/// a block, whose coordinates are checked as a pair.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     match refusal {
         Refusal::Object | Refusal::ObjectLimit => "object",

@@ -37,12 +37,12 @@ pub(super) struct AnsweredMessage {
 type Turn = oneshot::Receiver<Result<AnsweredMessage, ServiceError>>;
 
 pub(super) fn batch(
-    context: &Arc<ServiceContext>,
+    context: &ServiceContext,
     request: Request<Streaming<BatchRequest>>,
 ) -> Result<Response<BatchStream>, ServiceError> {
     let open = context.open_stream().map_err(|error| context.count(error))?;
     let deadline = Deadline::of(request.metadata());
-    let context = context.clone();
+    let context = Arc::new(context.clone());
     let stream = ChunkStream::spawn(|chunks| async move {
         let (sender, receiver) = mpsc::channel(BATCH_MESSAGES_MAX);
         let reading = async { Ok(read(&context, request.into_inner(), deadline, sender).await) };

@@ -101,11 +101,21 @@ fn row_bytes(query: &Query) -> u64 {
     ROW_ANSWER_BYTES.id + fix + rank
 }
 
-/// The caps of the first attempt.
+/// The caps of the first attempt: what small queries do not need is left to large ones, so that
+/// few requests run twice.
 fn probe_caps(queries: &[Query]) -> Vec<u64> {
-    let row_of_each: u64 = queries.iter().map(row_bytes).sum();
-    let fair = (PROBE_BYTES_MAX / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
-    queries.iter().map(|query| rows_max(query).min(fair)).collect()
+    let mut caps = vec![0; queries.len()];
+    let mut by_rows: Vec<_> = queries.iter().zip(&mut caps).collect();
+    by_rows.sort_by_key(|(query, _)| rows_max(query));
+    let mut bytes = PROBE_BYTES_MAX;
+    let mut row_of_each: u64 = queries.iter().map(row_bytes).sum();
+    for (query, cap) in by_rows {
+        let fair = (bytes / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
+        *cap = rows_max(query).min(fair);
+        bytes = bytes.saturating_sub(*cap * row_bytes(query));
+        row_of_each -= row_bytes(query);
+    }
+    caps
 }
 
 /// The queries with their rows capped.
@@ -163,6 +173,10 @@ mod tests {
             range(Projection::Ids, None),
         ];
         assert_eq!(probe_caps(&queries), [10, 0, PROBE_ROWS_MAX]);
+        // Small queries beside a large one leave it their share.
+        let mut many = vec![range(Projection::Ids, Some(1)); 4095];
+        many.push(range(Projection::Ids, None));
+        assert_eq!(probe_caps(&many)[4095], PROBE_ROWS_MAX);
         let limits: Vec<_> =
             capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
         assert_eq!(limits, [Some(10), Some(3), Some(7)]);

@@ -8,13 +8,12 @@ use shoal_proto::v1;
 
 use super::duration::millis;
 use crate::error::ServiceError;
+use crate::stored::TURN_CDEG;
 
 /// The greatest stored speed and the least stored altitude; values beyond them mark refusals and
 /// unknown attributes.
 const SPEED_MM_S_MAX: f64 = (Refusal::POISON_SPEED - 1) as f64;
 const ALTITUDE_MM_MIN: f64 = (Refusal::POISON_ALTITUDE + 1) as f64;
-/// Hundredths of a degree in a full turn.
-const TURN_CDEG: u16 = 36_000;
 
 /// The filter in stored units; without one, every record passes.
 ///

@@ -152,14 +152,16 @@ fn value(field: &[u8; 9]) -> [u8; 8] {
     value
 }
 
-/// The key of a 64-bit field whose number is below 16.
+/// The key of a 64-bit field, which takes one byte.
 const fn fixed64_key(field: u32) -> u8 {
-    field as u8 * 8 + 1
+    assert!(field < 16);
+    (field << 3 | 1) as u8
 }
 
-/// The key of a 32-bit field whose number is below 16.
+/// The key of a 32-bit field, which takes one byte.
 const fn fixed32_key(field: u32) -> u8 {
-    field as u8 * 8 + 5
+    assert!(field < 16);
+    (field << 3 | 5) as u8
 }
 
 /// Reads a fix of any form.

@@ -1,7 +1,5 @@
 //! `FleetService`: creates, lists, clears and deletes fleets.
 
-use std::sync::Arc;
-
 use shoal_engine::Request as EngineRequest;
 use shoal_proto::v1::fleet_service_server::FleetService;
 use shoal_proto::v1::{
@@ -18,28 +16,16 @@ use crate::error::ServiceError;
 use crate::fleet::{ChangeReply, FleetName, Token};
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
 
-/// `shoal.v1.FleetService`.
-#[derive(Clone, Debug)]
-pub struct Fleets(Arc<ServiceContext>);
-
-impl Fleets {
-    /// The service in a context.
-    #[must_use]
-    pub fn new(context: Arc<ServiceContext>) -> Self {
-        Self(context)
-    }
-}
-
 #[tonic::async_trait]
-impl FleetService for Fleets {
+impl FleetService for ServiceContext {
     async fn create_fleet(
         &self,
         request: Request<CreateFleetRequest>,
     ) -> Result<Response<CreateFleetResponse>, Status> {
         let request = request.into_inner();
         let name = FleetName::new("name", &request.name)?;
-        let spec = spec(&request, &self.0.limits)?;
-        let context = self.0.clone();
+        let spec = spec(&request, &self.limits)?;
+        let context = self.clone();
         let created = whole(async move {
             let fleet = context.registry.create(name, spec).await?;
             Ok(message(&fleet, context.registry.engine_name()))
@@ -51,8 +37,8 @@ impl FleetService for Fleets {
         &self,
         request: Request<GetFleetRequest>,
     ) -> Result<Response<GetFleetResponse>, Status> {
-        let fleet = self.0.registry.find_requested("name", &request.get_ref().name)?;
-        let fleet = Some(message(&fleet, self.0.registry.engine_name()));
+        let fleet = self.registry.find_requested("name", &request.get_ref().name)?;
+        let fleet = Some(message(&fleet, self.registry.engine_name()));
         Ok(Response::new(GetFleetResponse { fleet }))
     }
 
@@ -60,7 +46,7 @@ impl FleetService for Fleets {
         &self,
         request: Request<ListFleetsRequest>,
     ) -> Result<Response<ListFleetsResponse>, Status> {
-        Ok(Response::new(list_fleets(&self.0, request.get_ref())?))
+        Ok(Response::new(list_fleets(self, request.get_ref())?))
     }
 
     async fn clear_fleet(
@@ -68,8 +54,8 @@ impl FleetService for Fleets {
         request: Request<ClearFleetRequest>,
     ) -> Result<Response<ClearFleetResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let cleared = deadline.bound(clear_fleet(&self.0, request.get_ref())).await;
-        Ok(Response::new(cleared.map_err(|error| self.0.count(error))?))
+        let cleared = deadline.bound(clear_fleet(self, request.get_ref())).await;
+        Ok(Response::new(cleared.map_err(|error| self.count(error))?))
     }
 
     async fn delete_fleet(
@@ -78,7 +64,7 @@ impl FleetService for Fleets {
     ) -> Result<Response<DeleteFleetResponse>, Status> {
         // A call that destroys names its fleet: an empty name is not the default here.
         let name = FleetName::new("name", &request.get_ref().name)?;
-        let context = self.0.clone();
+        let context = self.clone();
         whole(async move { context.registry.delete(&name).await }).await?;
         Ok(Response::new(DeleteFleetResponse {}))
     }

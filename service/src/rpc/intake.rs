@@ -17,14 +17,15 @@ use shoal_engine::Request;
 use super::ack_range::{Faults, Settled};
 use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
-use super::service_context::ServiceContext;
 use crate::error::ServiceError;
-use crate::fleet::{BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange};
+use crate::fleet::{
+    BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange, Registry,
+};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
 
 /// Parses the messages of one stream.
 pub(super) struct Intake {
-    context: Arc<ServiceContext>,
+    registry: Arc<Registry>,
     /// Of the last message: most streams name a single one.
     fleet: Option<(String, Arc<Fleet>)>,
     /// Of the last message.
@@ -55,8 +56,8 @@ pub(super) struct PendingReport {
 }
 
 impl Intake {
-    pub(super) fn new(context: Arc<ServiceContext>) -> Self {
-        Self { context, fleet: None, producer: None, used: Vec::new() }
+    pub(super) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, fleet: None, producer: None, used: Vec::new() }
     }
 
     /// Reads everything but plain rows.
@@ -91,7 +92,7 @@ impl Intake {
                 Ok(fleet.clone())
             }
             _ => {
-                let fleet = self.context.registry.find_requested("fleet", name)?;
+                let fleet = self.registry.find_requested("fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {
                     self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
                 }

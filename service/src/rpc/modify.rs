@@ -4,7 +4,6 @@
 //! reader.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, RegionSubscription};
 use tonic::{Request, Response};
@@ -21,7 +20,7 @@ use crate::status::rpc_status;
 use crate::subscription::{RegionRequest, SessionEnd, SessionHandle};
 
 pub(super) async fn modify(
-    context: &Arc<ServiceContext>,
+    context: &ServiceContext,
     request: Request<ModifyRequest>,
 ) -> Result<Response<ModifyResponse>, ServiceError> {
     let deadline = Deadline::of(request.metadata());

@@ -3,12 +3,10 @@
 //! Reports arrive as bytes (`shoal_proto::raw`). ReportOnce and Remove never wait for capacity: a
 //! full queue is RESOURCE_EXHAUSTED with the time after which to retry.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use shoal_engine::Request as EngineRequest;
 use shoal_engine::limits::GET_OBJECTS_MAX;
-use shoal_proto::raw::position_service_server::{PositionService, PositionServiceServer};
+use shoal_proto::raw::position_service_server::PositionService;
 use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportOnceResponse};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -22,30 +20,15 @@ use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::{BatchId, ChangeReply, Token};
 
-/// The server of [`Positions`].
-pub type PositionServer = PositionServiceServer<Positions>;
-
-/// `shoal.v1.PositionService`.
-#[derive(Clone, Debug)]
-pub struct Positions(Arc<ServiceContext>);
-
-impl Positions {
-    /// The service in a context.
-    #[must_use]
-    pub fn new(context: Arc<ServiceContext>) -> Self {
-        Self(context)
-    }
-}
-
 #[tonic::async_trait]
-impl PositionService for Positions {
+impl PositionService for ServiceContext {
     type ReportStream = AckStream;
 
     async fn report(
         &self,
         request: Request<Streaming<Bytes>>,
     ) -> Result<Response<AckStream>, Status> {
-        Ok(report::report(&self.0, request)?)
+        Ok(report::report(self, request)?)
     }
 
     async fn report_once(
@@ -53,9 +36,9 @@ impl PositionService for Positions {
         request: Request<Bytes>,
     ) -> Result<Response<ReportOnceResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let settled = deadline.bound(report_once(&self.0, request.into_inner())).await;
+        let settled = deadline.bound(report_once(self, request.into_inner())).await;
         let mut range = AckRange::default();
-        range.add(1, settled.map_err(|error| self.0.count(error))?);
+        range.add(1, settled.map_err(|error| self.count(error))?);
         Ok(Response::new(ReportOnceResponse { ack: Some(range.into_ack()) }))
     }
 
@@ -64,14 +47,14 @@ impl PositionService for Positions {
         request: Request<RemoveRequest>,
     ) -> Result<Response<RemoveResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let removed = deadline.bound(remove(&self.0, request.into_inner())).await;
-        Ok(Response::new(removed.map_err(|error| self.0.count(error))?))
+        let removed = deadline.bound(remove(self, request.into_inner())).await;
+        Ok(Response::new(removed.map_err(|error| self.count(error))?))
     }
 }
 
 /// Errors of the message are the status of the call.
-async fn report_once(context: &Arc<ServiceContext>, bytes: Bytes) -> Result<Settled, ServiceError> {
-    let report = Intake::new(context.clone()).parse(bytes)?;
+async fn report_once(context: &ServiceContext, bytes: Bytes) -> Result<Settled, ServiceError> {
+    let report = Intake::new(context.registry.clone()).parse(bytes)?;
     let permit = report.fleet.try_room(report.rows())?;
     match report.send(permit).await?.settled().await? {
         Settled::Failed(error) => Err(error),

@@ -1,7 +1,5 @@
 //! `QueryService`: Get, Range, Nearest, CountRegions and Batch.
 
-use std::sync::Arc;
-
 use shoal_proto::v1::query_service_server::QueryService;
 use shoal_proto::v1::{
     BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse, NearestQuery,
@@ -21,20 +19,8 @@ use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::limits::BATCH_QUERIES_MAX;
 
-/// `shoal.v1.QueryService`.
-#[derive(Clone, Debug)]
-pub struct Queries(Arc<ServiceContext>);
-
-impl Queries {
-    /// The service in a context.
-    #[must_use]
-    pub fn new(context: Arc<ServiceContext>) -> Self {
-        Self(context)
-    }
-}
-
 #[tonic::async_trait]
-impl QueryService for Queries {
+impl QueryService for ServiceContext {
     type GetStream = ChunkStream<GetResponse>;
     type RangeStream = ChunkStream<RangeResponse>;
     type NearestStream = ChunkStream<NearestResponse>;
@@ -43,9 +29,9 @@ impl QueryService for Queries {
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let deadline = Deadline::of(request.metadata());
         let GetRequest { options, objects } = request.into_inner();
-        let context = QueryContext::new(&self.0, &options.unwrap_or_default(), "options")?;
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
         let query = context.get(objects)?;
-        Ok(answer_one(&self.0, context, query, deadline).await?)
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn range(
@@ -54,9 +40,9 @@ impl QueryService for Queries {
     ) -> Result<Response<Self::RangeStream>, Status> {
         let deadline = Deadline::of(request.metadata());
         let RangeRequest { options, region } = request.into_inner();
-        let context = QueryContext::new(&self.0, &options.unwrap_or_default(), "options")?;
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
         let query = context.range("region", region.as_ref())?;
-        Ok(answer_one(&self.0, context, query, deadline).await?)
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn nearest(
@@ -65,9 +51,9 @@ impl QueryService for Queries {
     ) -> Result<Response<Self::NearestStream>, Status> {
         let deadline = Deadline::of(request.metadata());
         let NearestRequest { options, x, y, k, distance_max_m } = request.into_inner();
-        let context = QueryContext::new(&self.0, &options.unwrap_or_default(), "options")?;
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
         let query = context.nearest("", NearestQuery { x, y, k, distance_max_m })?;
-        Ok(answer_one(&self.0, context, query, deadline).await?)
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn count_regions(
@@ -75,14 +61,14 @@ impl QueryService for Queries {
         request: Request<CountRegionsRequest>,
     ) -> Result<Response<CountRegionsResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        Ok(Response::new(count_regions(&self.0, request.into_inner(), deadline).await?))
+        Ok(Response::new(count_regions(self, request.into_inner(), deadline).await?))
     }
 
     async fn batch(
         &self,
         request: Request<Streaming<BatchRequest>>,
     ) -> Result<Response<BatchStream>, Status> {
-        Ok(batch::batch(&self.0, request)?)
+        Ok(batch::batch(self, request)?)
     }
 }
 

@@ -5,8 +5,6 @@
 //! ends with an error when a fleet that it reported to ends, at its deadline, and at shutdown;
 //! accepted messages are acknowledged first.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
@@ -22,7 +20,7 @@ use crate::error::ServiceError;
 type Read = Result<PendingReport, ServiceError>;
 
 pub(super) fn report(
-    context: &Arc<ServiceContext>,
+    context: &ServiceContext,
     request: Request<Streaming<Bytes>>,
 ) -> Result<Response<AckStream>, ServiceError> {
     let open = context.open_stream().map_err(|error| context.count(error))?;
@@ -45,12 +43,12 @@ pub(super) fn report(
 
 /// Reads messages until the stream ends; returns its status.
 async fn read(
-    context: &Arc<ServiceContext>,
+    context: &ServiceContext,
     mut messages: Streaming<Bytes>,
     deadline: Deadline,
     sender: mpsc::Sender<Read>,
 ) -> Result<Result<(), Status>, ServiceError> {
-    let mut intake = Intake::new(context.clone());
+    let mut intake = Intake::new(context.registry.clone());
     loop {
         let message = tokio::select! {
             biased;

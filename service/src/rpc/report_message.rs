@@ -5,13 +5,22 @@
 //! consecutive `rows` are joined, unknown fields are skipped.
 
 use bytes::Bytes;
-use shoal_proto::fields::{report_request, rows};
+use shoal_proto::fields::{report_once_request, report_request, rows};
 
 use super::protobuf_reader::{ProtobufReader, Value};
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
 
 const WHAT: &str = "ReportRequest";
+
+const _: () = assert!(
+    report_request::FLEET == report_once_request::FLEET
+        && report_request::PRODUCER == report_once_request::PRODUCER
+        && report_request::BATCH_SEQ == report_once_request::BATCH_SEQ
+        && report_request::ROWS == report_once_request::ROWS
+        && report_request::BLOCK == report_once_request::BLOCK,
+    "one parser reads the requests of Report and ReportOnce"
+);
 
 /// A message whose rows are encoded.
 #[derive(Debug)]

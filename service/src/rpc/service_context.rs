@@ -1,6 +1,6 @@
 //! What all calls share: fleets, limits, metrics, the answer budget and the shutdown signal.
 //!
-//! Counts long-lived streams, so that their number is bounded.
+//! Implements the gRPC services. Counts long-lived streams, so that their number is bounded.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 use crate::metrics::Metrics;
 
 /// See the module documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ServiceContext {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: ServerLimits,

@@ -79,7 +79,7 @@ impl fmt::Debug for SessionStream {
 impl SessionStream {
     /// A stream that begins with the messages `first`.
     pub(super) fn new(
-        context: Arc<ServiceContext>,
+        context: ServiceContext,
         open: OpenStream,
         deadline: Deadline,
         reader: Reader,

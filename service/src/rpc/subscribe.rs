@@ -28,7 +28,7 @@ use crate::subscription::{
 pub(super) const CONVERTED_AT_ONCE: usize = 256;
 
 pub(super) async fn subscribe(
-    context: &Arc<ServiceContext>,
+    context: &ServiceContext,
     request: Request<SubscribeRequest>,
 ) -> Result<Response<SessionStream>, ServiceError> {
     let open = context.open_stream().map_err(|error| context.count(error))?;

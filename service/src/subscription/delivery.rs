@@ -65,22 +65,18 @@ impl Session {
     /// Adds the events of a cycle: places in the set with the client's number of the region.
     pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[(usize, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
-        let waker = {
-            let mut state = self.lock();
+        self.update(|state| {
             if state.end.is_some() || state.is_lagged {
-                return delivered;
+                return;
             }
             let is_behind = state.outbox.has_unread();
-            let outgoing = outgoing(&mut state, of, places, &mut delivered);
+            let outgoing = outgoing(state, of, places, &mut delivered);
             let count = outgoing.len();
             for (number, outgoing) in (1..).zip(outgoing) {
                 state.outbox.push(&self.handle, outgoing, number == count);
             }
-            self.fit(&mut state, of.tools, is_behind, &mut delivered);
-            state.update_share();
-            state.wake()
-        };
-        waker.into_iter().for_each(std::task::Waker::wake);
+            self.fit(state, of.tools, is_behind, &mut delivered);
+        });
         delivered
     }
 
@@ -117,26 +113,20 @@ impl Session {
         let first = job.first;
         let wants_move = |region_id: u64| !unmoved.contains(&region_id);
         let coalesced = job.run(&bounds, wants_move);
-        let waker = {
-            let mut state = self.lock();
-            match coalesced {
-                Some((job, saved)) => {
-                    // The messages may have been lost meanwhile.
-                    let saved = if state.outbox.finish_coalescing(job) { saved } else { 0 };
-                    tools.metrics.count_coalesced(saved);
-                }
-                None if state.outbox.coalescing() == Some(first) => self.lag(&mut state, tools),
-                None => {}
+        self.update(|state| match coalesced {
+            Some((job, saved)) => {
+                // The messages may have been lost meanwhile.
+                let saved = if state.outbox.finish_coalescing(job) { saved } else { 0 };
+                tools.metrics.count_coalesced(saved);
             }
-            state.update_share();
-            state.wake()
-        };
-        waker.into_iter().for_each(std::task::Waker::wake);
+            None if state.outbox.coalescing() == Some(first) => self.lag(state, tools),
+            None => {}
+        });
     }
 
     /// Loses messages that no thread has time to coalesce.
     pub(super) fn lose_coalescing(&self, tools: &SessionTools) {
-        self.lag(&mut self.lock(), tools);
+        self.update(|state| self.lag(state, tools));
     }
 }
 

@@ -76,7 +76,7 @@ fn make_ready(large: Receiver<(Arc<Session>, Weak<LargeSnapshot>)>) {
     for (session, snapshot) in large {
         if let Some(snapshot) = snapshot.upgrade() {
             snapshot.make_ready();
-            session.wake();
+            session.update(|_| ());
         }
     }
 }

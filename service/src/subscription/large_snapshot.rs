@@ -297,12 +297,12 @@ mod tests {
         outbox.push(&scene.handle, Outgoing::Other(lagged_body(vec![9])), true);
         let other = scene.taken(&mut outbox, now);
         assert!(scene.answers.try_room(1 << 20).is_some(), "a spare is in the way");
-        for (sequence, asked) in [(1, Some(RegionId(4))), (0, None), (1, None)] {
+        for (sequence, requested) in [(1, Some(RegionId(4))), (0, None), (1, None)] {
             assert_eq!(outbox.rewind(sequence, now), Rewound::Done);
             let Some(Taken::Released { region_id, region, numbers }) = outbox.take(now) else {
                 panic!("it is still held");
             };
-            assert_eq!((region_id, region, numbers), (7, asked, (sequence + 1, count)));
+            assert_eq!((region_id, region, numbers), (7, requested, (sequence + 1, count)));
             assert_eq!(scene.taken(&mut outbox, now), other);
         }
     }

@@ -369,7 +369,7 @@ mod tests {
         let before = outbox.bytes();
         assert_eq!(coalesce(&mut outbox, &WIDE), Some(2));
         assert!(outbox.bytes() < before);
-        assert_eq!(rewind(&mut outbox, 2), Rewound::Gap, "one inside cannot be told apart");
+        assert_eq!(rewind(&mut outbox, 2), Rewound::Gap, "one inside has no number of its own");
         assert_eq!(rewind(&mut outbox, 1), Rewound::Done);
         assert_eq!(taken(&mut outbox), Some((2, 5)));
         assert_eq!(taken(&mut outbox), None);

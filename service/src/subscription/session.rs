@@ -87,7 +87,7 @@ pub(super) struct State {
     reader: u64,
     waker: Option<Waker>,
     left_at: Option<Instant>,
-    /// When the reader last asked for a message.
+    /// When the reader last took or awaited a message.
     taken_at: Instant,
     pub(super) end: Option<SessionEnd>,
 }
@@ -110,15 +110,6 @@ impl State {
     fn await_snapshot(&mut self, region_id: u64, region: RegionId) -> bool {
         let known = self.regions.get(&region_id).filter(|known| known.id == region);
         known.is_some_and(|known| known.snapshot) && self.awaiting.insert(region)
-    }
-
-    pub(super) fn wake(&mut self) -> Option<Waker> {
-        self.waker.take()
-    }
-
-    /// Reports the memory of the outbox to the pool.
-    pub(super) fn update_share(&mut self) {
-        self.share.set(self.outbox.bytes() as u64);
     }
 }
 
@@ -195,10 +186,17 @@ impl Session {
         Take::Message(message.seal(&self.space, &self.handle))
     }
 
-    /// Wakes the reader.
-    pub(super) fn wake(&self) {
-        let waker = self.lock().wake();
+    /// Changes the state, reports its memory to the pool and wakes the reader.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (result, waker) = {
+            let mut state = self.lock();
+            let result = change(&mut state);
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            (result, state.waker.take())
+        };
         waker.into_iter().for_each(Waker::wake);
+        result
     }
 
     /// Attaches a reader that has everything up to a message; the previous one ends.
@@ -206,8 +204,7 @@ impl Session {
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
     pub(crate) fn attach(&self, sequence: u64) -> Result<Attached, ServiceError> {
-        let (attached, waker) = {
-            let mut state = self.lock();
+        self.update(|state| {
             if state.end.is_some() {
                 return Err(ServiceError::SessionGone);
             }
@@ -225,10 +222,8 @@ impl Session {
             snapshots.extend(state.deferred.drain());
             state.reader += 1;
             (state.is_read, state.left_at, state.taken_at) = (true, None, now);
-            (Attached { reader: state.reader, gap, snapshots }, state.wake())
-        };
-        waker.into_iter().for_each(Waker::wake);
-        Ok(attached)
+            Ok(Attached { reader: state.reader, gap, snapshots })
+        })
     }
 
     /// Detaches a reader. True when there is no other.
@@ -271,7 +266,6 @@ impl Session {
     pub(super) fn lag(&self, state: &mut State, tools: &SessionTools) {
         state.outbox.lag(&self.handle, lagged_body(Vec::new()));
         state.is_lagged = true;
-        state.update_share();
         tools.metrics.count_lagged();
     }
 
@@ -282,8 +276,7 @@ impl Session {
 
     /// Ends it; the first reason holds. Returns its regions the first time.
     pub(super) fn end(&self, end: SessionEnd) -> Option<Vec<SessionRegion>> {
-        let (regions, waker) = {
-            let mut state = self.lock();
+        self.update(|state| {
             if state.end.is_some() {
                 return None;
             }
@@ -294,12 +287,8 @@ impl Session {
             } else {
                 state.outbox = Outbox::default();
             }
-            state.update_share();
             (state.awaiting, state.deferred) = Default::default();
-            let regions = state.regions.drain().map(|(_, region)| region).collect();
-            (regions, state.wake())
-        };
-        waker.into_iter().for_each(Waker::wake);
-        Some(regions)
+            Some(state.regions.drain().map(|(_, region)| region).collect())
+        })
     }
 }
