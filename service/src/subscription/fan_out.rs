@@ -119,7 +119,9 @@ impl FanOut {
     fn take(&mut self, input: FanOutInput) {
         match input {
             FanOutInput::Routes(changes) => {
-                changes.into_iter().for_each(|change| self.route(change))
+                for change in changes {
+                    self.route(change);
+                }
             }
             FanOutInput::Events(stamp, set) => {
                 if !set.is_empty() {
