@@ -1,4 +1,4 @@
-//! Compiles the protos in `proto/` with protox (no system protoc) and renders from their descriptors
+//! Compiles the protos in `proto/` with protox (no system protoc) and renders from the descriptors
 //! the messages and services, the servers of raw messages (`src/raw.rs`) and the field numbers.
 
 use std::fmt::Write as _;

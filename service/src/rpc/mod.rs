@@ -1,7 +1,8 @@
 //! The gRPC services: requests become work for a fleet, and its results responses.
 //!
-//! Everything from a peer is checked here: bytes, fields, sizes, deadlines. Behind it are quanta and
-//! queries within the limits of the engine. Every buffer between a peer and an engine is bounded.
+//! Everything from a peer is checked here: bytes, fields, sizes, deadlines. Behind it are quanta
+//! and queries within the limits of the engine. Every buffer between a peer and an engine is
+//! bounded.
 
 mod ack_log;
 mod ack_range;

@@ -26,7 +26,7 @@ pub(super) struct ProtobufReader<'a> {
 }
 
 impl<'a> ProtobufReader<'a> {
-    /// A reader of `bytes`, which begin at `base` of the outermost message; `what` names it in errors.
+    /// A reader of `bytes`, which begin at `base` of the outermost message; errors name it `what`.
     pub(super) fn new(what: &'static str, bytes: &'a [u8], base: usize) -> Self {
         Self { what, bytes, at: 0, base }
     }

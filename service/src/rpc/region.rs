@@ -1,6 +1,6 @@
 //! Converts regions to the engine's type.
 //!
-//! Checks the form (a kind is set, rings have as many x as y, size); the engine checks the geometry.
+//! Checks the form (kind, lengths of rings, size); the engine checks the geometry.
 //! Field paths in errors start at the region; callers prepend their own.
 
 use shoal_engine::limits::POLYGON_VERTICES_MAX;

@@ -215,7 +215,7 @@ impl Outbox {
         Rewound::Done
     }
 
-    /// Drops messages that were read, oldest first, to fit the bounds. False when that is not enough.
+    /// Drops messages that were read, oldest first, to fit the bounds. False if that is too little.
     pub(super) fn fit(&mut self, bounds: &Bounds) -> bool {
         let is_over = |outbox: &Self| {
             outbox.bytes > bounds.bytes_max || outbox.entries.len() > bounds.messages_max

@@ -161,7 +161,7 @@ impl Session {
             state.taken_at = now;
             match state.outbox.take(now) {
                 Some(Taken::Lagged(bytes)) => {
-                    // A reader that resumed may read it again; then snapshots are already requested.
+                    // A reader that resumed may read it twice: snapshots are requested once.
                     let requested = if state.is_lagged { state.await_all() } else { Vec::new() };
                     return Take::Lagged(bytes, requested);
                 }
