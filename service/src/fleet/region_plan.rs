@@ -1,8 +1,8 @@
 //! Which changes of standing regions does the next cycle take, and what follows when it took them?
 //!
-//! Pending changes first, then jobs in order of arrival, up to the number that an engine takes. Jobs of
-//! sessions that ended meanwhile are dropped, so that none of their regions outlives the pending change
-//! that removes them. Once the engine has taken them the fan-out is told, before the cycle's events.
+//! Pending changes first, then jobs in order of arrival, up to the limit of the engine. Jobs of
+//! ended sessions are dropped, so that none of their regions outlives the pending change that
+//! removes them. The fan-out receives new routes before the events of the cycle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! `FleetService`: creates, lists, clears and deletes fleets.
+//!
+//! Creating and deleting run to their end even if the client disconnects.
 
 use shoal_engine::Request as EngineRequest;
 use shoal_proto::v1::fleet_service_server::FleetService;
