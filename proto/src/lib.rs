@@ -1,7 +1,9 @@
-//! What goes over the wire? The messages and services of `shoal.v1`.
+//! The messages and services of `shoal.v1`.
 //!
 //! Generated at build time from `proto/`, whose comments are the manual; nothing generated is
 //! committed. A golden test holds every published field number, name and type.
+
+pub mod raw;
 
 /// Messages, clients and servers of package `shoal.v1`.
 #[allow(
@@ -13,6 +15,12 @@
 )]
 pub mod v1 {
     tonic::include_proto!("shoal.v1");
+}
+
+/// Field numbers, for code that reads or writes a message without its generated type: a module for
+/// each message, a constant for each field.
+pub mod fields {
+    include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 }
 
 /// The file descriptor set of all protos, for server reflection.

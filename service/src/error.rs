@@ -62,7 +62,7 @@ pub enum ServiceError {
     #[error("fleet name {name:?} is invalid: use 1 to 64 characters of a-z, 0-9, '_' and '-'")]
     FleetName {
         /// Path of the field that holds the name, as named in the protos.
-        field: &'static str,
+        field: String,
         /// The name, cut where it is too long.
         name: String,
     },
@@ -256,6 +256,7 @@ impl ServiceError {
     pub fn under(self, outer: &str) -> Self {
         match self {
             Self::Field { field, problem } => Self::Field { field: join(outer, &field), problem },
+            Self::FleetName { field, name } => Self::FleetName { field: join(outer, &field), name },
             other => other,
         }
     }

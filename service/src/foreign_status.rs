@@ -1,28 +1,28 @@
-//! Which error of ours is a status that the gRPC library made?
+//! Maps statuses of the gRPC libraries to errors of the service.
 //!
-//! tonic, prost, health and reflection return statuses without details, which only their code and
-//! the beginning of their message tell apart. This is the only place that knows those texts;
-//! `tests/server/error_details.rs` fails when a new version changes one of them. `status.rs` has
-//! the code and the reason of each error.
+//! tonic, prost, health and reflection return statuses without details, which differ in their code
+//! and the beginning of their message. Only this file depends on those texts;
+//! `tests/server/error_details.rs` fails when a new version changes one. `status.rs` has the code
+//! and the reason of each error.
 
 use shoal_proto::v1::ErrorReason;
 use tonic::{Code, Status};
 
 use crate::error::ServiceError;
 
-/// Characters of a foreign text that a status repeats at most.
+/// Most characters of a foreign text in a status.
 const TEXT_CHARS_MAX: usize = 256;
-/// prost, before type, field and problem.
+/// By prost, before type, field and problem.
 const UNDECODABLE: &str = "failed to decode Protobuf message: ";
-/// tonic, before the name of the compression, which a backquote ends.
+/// By tonic, before the name of the compression, which a backquote ends.
 const COMPRESSED: &str = "Content is compressed with `";
-/// tonic, before the length of the message and the limit.
+/// By tonic, before the length of the message and the limit.
 const TOO_LARGE: &str = "Error, decoded message length too large: ";
-/// tonic, where the body of a call is not a sequence of gRPC frames, or has none.
+/// By tonic, for a body without gRPC frames or with malformed ones.
 const FRAMING: [&str; 3] =
     ["Missing request message", "Unexpected EOF decoding stream", "protocol error: "];
 
-/// The error that a status without details stands for; `path` is that of the call.
+/// The error of a status without details; `path` is that of the call.
 pub(crate) fn own_error(status: &Status, path: &str) -> ServiceError {
     let message = status.message();
     let error = match status.code() {
@@ -72,7 +72,7 @@ fn foreign_reason(status: &Status, path: &str) -> ErrorReason {
     }
 }
 
-/// A text of a client, short enough for the headers of a response.
+/// A text of a client, cut to fit the headers of a response.
 pub(crate) fn bounded(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
@@ -83,7 +83,7 @@ mod tests {
     use crate::status::code_and_reason;
 
     #[test]
-    fn a_status_that_is_not_known_keeps_its_code_and_message() {
+    fn an_unknown_status_keeps_its_code_and_message() {
         for status in [Status::cancelled("gone"), Status::internal("?"), Status::out_of_range("x")]
         {
             let error = own_error(&status, "/a/B");

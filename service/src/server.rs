@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_engine::{Clock, Space};
+use shoal_proto::raw::position_service_server::PositionServiceServer;
+use shoal_proto::raw::subscription_service_server::SubscriptionServiceServer;
 use shoal_proto::v1::fleet_service_server::FleetServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
@@ -28,14 +30,12 @@ use crate::error::ServiceError;
 use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, WallClock};
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, ENGINE_END_MS_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX,
-    KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX,
-    STREAM_WINDOW_BYTES, ServerLimits,
+    KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS,
+    SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, ServerLimits,
 };
 use crate::metrics::Metrics;
 use crate::monitoring::{Watched, serve_http, watch_health};
-use crate::rpc::{
-    Door, ErrorDetails, Fleets, MessageBudget, PositionServer, Queries, SubscriptionServer,
-};
+use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
 /// What a server is told once, when it starts.
 #[derive(Clone, Debug)]
@@ -250,10 +250,16 @@ fn add_routes(
     watched: Watched,
 ) -> Result<Routes, ServiceError> {
     let Watched { registry, metrics, stopping } = watched;
-    let door = Arc::new(Door::new(registry, limits.clone(), metrics, stopping));
+    let context = ServiceContext::new(registry, limits.clone(), metrics, stopping);
     let small = SMALL_MESSAGE_BYTES_MAX;
-    let fleets = FleetServiceServer::new(Fleets::new(door.clone()));
-    let queries = QueryServiceServer::new(Queries::new(door.clone()));
+    let positions = PositionServiceServer::new(context.clone());
+    let fleets = FleetServiceServer::new(context.clone());
+    let queries = QueryServiceServer::new(context.clone());
+    let subscriptions = SubscriptionServiceServer::new(context);
+    // The router prefers this path to that of the service: only reports may be large.
+    let removals = positions.clone().max_decoding_message_size(small);
+    let remove = "/shoal.v1.PositionService/Remove";
+    let routes = Routes::from(routes.into_axum_router().route_service(remove, removals));
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(shoal_proto::DESCRIPTORS)
@@ -264,8 +270,8 @@ fn add_routes(
         source: io::Error::other(error),
     };
     Ok(routes
-        .add_service(PositionServer::new(door.clone()))
-        .add_service(SubscriptionServer::new(door))
+        .add_service(positions.max_decoding_message_size(MESSAGE_BYTES_MAX))
+        .add_service(subscriptions.max_decoding_message_size(small))
         .add_service(fleets.max_decoding_message_size(small))
         .add_service(queries.max_decoding_message_size(small))
         .add_service(reflection().build_v1().map_err(broken)?)

@@ -1,16 +1,15 @@
-//! What is kept of a speed, a heading, an altitude?
+//! Stored units of speed, heading and altitude.
 //!
-//! Doubles become stored units here and nowhere else, rounded half to even. What cannot be stored
-//! becomes the poison value of its reason, so that the engine refuses the row and no other. The
-//! door and the block encoder of the client share these, so that rows and blocks give the same
-//! records.
+//! The only conversion from doubles, rounded half to even. A value that cannot be stored becomes
+//! the poison value of its reason, so that the engine refuses that row alone. The server and the
+//! block encoder of the client share it, so that rows and blocks give the same records.
 
 use shoal_engine::Refusal;
 
 /// Hundredths of a degree in a full turn.
-const TURN_CDEG: f64 = 36_000.0;
+pub(crate) const TURN_CDEG: u16 = 36_000;
 
-/// Stored speed of `speed_mps`.
+/// The stored speed of `speed_mps`.
 pub(crate) fn speed_mm_s(speed_mps: f32) -> u32 {
     let speed = (f64::from(speed_mps) * 1e3).round_ties_even();
     if (0.0..f64::from(Refusal::POISON_SPEED)).contains(&speed) {
@@ -20,16 +19,16 @@ pub(crate) fn speed_mm_s(speed_mps: f32) -> u32 {
     }
 }
 
-/// Stored heading of `heading_deg`; what rounds to a full turn is north.
+/// The stored heading of `heading_deg`; one that rounds to a full turn is north.
 pub(crate) fn heading_cdeg(heading_deg: f32) -> u16 {
     if !(0.0..360.0).contains(&heading_deg) {
         return Refusal::POISON_HEADING;
     }
     let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
-    if heading < TURN_CDEG { heading as u16 } else { 0 }
+    if heading < f64::from(TURN_CDEG) { heading as u16 } else { 0 }
 }
 
-/// Stored altitude of `altitude_m`.
+/// The stored altitude of `altitude_m`.
 pub(crate) fn altitude_mm(altitude_m: f64) -> i32 {
     let altitude = (altitude_m * 1e3).round_ties_even();
     let least = f64::from(Refusal::POISON_ALTITUDE + 1);

@@ -21,7 +21,7 @@ use super::queue::QueueEnds;
 use super::shared::{FleetState, Shared};
 use super::wall_clock::WallClock;
 use crate::limits::IDLE_CYCLE_MS;
-use crate::subscription::{FanOutSender, Handed, Told};
+use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Time and its tolerance, as the engine thread needs them.
 #[derive(Clone, Debug)]
@@ -226,9 +226,9 @@ impl EngineThread {
         debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
         self.planner.regions.settle(plan.regions, epoch, &self.fan_out);
         if !self.shared.sessions.is_empty() {
-            let told = Told { epoch, clock_ms: output.clock_ms };
+            let stamp = EpochStamp { epoch, clock_ms: output.clock_ms };
             // A thread that is gone has ended the sessions.
-            let _ = self.fan_out.send(Handed::Events(told, output.events));
+            let _ = self.fan_out.send(FanOutInput::Events(stamp, output.events));
         }
         let mut outcomes = output.requests.into_iter();
         for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {

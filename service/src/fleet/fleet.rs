@@ -24,7 +24,7 @@ use super::token::Token;
 use super::view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
-use crate::subscription::{Session, Sessions, SubscriptionDepth, Wanted};
+use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
 /// A running fleet, as its callers see it.
 #[derive(Debug)]
@@ -110,9 +110,9 @@ impl Fleet {
     pub(crate) fn change_regions(
         &self,
         session: &Arc<Session>,
-        wanted: Vec<Wanted>,
+        requests: Vec<RegionRequest>,
     ) -> Result<ChangedRegions, ServiceError> {
-        let permit = self.queue.try_room_for_subscriptions(wanted.len());
+        let permit = self.queue.try_room_for_subscriptions(requests.len());
         let _permit = permit.map_err(|no_room| self.refused(no_room))?;
         let mut pending = None;
         let send = |changes| {
@@ -121,7 +121,7 @@ impl Fleet {
             self.queue.send_subscriptions(job);
             pending = Some(receiver);
         };
-        let failures = self.shared.sessions.change(session, wanted, send)?;
+        let failures = self.shared.sessions.change(session, requests, send)?;
         self.drain_if_ended();
         Ok(ChangedRegions { failures, pending })
     }
@@ -270,7 +270,7 @@ impl Fleet {
 /// Changes of regions under way.
 #[derive(Debug)]
 pub(crate) struct ChangedRegions {
-    /// In the order of what was wanted: why it cannot be had.
+    /// For each request in order, why it failed.
     pub(crate) failures: Vec<Option<ServiceError>>,
     /// Of the others; see [`Fleet::changed_epoch`].
     pub(crate) pending: Option<oneshot::Receiver<SubscriptionReply>>,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::answered::Answered;
 use super::producers::BatchId;
 use crate::error::ServiceError;
-use crate::subscription::{Change, Session};
+use crate::subscription::{RegionChange, Session};
 
 /// Room in the queue of changes.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub(super) type QueryReply = Result<Answered, shoal_engine::EngineError>;
 #[derive(Debug)]
 pub(super) struct SubscriptionJob {
     pub(super) session: Arc<Session>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<RegionChange>,
     pub(super) reply: oneshot::Sender<SubscriptionReply>,
     pub(super) _permit: OwnedSemaphorePermit,
 }

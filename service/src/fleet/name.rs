@@ -21,21 +21,21 @@ impl FleetName {
     ///
     /// # Errors
     /// [`ServiceError::FleetName`].
-    pub fn new(field: &'static str, name: &str) -> Result<Self, ServiceError> {
+    pub fn new(field: &str, name: &str) -> Result<Self, ServiceError> {
         let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
         if (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed) {
             return Ok(Self(name.into()));
         }
         // The message is bounded, whatever was sent.
         let name = name.chars().take(NAME_CHARS_MAX + 1).collect();
-        Err(ServiceError::FleetName { field, name })
+        Err(ServiceError::FleetName { field: field.to_owned(), name })
     }
 
     /// The name that a request means: empty is `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`].
-    pub fn of_request(field: &'static str, name: &str) -> Result<Self, ServiceError> {
+    pub fn of_request(field: &str, name: &str) -> Result<Self, ServiceError> {
         Self::new(field, if name.is_empty() { DEFAULT } else { name })
     }
 

@@ -1,8 +1,8 @@
 //! Which changes of standing regions does the next cycle take, and what follows when it took them?
 //!
-//! Chores first, then jobs in order of arrival, up to the number that an engine takes. Jobs of
-//! sessions that ended meanwhile are dropped, so that none of their regions outlives the chore that
-//! removes them. Once the engine has taken them the fan-out is told, before the cycle's events.
+//! Pending changes first, then jobs in order of arrival, up to the limit of the engine. Jobs of
+//! ended sessions are dropped, so that none of their regions outlives the pending change that
+//! removes them. The fan-out receives new routes before the events of the cycle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use super::job::{SubscriptionJob, SubscriptionReply};
 use super::queue::QueueEnds;
 use crate::limits::REGION_CHANGES_MAX;
 use crate::subscription::{
-    Change, FanOutSender, Handed, Owed, RouteChange, Session, Sessions, SettledChange,
+    FanOutInput, FanOutSender, PendingBatch, RegionChange, RouteChange, Session, Sessions,
+    SettledChange,
 };
 
-/// Chores of one cycle at most: one job has room beside them.
-const CHORES_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
+/// Most pending changes of one cycle: one job fits beside them.
+const PENDING_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
 
 /// The changes of one job in a cycle.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ struct PlannedJob {
 #[derive(Debug, Default)]
 pub(super) struct PlannedRegions {
     jobs: Vec<PlannedJob>,
-    owed: Owed,
+    pending: PendingBatch,
 }
 
 /// Takes jobs from the queue.
@@ -60,13 +61,15 @@ impl RegionPlanner {
         ends: &QueueEnds,
         changes: &mut Vec<SubscriptionChange>,
     ) -> PlannedRegions {
-        // Before the chores are looked at: whoever adds one later pokes again.
+        // Before the pending changes are taken: adding one later pokes again.
         while ends.pokes.try_recv().is_ok() {}
-        let owed = self.sessions.chores.take(CHORES_MAX);
-        changes.extend(owed.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
+        let pending = self.sessions.pending.take(PENDING_MAX);
+        changes.extend(pending.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
         let mut jobs = Vec::new();
         while let Some(job) = self.left.pop_front().or_else(|| ends.subscriptions.try_recv().ok()) {
-            if changes.len() + job.changes.len() + owed.snapshots.len() > SUBSCRIPTION_CHANGES_MAX {
+            if changes.len() + job.changes.len() + pending.snapshots.len()
+                > SUBSCRIPTION_CHANGES_MAX
+            {
                 self.left.push_front(job);
                 break;
             }
@@ -75,24 +78,23 @@ impl RegionPlanner {
             }
         }
         // Last, so that they hold for what stands after the cycle.
-        changes.extend(owed.snapshots.iter().map(|region| SubscriptionChange::Snapshot(*region)));
-        PlannedRegions { jobs, owed }
+        changes
+            .extend(pending.snapshots.iter().map(|region| SubscriptionChange::Snapshot(*region)));
+        PlannedRegions { jobs, pending }
     }
 
     /// The cycle was carried out.
     pub(super) fn settle(&self, planned: PlannedRegions, epoch: u64, fan_out: &FanOutSender) {
         let mut routes = Vec::new();
-        if !planned.owed.removals.is_empty() {
-            routes.push(RouteChange::Remove(planned.owed.removals.into_iter().collect()));
+        if !planned.pending.removals.is_empty() {
+            routes.push(RouteChange::Remove(planned.pending.removals.into_iter().collect()));
         }
         for job in planned.jobs {
             let (mut added, mut removed) = (Vec::new(), Vec::new());
             for change in &job.changes {
                 match *change {
-                    SettledChange::Add { region_id, standing } => {
-                        added.push((standing.region, region_id));
-                    }
-                    SettledChange::Remove { region } => removed.push(region),
+                    SettledChange::Add { region_id, region } => added.push((region.id, region_id)),
+                    SettledChange::Remove { id } => removed.push(id),
                     SettledChange::Alter { .. } => {}
                 }
                 self.sessions.settle(&job.session, change, true);
@@ -105,14 +107,14 @@ impl RegionPlanner {
         }
         if !routes.is_empty() {
             // A thread that is gone has ended the sessions.
-            let _ = fan_out.send(Handed::Routes(routes));
+            let _ = fan_out.send(FanOutInput::Routes(routes));
         }
     }
 
     /// The cycle was refused.
     pub(super) fn refuse(&self, planned: PlannedRegions, fault: &EngineError) {
-        if !planned.owed.is_empty() {
-            self.sessions.chores.put_back(planned.owed);
+        if !planned.pending.is_empty() {
+            self.sessions.pending.put_back(planned.pending);
         }
         for job in planned.jobs {
             for change in &job.changes {
@@ -131,17 +133,17 @@ fn take(job: SubscriptionJob, changes: &mut Vec<SubscriptionChange>) -> PlannedJ
         is_snapshot_wanted,
     };
     let settled = job.changes.into_iter().map(|change| match change {
-        Change::Add { region_id, standing, subscription } => {
-            changes.push(set(standing.region, subscription, standing.snapshot));
-            SettledChange::Add { region_id, standing }
+        RegionChange::Add { region_id, region, subscription } => {
+            changes.push(set(region.id, subscription, region.snapshot));
+            SettledChange::Add { region_id, region }
         }
-        Change::Alter { region_id, standing, subscription } => {
-            changes.push(set(standing.region, subscription, standing.snapshot));
-            SettledChange::Alter { region_id, standing }
+        RegionChange::Alter { region_id, region, subscription } => {
+            changes.push(set(region.id, subscription, region.snapshot));
+            SettledChange::Alter { region_id, region }
         }
-        Change::Remove { region } => {
-            changes.push(SubscriptionChange::Remove(region));
-            SettledChange::Remove { region }
+        RegionChange::Remove { id } => {
+            changes.push(SubscriptionChange::Remove(id));
+            SettledChange::Remove { id }
         }
     });
     PlannedJob {

@@ -24,7 +24,7 @@ use crate::error::ServiceError;
 use crate::limits::ServerLimits;
 use crate::metrics::{FleetMetrics, Metrics};
 use crate::subscription::{
-    Chores, FanOut, FanOutSender, Pool, SessionHandle, SessionTools, Sessions,
+    FanOut, FanOutSender, PendingChanges, Pool, SessionHandle, SessionTools, Sessions,
 };
 
 /// What a new fleet is told.
@@ -81,7 +81,7 @@ impl Registry {
         &self,
         options: &EngineOptions,
         metrics: FleetMetrics,
-        chores: Chores,
+        pending: PendingChanges,
     ) -> Arc<Sessions> {
         let tools = SessionTools {
             space: options.space,
@@ -91,7 +91,7 @@ impl Registry {
             bytes_max: self.limits.session_bytes_max,
             messages_max: self.limits.session_messages_max,
         };
-        Arc::new(Sessions::new(tools, chores, options.term, self.limits.clone()))
+        Arc::new(Sessions::new(tools, pending, options.term, self.limits.clone()))
     }
 
     /// Name of the engine that runs the fleets.
@@ -137,7 +137,7 @@ impl Registry {
         let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
         let (poke, pokes) = crossbeam_channel::bounded(1);
-        let sessions = self.sessions(&options, metrics.clone(), Chores::new(poke));
+        let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(poke));
         let (handing, works) = FanOut::works(sessions.clone());
         let shared = Arc::new(Shared::new(name.clone(), options, metrics, sessions));
         let (queue, ends) = Queue::new(&self.limits, pokes);
@@ -198,11 +198,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`].
-    pub fn find_requested(
-        &self,
-        field: &'static str,
-        name: &str,
-    ) -> Result<Arc<Fleet>, ServiceError> {
+    pub fn find_requested(&self, field: &str, name: &str) -> Result<Arc<Fleet>, ServiceError> {
         self.find(&FleetName::of_request(field, name)?)
     }
 

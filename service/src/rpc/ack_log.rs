@@ -1,7 +1,7 @@
-//! How do acknowledgements reach a client that reads when it likes?
+//! The acknowledgements of a report stream, from its task to the transport.
 //!
-//! Two ends: the stream's task adds, the transport takes when the client has room. What was not
-//! taken merges into one range, so adding never waits and memory stays the same.
+//! The task adds, the transport takes when the client reads. Acknowledgements that were not taken
+//! merge into one range, so adding never waits and memory is constant.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct Log {
     waker: Option<Waker>,
 }
 
-/// The end that adds.
+/// The sending end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckLog(Arc<Mutex<Log>>);
 
@@ -41,25 +41,25 @@ impl AckLog {
         }
     }
 
-    /// What became of the next message.
+    /// Adds the outcome of the next message.
     pub(super) fn add(&self, message: u64, settled: Settled) {
         self.change(|log| log.range.add(message, settled));
     }
 
-    /// No more messages; the stream ends so after the last acknowledgement.
+    /// Ends the stream with this status after the last acknowledgement.
     pub(super) fn close(&self, end: Result<(), Status>) {
         self.change(|log| log.end = Some(end));
     }
 
-    /// The end that takes. `task` feeds the log; it is stopped when the client is gone.
+    /// The receiving end. `task` feeds the log; it is aborted when the client disconnects.
     pub(super) fn stream(&self, task: JoinHandle<()>) -> AckStream {
         AckStream { log: self.clone(), is_done: false, task }
     }
 }
 
-/// The end that takes.
+/// The receiving end.
 #[derive(Debug)]
-pub(crate) struct AckStream {
+pub struct AckStream {
     log: AckLog,
     is_done: bool,
     task: JoinHandle<()>,

@@ -1,7 +1,7 @@
-//! How do acknowledgements that nobody read yet become one?
+//! Merges the acknowledgements that a client has not read.
 //!
-//! A range of messages of one stream, in order: sums of counts, the first faults one by one. Its
-//! size is bounded however long it grows, so a client that reads nothing costs nothing.
+//! A range of consecutive messages of one stream: sums of counts, and the first faults one by one.
+//! Its size is bounded, whatever its length.
 
 use shoal_engine::{Refusal, RequestOutcome};
 use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
@@ -11,21 +11,21 @@ use crate::fleet::{RowTotals, Token};
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_TOLD_MAX};
 use crate::status::rpc_status;
 
-/// Rows whose position was refused at the door, and which coordinate was at fault.
+/// Rows whose position was refused on receipt, and the coordinate at fault.
 pub(super) type Faults = Vec<(u32, &'static str)>;
 
-/// What became of one message.
+/// The outcome of one message.
 #[derive(Debug)]
 pub(super) enum Settled {
-    /// Applied in an epoch of the engine of that term.
+    /// Applied in this epoch of the engine of this term.
     Applied { term: u64, epoch: u64, outcome: RequestOutcome, faults: Faults },
-    /// Applied before; visible at that epoch.
+    /// Applied before; visible at this epoch.
     Duplicate { term: u64, epoch: u64 },
     /// Not applied.
     Failed(ServiceError),
 }
 
-/// Settled messages that follow each other.
+/// The outcomes of consecutive messages.
 #[derive(Debug, Default)]
 pub(super) struct AckRange {
     first_message: u64,
@@ -48,7 +48,7 @@ impl AckRange {
         self.last_message == 0
     }
 
-    /// Takes in what became of the next message; numbers count from 1.
+    /// Adds the outcome of the next message; numbers count from 1.
     pub(super) fn add(&mut self, message: u64, settled: Settled) {
         if self.is_empty() {
             self.first_message = message;
@@ -93,7 +93,7 @@ impl AckRange {
         }
     }
 
-    /// As it goes to the client.
+    /// As a message.
     pub(super) fn into_ack(self) -> ReportAck {
         let reasons = Refusal::ALL.into_iter().map(|refusal| RefusedCount {
             reason: refusal as i32,
@@ -116,7 +116,7 @@ impl AckRange {
     }
 }
 
-/// Counts as they go to the client.
+/// Counts as a message.
 pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
     RowCounts {
         applied: rows.applied,
@@ -128,13 +128,13 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
 }
 
 /// The field that a refusal concerns: of `Fix`, or of `ReportRequest` for the position of a row in
-/// a block, whose coordinates are judged as a pair.
+/// a block, whose coordinates are checked as a pair.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     match refusal {
         Refusal::Object | Refusal::ObjectLimit => "object",
         Refusal::NotFinite | Refusal::OutsideSpace => {
-            let known = faults.binary_search_by_key(&row, |fault| fault.0);
-            known.map_or("block", |index| faults[index].1)
+            let fault = faults.binary_search_by_key(&row, |fault| fault.0);
+            fault.map_or("block", |index| faults[index].1)
         }
         Refusal::TimeTooEarly | Refusal::TimeTooLate => "time_ms",
         Refusal::Speed => "speed_mps",
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!((ack.failed_messages, ack.duplicate_messages), (1, 1));
         let rows = ack.rows.unwrap();
         assert_eq!((rows.applied, rows.late, rows.refused), (4, 2, 3));
-        let told: Vec<_> =
+        let refused: Vec<_> =
             ack.refused_rows.iter().map(|row| (row.message, row.row, row.field.as_str())).collect();
-        assert_eq!(told, [(8, 1, "speed_mps"), (8, 4, "y"), (10, 2, "block")]);
+        assert_eq!(refused, [(8, 1, "speed_mps"), (8, 4, "y"), (10, 2, "block")]);
         let reasons: Vec<_> =
             ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);

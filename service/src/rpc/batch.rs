@@ -1,8 +1,7 @@
-//! `QueryService.Batch`: many queries a message, all answered at one epoch.
+//! `QueryService.Batch`: many queries in a message, all answered at one epoch.
 //!
-//! One half reads messages and has several answered at once; the other sends answers, in the order
-//! of the messages. A query that cannot be answered fails alone, a message that cannot be fails
-//! alone too; the stream goes on.
+//! One half reads messages and runs several at once; the other sends answers in the order of the
+//! messages. A wrong query fails alone, a wrong message fails alone; the stream continues.
 
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::asking::Asking;
 use super::batch_answer::{BatchStream, send_failure, send_message};
+use super::budgeted_answer::{BudgetedAnswer, ask};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
-use super::door::Door;
-use super::held_answer::{HeldAnswer, ask};
-use super::remove::at_most;
+use super::position_service::at_most;
+use super::query_context::QueryContext;
+use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
@@ -29,24 +28,24 @@ use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
 #[derive(Debug)]
 pub(super) struct AnsweredMessage {
     pub(super) fleet: Arc<Fleet>,
-    /// Of the queries that could be asked.
-    pub(super) held: HeldAnswer,
-    /// Per query, why it could not be asked.
+    /// Of the valid queries.
+    pub(super) answer: BudgetedAnswer,
+    /// For each query, why it is invalid.
     pub(super) failures: Vec<Option<ServiceError>>,
 }
 
 type Turn = oneshot::Receiver<Result<AnsweredMessage, ServiceError>>;
 
 pub(super) fn batch(
-    door: &Arc<Door>,
+    context: &ServiceContext,
     request: Request<Streaming<BatchRequest>>,
 ) -> Result<Response<BatchStream>, ServiceError> {
-    let open = door.open_stream().map_err(|error| door.count(error))?;
+    let open = context.open_stream().map_err(|error| context.count(error))?;
     let deadline = Deadline::of(request.metadata());
-    let door = door.clone();
+    let context = Arc::new(context.clone());
     let stream = ChunkStream::spawn(|chunks| async move {
         let (sender, receiver) = mpsc::channel(BATCH_MESSAGES_MAX);
-        let reading = async { Ok(read(&door, request.into_inner(), deadline, sender).await) };
+        let reading = async { Ok(read(&context, request.into_inner(), deadline, sender).await) };
         let (end, ()) = tokio::try_join!(reading, send(receiver, &chunks))?;
         drop(open);
         Ok(end)
@@ -54,23 +53,23 @@ pub(super) fn batch(
     Ok(Response::new(stream))
 }
 
-/// Reads until there is a reason to stop; says how the stream ends.
+/// Reads messages until the stream ends; returns its status.
 async fn read(
-    door: &Arc<Door>,
+    context: &Arc<ServiceContext>,
     mut messages: Streaming<BatchRequest>,
     deadline: Deadline,
     sender: mpsc::Sender<Turn>,
 ) -> Result<(), Status> {
-    // Dropped with this half: a client that is gone costs nothing more.
-    let mut asked = JoinSet::new();
+    // Dropped with this half, so that a client that disconnects costs nothing more.
+    let mut running = JoinSet::new();
     loop {
-        // A turn is reserved first: so many messages are under way, not one more.
+        // A turn is reserved first, which bounds the messages in progress.
         let Ok(turn) = sender.reserve().await else {
             return Ok(());
         };
         let message = tokio::select! {
             biased;
-            () = door.stopped() => Err(ServiceError::ShuttingDown.into()),
+            () = context.stopped() => Err(ServiceError::ShuttingDown.into()),
             () = deadline.passed() => Err(ServiceError::Deadline.into()),
             message = messages.message() => message,
         };
@@ -78,48 +77,46 @@ async fn read(
             Ok(Some(message)) => message,
             end => {
                 drop(turn);
-                while asked.join_next().await.is_some() {}
+                while running.join_next().await.is_some() {}
                 return end.map(drop);
             }
         };
         let (reply, receiver) = oneshot::channel();
-        let door = door.clone();
-        asked.spawn(async move {
-            // A stream that ended wants no answer.
-            let _ = reply.send(answer(&door, message, deadline).await);
+        let context = context.clone();
+        running.spawn(async move {
+            // The receiver is gone if the stream has ended.
+            let _ = reply.send(answer(&context, message, deadline).await);
         });
-        while asked.try_join_next().is_some() {}
+        while running.try_join_next().is_some() {}
         turn.send(receiver);
     }
 }
 
 async fn answer(
-    door: &Door,
+    context: &ServiceContext,
     message: BatchRequest,
     deadline: Deadline,
 ) -> Result<AnsweredMessage, ServiceError> {
     at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
-    let asking = Asking::new(door, message.options)?;
+    let options = message.options.unwrap_or_default();
+    let query_context = QueryContext::new(context, &options, "options")?;
     let mut queries = Vec::with_capacity(message.queries.len());
     let failures = message.queries.into_iter().enumerate().map(|(index, sent)| {
-        understand(&asking, index, sent).map(|query| queries.push(query)).err()
+        convert(&query_context, index, sent).map(|query| queries.push(query)).err()
     });
     let failures = failures.collect();
-    let held = ask(door, &asking, queries, deadline, true).await?;
-    Ok(AnsweredMessage { fleet: asking.fleet, held, failures })
+    let answer = ask(context, &query_context, queries, deadline, true).await?;
+    Ok(AnsweredMessage { fleet: query_context.fleet, answer, failures })
 }
 
-fn understand(asking: &Asking, index: usize, sent: BatchQuery) -> Result<Query, ServiceError> {
+fn convert(context: &QueryContext, index: usize, sent: BatchQuery) -> Result<Query, ServiceError> {
     let query = format!("queries[{index}]");
     match sent.kind {
         Some(Kind::Get(get)) => {
-            asking.get(get.objects).map_err(|error| error.under(&format!("{query}.get")))
+            context.get(get.objects).map_err(|error| error.under(&format!("{query}.get")))
         }
-        Some(Kind::Range(region)) => asking.range_at(&format!("{query}.range"), Some(&region)),
-        Some(Kind::Nearest(nearest)) => {
-            asking.check_nearest()?;
-            asking.nearest(nearest).map_err(|error| error.under(&format!("{query}.nearest")))
-        }
+        Some(Kind::Range(region)) => context.range(&format!("{query}.range"), Some(&region)),
+        Some(Kind::Nearest(nearest)) => context.nearest(&format!("{query}.nearest"), nearest),
         None => Err(ServiceError::field(query, "none of get, range and nearest is set")),
     }
 }
@@ -135,7 +132,7 @@ async fn send(
         match turn.await {
             Ok(Ok(answered)) => send_message(message, answered, chunks).await?,
             Ok(Err(error)) => send_failure(message, error, chunks).await?,
-            // The task that answers it was dropped: so is the stream.
+            // The task of the message was dropped with the stream.
             Err(_) => return Err(NotTaken),
         }
     }

@@ -1,8 +1,7 @@
-//! How do the answers to one batch message go out?
+//! Streams the answers to one batch message.
 //!
-//! Results fill chunks in the order of the queries; a large one spans several, and its number says
-//! that it goes on. Total and truncation stand in a query's first piece, epoch and clock in the
-//! message's first chunk.
+//! Results fill chunks in the order of the queries. A large result spans chunks under one query
+//! number; its first piece has total and truncation. The first chunk of a message has the header.
 
 use shoal_proto::v1::{AnswerHeader, BatchResponse, BatchResult};
 
@@ -11,16 +10,17 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::query_answer::header;
 use super::records::{Records, row_bytes_max};
 use crate::error::ServiceError;
+use crate::fleet::{Answered, Fleet};
 use crate::limits::CHUNK_BYTES_TARGET;
 use crate::status::rpc_status;
 
 /// The chunks of all answers of a stream.
 pub type BatchStream = ChunkStream<BatchResponse>;
 
-/// Encoded bytes of a result beside its rows at most: number, total, flag, frames of three lists.
+/// Encoded bytes of a result without its rows at most: number, total, flag, frames of three lists.
 const RESULT_BYTES: usize = 48;
 
-/// A chunk that is being filled.
+/// A chunk being filled.
 struct Chunk<'a> {
     message: u64,
     header: Option<AnswerHeader>,
@@ -30,7 +30,7 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    fn room_bytes(&self) -> usize {
+    fn free_bytes(&self) -> usize {
         CHUNK_BYTES_TARGET.saturating_sub(self.bytes)
     }
 
@@ -54,8 +54,8 @@ pub(super) async fn send_message(
     answered: AnsweredMessage,
     sender: &ChunkSender<BatchResponse>,
 ) -> Result<(), NotTaken> {
-    let AnsweredMessage { fleet, held, failures } = answered;
-    let header = Some(header(&fleet, &held.answered, None));
+    let AnsweredMessage { fleet, answer, failures } = answered;
+    let header = Some(header(&fleet, &answer.answered, None));
     let mut chunk = Chunk { message, header, results: Vec::new(), bytes: 0, sender };
     let mut index = 0;
     for (query, failure) in failures.into_iter().enumerate() {
@@ -64,10 +64,10 @@ pub(super) async fn send_message(
             let error = Some(rpc_status(error));
             chunk.push(BatchResult { query, error, ..Default::default() }, 0);
         } else {
-            send_answer(query, index, &fleet, &held.answered, &mut chunk).await?;
+            send_answer(query, index, &fleet, &answer.answered, &mut chunk).await?;
             index += 1;
         }
-        if chunk.room_bytes() == 0 {
+        if chunk.free_bytes() == 0 {
             chunk.flush(false).await?;
         }
     }
@@ -77,8 +77,8 @@ pub(super) async fn send_message(
 async fn send_answer(
     query: u32,
     index: usize,
-    fleet: &crate::fleet::Fleet,
-    answered: &crate::fleet::Answered,
+    fleet: &Fleet,
+    answered: &Answered,
     chunk: &mut Chunk<'_>,
 ) -> Result<(), NotTaken> {
     let row_bytes = row_bytes_max(&answered.get(index));
@@ -88,7 +88,7 @@ async fn send_answer(
     let mut is_first = true;
     loop {
         let answer = answered.get(index);
-        let to = rows.min(from + chunk.room_bytes() / row_bytes);
+        let to = rows.min(from + chunk.free_bytes() / row_bytes);
         let Records { objects, fixes, distance_m } = Records::of(fleet.space(), &answer, from, to);
         let total = if is_first { answer.total } else { 0 };
         let truncated = is_first && answer.truncated;
@@ -103,7 +103,7 @@ async fn send_answer(
     }
 }
 
-/// Says that a message failed as a whole.
+/// Reports that a message failed as a whole.
 pub(super) async fn send_failure(
     message: u64,
     error: ServiceError,

@@ -1,8 +1,8 @@
-//! How do large answers reach clients that read slowly?
+//! A response stream whose chunks are made as the client reads them.
 //!
-//! A task makes chunks and waits until the client takes them: one in its hand, one on the way. A
-//! client that takes none for a minute loses its answer, which frees the memory for others; it is
-//! told so, since an answer that merely ended would look whole.
+//! A task makes one chunk ahead and waits until the client takes it. A client that takes none for a
+//! minute loses its answer, which frees the memory; the stream then ends with an error, since
+//! otherwise the answer would look complete.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use tonic::Status;
 use crate::error::ServiceError;
 use crate::limits::ANSWER_STALL_MS_MAX;
 
-/// Chunks of answers, on their way.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct ChunkStream<T> {
     receiver: mpsc::Receiver<Result<T, Status>>,
@@ -28,16 +28,16 @@ pub struct ChunkStream<T> {
     task: JoinHandle<()>,
 }
 
-/// Where the task puts its chunks.
+/// The end of the task that makes the chunks.
 #[derive(Debug)]
 pub(super) struct ChunkSender<T>(mpsc::Sender<Result<T, Status>>);
 
-/// The client is gone or stopped reading.
+/// The client disconnected or stopped reading.
 #[derive(Debug)]
 pub(super) struct NotTaken;
 
 impl<T> ChunkSender<T> {
-    /// Waits until there is room for a chunk.
+    /// Waits until the client can take a chunk.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
         let stall = Duration::from_millis(ANSWER_STALL_MS_MAX);
         self.0.send_timeout(Ok(chunk), stall).await.map_err(|_| NotTaken)
@@ -45,7 +45,7 @@ impl<T> ChunkSender<T> {
 }
 
 impl<T: Send + 'static> ChunkStream<T> {
-    /// Runs `task` with the sending end. How it ends is how the stream ends.
+    /// Runs `task` with the sending end; its result is the status of the stream.
     pub(super) fn spawn<F>(task: impl FnOnce(ChunkSender<T>) -> F) -> Self
     where
         F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
@@ -57,7 +57,7 @@ impl<T: Send + 'static> ChunkStream<T> {
         let task = tokio::spawn(async move {
             match making.await {
                 Ok(Ok(())) => whole.store(true, Ordering::Release),
-                // Nobody taking it is nobody to tell.
+                // An error means that the client disconnected.
                 Ok(Err(status)) => drop(sender.send(Err(status)).await),
                 Err(NotTaken) => {}
             }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_reads_ends_with_an_error() {
+    async fn an_unread_answer_ends_with_an_error() {
         let mut stream = ChunkStream::spawn(|sender| async move {
             for chunk in 0..3 {
                 sender.send(chunk).await?;
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_come_in_order_and_then_the_end() {
+    async fn chunks_arrive_in_order_before_the_end() {
         let stream = ChunkStream::spawn(|sender| async move {
             for chunk in 0..100 {
                 sender.send(chunk).await?;

@@ -1,8 +1,8 @@
-//! By when must a call be answered?
+//! The deadline of a call.
 //!
 //! Read from the `grpc-timeout` header (github.com/grpc/grpc, PROTOCOL-HTTP2.md). The transport
-//! cancels calls at that moment with a bare CANCELLED; ours passes a little earlier, so that
-//! clients get DEADLINE_EXCEEDED with details.
+//! cancels a call at its deadline with a bare CANCELLED; ours is a little earlier, so that clients
+//! receive DEADLINE_EXCEEDED with details.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use tonic::metadata::MetadataMap;
 
 use crate::error::ServiceError;
 
-/// Earlier than the client's deadline by at most this.
+/// How much earlier than the deadline of the client ours is at most.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// The moment after which nobody wants the answer.
+/// See the module documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// The deadline of a call that arrives now.
+    /// The deadline of a call received now.
     pub(super) fn of(metadata: &MetadataMap) -> Self {
         Self::of_headers(metadata.as_ref())
     }
 
-    /// As [`Deadline::of`], of a call that is not decoded yet.
+    /// As [`Deadline::of`], before the call is decoded.
     pub(super) fn of_headers(headers: &HeaderMap) -> Self {
         let header = headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
         let timeout = header.and_then(timeout);
-        // Far deadlines may be beyond what the clock can say: that is none.
+        // A deadline beyond the range of the clock is none.
         let instant = timeout
             .and_then(|timeout| Instant::now().checked_add(timeout - MARGIN.min(timeout / 10)));
         Self(instant)
     }
 
-    /// At that moment, if there is one.
+    /// The instant, if there is one.
     pub(super) fn instant(self) -> Option<Instant> {
         self.0
     }
 
-    /// Runs a future until then.
+    /// Runs a future until the deadline.
     pub(super) async fn bound<T>(
         self,
         future: impl Future<Output = Result<T, ServiceError>>,
@@ -55,7 +55,7 @@ impl Deadline {
         }
     }
 
-    /// Completes then; never without a deadline.
+    /// Completes at the deadline; never without one.
     pub(super) async fn passed(self) {
         match self.0 {
             None => std::future::pending().await,

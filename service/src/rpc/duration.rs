@@ -1,17 +1,16 @@
-//! How does a `google.protobuf.Duration` become whole milliseconds?
+//! `google.protobuf.Duration` as whole milliseconds, the unit of the engine.
 //!
-//! The engine counts time in milliseconds. A duration that is negative, or that has a fraction of a
-//! millisecond, is an error rather than silently another duration.
+//! A negative duration and a fraction of a millisecond are errors; nothing is rounded.
 
 use prost_types::Duration;
 
 use crate::error::ServiceError;
 
 const NANOS_PER_MS: i32 = 1_000_000;
-/// Longest duration of the type, by its definition: 10,000 years.
+/// The longest duration of the type by its definition: 10,000 years.
 const SECONDS_MAX: i64 = 315_576_000_000;
 
-/// Whole milliseconds of a field; `None` if it is absent.
+/// The milliseconds of a field; `None` if it is absent.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -31,18 +30,12 @@ pub(super) fn millis(field: &str, sent: Option<&Duration>) -> Result<Option<i64>
     Err(ServiceError::field(field, format!("{seconds} s and {nanos} ns {problem}")))
 }
 
-/// A duration of so many milliseconds.
-pub(super) fn duration(millis: u64) -> Duration {
-    let seconds = i64::try_from(millis / 1_000).unwrap_or(SECONDS_MAX).min(SECONDS_MAX);
-    Duration { seconds, nanos: (millis % 1_000) as i32 * NANOS_PER_MS }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn whole_milliseconds_are_accepted_and_nothing_else() {
+    fn only_whole_milliseconds_are_accepted() {
         let of = |seconds, nanos| millis("ttl", Some(&Duration { seconds, nanos }));
         assert_eq!(millis("ttl", None).unwrap(), None);
         assert_eq!(of(0, 0).unwrap(), Some(0));
@@ -54,7 +47,8 @@ mod tests {
             assert!(error.to_string().starts_with("ttl: "), "{error}");
         }
         for number in [0, 1, 999, 1_000, 86_400_001] {
-            assert_eq!(millis("ttl", Some(&duration(number))).unwrap(), Some(number as i64));
+            let sent = std::time::Duration::from_millis(number).try_into().unwrap();
+            assert_eq!(millis("ttl", Some(&sent)).unwrap(), Some(number as i64));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How does every status get its ErrorInfo, whatever layer made it?
+//! Adds ErrorInfo to every status, whichever layer made it.
 //!
-//! A layer around all services, health and reflection included. It looks at the status of a call,
-//! in the headers or in the trailers of the response, and replaces one that has no details
-//! (`foreign_status.rs`). It also ends calls at their deadline, where the transport would end them
-//! with CANCELLED and no details. Messages pass untouched.
+//! A layer around all services, health and reflection included. It reads the status of a call in
+//! the headers or trailers of the response and replaces one without details (`foreign_status.rs`).
+//! It also ends calls at their deadline, before the transport does so without details. Messages
+//! pass unchanged.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -74,7 +74,7 @@ fn detailed(mut response: http::Response<Body>, uri: Uri) -> http::Response<Body
     response.map(|inner| Body::new(DetailedBody { inner, uri }))
 }
 
-/// Replaces a status without details; other headers stay.
+/// Replaces a status without details; keeps other headers.
 fn add_details(headers: &mut HeaderMap, uri: &Uri) {
     let is_ok = headers.get(STATUS).is_none_or(|code| code == "0");
     if is_ok || headers.contains_key(STATUS_DETAILS) {
@@ -82,7 +82,7 @@ fn add_details(headers: &mut HeaderMap, uri: &Uri) {
     }
     if let Some(status) = Status::from_header_map(headers) {
         let status = Status::from(own_error(&status, uri.path()));
-        // Only text that is not encoded could be refused, and tonic encodes all of it.
+        // Fails only for text that is not encoded, and tonic encodes all text.
         let _ = status.add_header(headers);
     }
 }

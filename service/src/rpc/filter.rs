@@ -1,22 +1,21 @@
-//! Which records pass, in stored units?
+//! Converts filters to stored units.
 //!
-//! Both ends of a range are rounded as values of that attribute are (half to even), so a record
-//! stored from 0.29 m/s passes [0.29, 0.29]. A filter that no record can pass is an error.
+//! Both ends of a range are rounded as stored values are (half to even), so that a record stored
+//! from 0.29 m/s passes [0.29, 0.29]. A filter that no record can pass is an error.
 
 use shoal_engine::{Filter, Refusal};
 use shoal_proto::v1;
 
 use super::duration::millis;
 use crate::error::ServiceError;
+use crate::stored::TURN_CDEG;
 
-/// The greatest speed and the least altitude that are stored; the values beyond mark refusals and
+/// The greatest stored speed and the least stored altitude; values beyond them mark refusals and
 /// unknown attributes.
 const SPEED_MM_S_MAX: f64 = (Refusal::POISON_SPEED - 1) as f64;
 const ALTITUDE_MM_MIN: f64 = (Refusal::POISON_ALTITUDE + 1) as f64;
-/// Hundredths of a degree in a full turn.
-const TURN_CDEG: u16 = 36_000;
 
-/// The engine's filter; none passes everything.
+/// The filter in stored units; without one, every record passes.
 ///
 /// # Errors
 /// [`ServiceError::Field`], relative to the filter.
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_ranges_are_refused() {
         for (min, max) in [(2.0, 1.0), (f64::NAN, 1.0), (1.0, f64::NAN)] {
             assert!(speed(&interval(min, max)).is_err());
             assert!(altitude(&interval(min, max)).is_err());

@@ -1,11 +1,12 @@
-//! How does a plain fix become a row in quanta?
+//! Reads the fixes of a report message into columns of quanta.
 //!
-//! A position that cannot be stored gets the poison value of its reason, so the row keeps its
-//! number and the engine refuses it; attributes likewise, in `stored.rs`. Notes which of two
-//! coordinates was at fault, for the first refused rows.
+//! A position that cannot be stored gets the poison value of its reason, so that the row keeps its
+//! number and the engine refuses it; attributes likewise (`stored.rs`). Records the coordinate at
+//! fault for the first refused rows.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Refusal, Space};
+use shoal_proto::fields::fix;
 
 use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
@@ -13,21 +14,22 @@ use crate::error::ServiceError;
 use crate::limits::REFUSED_ROWS_TOLD_MAX;
 use crate::stored::{altitude_mm, heading_cdeg, speed_mm_s};
 
-/// Bytes of the four mandatory fields when they come first and in order, as nearly always.
+/// Bytes of the four mandatory fields, which nearly always come first and in order.
 const PLAIN_BYTES: usize = 36;
 /// Keys of those fields, at every ninth byte.
-const PLAIN_KEYS: [u8; 4] = [0x09, 0x11, 0x19, 0x21];
+const PLAIN_KEYS: [u8; 4] =
+    [fixed64_key(fix::OBJECT), fixed64_key(fix::TIME_MS), fixed64_key(fix::X), fixed64_key(fix::Y)];
 /// Keys of the optional fields.
-const SPEED_KEY: u8 = 0x2d;
-const HEADING_KEY: u8 = 0x35;
-const ALTITUDE_KEY: u8 = 0x39;
-const STATE_KEY: u8 = 0x45;
+const SPEED_KEY: u8 = fixed32_key(fix::SPEED_MPS);
+const HEADING_KEY: u8 = fixed32_key(fix::HEADING_DEG);
+const ALTITUDE_KEY: u8 = fixed64_key(fix::ALTITUDE_M);
+const STATE_KEY: u8 = fixed32_key(fix::STATE);
 
-/// Turns the fixes of one message into columns, some at a time.
+/// Converts the fixes of one message, some at a time.
 pub(super) struct FixReader {
     space: Space,
     columns: FixColumns,
-    /// Rows whose position was refused, and which coordinate was at fault.
+    /// Rows whose position was refused, and the coordinate at fault.
     faults: Vec<(u32, &'static str)>,
 }
 
@@ -44,12 +46,12 @@ struct Fix {
 }
 
 impl FixReader {
-    /// Room for exactly `rows`.
+    /// Columns with capacity for exactly `rows`.
     pub(super) fn new(space: Space, rows: usize) -> Self {
         Self { space, columns: FixColumns::with_capacity(rows), faults: Vec::new() }
     }
 
-    /// Reads up to `rows_max` fixes; false after the last.
+    /// Reads at most `rows_max` fixes; false after the last.
     ///
     /// # Errors
     /// [`ServiceError::Malformed`].
@@ -71,7 +73,7 @@ impl FixReader {
         Ok(true)
     }
 
-    /// All rows read, and the coordinates at fault.
+    /// All rows, and the coordinates at fault.
     pub(super) fn finish(self) -> (FixColumns, Vec<(u32, &'static str)>) {
         (self.columns, self.faults)
     }
@@ -106,8 +108,8 @@ impl FixReader {
     }
 }
 
-/// A fix as encoders write it: mandatory fields in order, then optional ones. Others are read by
-/// [`parse`], three times slower.
+/// Reads the form that encoders write: mandatory fields in order, then optional ones. [`parse`]
+/// reads the other forms, three times slower.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<Fix> {
     let (head, mut tail) = bytes.split_first_chunk::<PLAIN_BYTES>()?;
@@ -150,25 +152,39 @@ fn value(field: &[u8; 9]) -> [u8; 8] {
     value
 }
 
-/// A fix of any form.
+/// The key of a 64-bit field, which takes one byte.
+const fn fixed64_key(field: u32) -> u8 {
+    assert!(field < 16);
+    (field << 3 | 1) as u8
+}
+
+/// The key of a 32-bit field, which takes one byte.
+const fn fixed32_key(field: u32) -> u8 {
+    assert!(field < 16);
+    (field << 3 | 5) as u8
+}
+
+/// Reads a fix of any form.
 fn parse(bytes: &[u8], base: usize) -> Result<Fix, ServiceError> {
     let mut reader = ProtobufReader::new("Fix", bytes, base);
-    let mut fix = Fix::default();
+    let mut row = Fix::default();
     while let Some(field) = reader.field()? {
         match field {
-            (1, Value::Fixed64(bits)) => fix.object = bits,
-            (2, Value::Fixed64(bits)) => fix.time_ms = bits as i64,
-            (3, Value::Fixed64(bits)) => fix.x = f64::from_bits(bits),
-            (4, Value::Fixed64(bits)) => fix.y = f64::from_bits(bits),
-            (5, Value::Fixed32(bits)) => fix.speed_mps = Some(f32::from_bits(bits)),
-            (6, Value::Fixed32(bits)) => fix.heading_deg = Some(f32::from_bits(bits)),
-            (7, Value::Fixed64(bits)) => fix.altitude_m = Some(f64::from_bits(bits)),
-            (8, Value::Fixed32(bits)) => fix.state = bits,
-            (1..=8, _) => return Err(reader.malformed("wrong wire type")),
+            (fix::OBJECT, Value::Fixed64(bits)) => row.object = bits,
+            (fix::TIME_MS, Value::Fixed64(bits)) => row.time_ms = bits as i64,
+            (fix::X, Value::Fixed64(bits)) => row.x = f64::from_bits(bits),
+            (fix::Y, Value::Fixed64(bits)) => row.y = f64::from_bits(bits),
+            (fix::SPEED_MPS, Value::Fixed32(bits)) => row.speed_mps = Some(f32::from_bits(bits)),
+            (fix::HEADING_DEG, Value::Fixed32(bits)) => {
+                row.heading_deg = Some(f32::from_bits(bits));
+            }
+            (fix::ALTITUDE_M, Value::Fixed64(bits)) => row.altitude_m = Some(f64::from_bits(bits)),
+            (fix::STATE, Value::Fixed32(bits)) => row.state = bits,
+            (fix::OBJECT..=fix::STATE, _) => return Err(reader.malformed("wrong wire type")),
             _ => {}
         }
     }
-    Ok(fix)
+    Ok(row)
 }
 
 #[cfg(test)]
@@ -176,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_of_reading_agree() {
+    fn both_readers_agree() {
         use prost::Message as _;
         let (speed, heading) = ([None, Some(1.5)], [None, Some(271.25)]);
         let (altitude, state) = ([None, Some(-3.0)], [0, 5, 7]);
@@ -200,7 +216,7 @@ mod tests {
             );
             assert_eq!((quick.speed_mps, quick.heading_deg), (sent.speed_mps, sent.heading_deg));
             assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state));
-            // What is not of the usual form is left to the other, which refuses cuts.
+            // Other forms are left to `parse`, which refuses cuts.
             for length in 0..bytes.len() {
                 if let Some(cut) = plain(&bytes[..length]) {
                     assert_eq!(cut, parse(&bytes[..length], 0).unwrap(), "{length} bytes");

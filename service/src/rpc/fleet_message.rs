@@ -1,19 +1,20 @@
-//! How does a fleet look on the wire, and what may a new one be?
+//! Fleets as messages, and the specification of a new fleet.
 //!
-//! Zero and absent mean the server's defaults, as the protos say; everything else is judged here,
-//! with the field's name in the error.
+//! Zero and absent fields mean the defaults of the server; errors name the field.
+
+use std::time::Duration;
 
 use shoal_engine::{Clock, PLANAR_QUANTUM_M, Space};
 use shoal_proto::v1;
 use shoal_proto::v1::space::Kind;
 
 use super::ack_range::row_counts;
-use super::duration::{duration, millis};
+use super::duration::millis;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, FleetSpec};
 use crate::limits::ServerLimits;
 
-/// What a new fleet is told, by its request.
+/// The specification of a new fleet.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -30,16 +31,16 @@ pub(super) fn spec(
         }
     };
     let ttl_ms = millis("ttl", request.ttl.as_ref())?.filter(|&ttl_ms| ttl_ms > 0);
-    let asked_max = request.limits.as_ref().map_or(0, |limits| limits.objects_max);
-    if asked_max > limits.fleet_objects_max {
-        let problem = format!("{asked_max} exceeds the limit of {}", limits.fleet_objects_max);
+    let objects_max = request.limits.as_ref().map_or(0, |limits| limits.objects_max);
+    if objects_max > limits.fleet_objects_max {
+        let problem = format!("{objects_max} exceeds the limit of {}", limits.fleet_objects_max);
         return Err(ServiceError::field("limits.objects_max", problem));
     }
     Ok(FleetSpec {
         space: space(request.space.as_ref())?,
         clock,
         ttl_ms,
-        objects_max: if asked_max == 0 { limits.fleet_objects_max } else { asked_max },
+        objects_max: if objects_max == 0 { limits.fleet_objects_max } else { objects_max },
     })
 }
 
@@ -55,18 +56,19 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
     }
 }
 
-/// A fleet as it is now.
+/// The current state of a fleet.
 pub(super) fn message(fleet: &Fleet, engine: &str) -> v1::Fleet {
     let (view, options) = (fleet.view(), fleet.options());
     let clock = match options.clock {
         Clock::System => v1::Clock::System,
         Clock::Event => v1::Clock::Event,
     };
+    let ttl = options.ttl_ms.map(|ttl_ms| Duration::from_millis(ttl_ms.unsigned_abs()));
     v1::Fleet {
         name: fleet.name().as_str().to_owned(),
         space: Some(space_message(&options.space)),
         clock: clock.into(),
-        ttl: options.ttl_ms.map(|ttl_ms| duration(ttl_ms.unsigned_abs())),
+        ttl: ttl.and_then(|ttl| ttl.try_into().ok()),
         limits: Some(v1::FleetLimits { objects_max: options.objects_max }),
         term: options.term,
         epoch: view.epoch,

@@ -1,62 +1,128 @@
-//! Which call of `FleetService` goes where? Each has its own file.
+//! `FleetService`: creates, lists, clears and deletes fleets.
+//!
+//! Creating and deleting run to their end even if the client disconnects.
 
-use std::sync::Arc;
-
-use shoal_proto::v1;
+use shoal_engine::Request as EngineRequest;
 use shoal_proto::v1::fleet_service_server::FleetService;
+use shoal_proto::v1::{
+    ClearFleetRequest, ClearFleetResponse, CreateFleetRequest, CreateFleetResponse,
+    DeleteFleetRequest, DeleteFleetResponse, GetFleetRequest, GetFleetResponse, ListFleetsRequest,
+    ListFleetsResponse,
+};
 use tonic::{Request, Response, Status};
 
 use super::deadline::Deadline;
-use super::door::Door;
-use super::{clear_fleet, create_fleet, delete_fleet, get_fleet, list_fleets};
-
-/// `shoal.v1.FleetService`.
-#[derive(Clone, Debug)]
-pub struct Fleets(Arc<Door>);
-
-impl Fleets {
-    /// The service at a door.
-    #[must_use]
-    pub fn new(door: Arc<Door>) -> Self {
-        Self(door)
-    }
-}
+use super::fleet_message::{message, spec};
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::{ChangeReply, FleetName, Token};
+use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
 
 #[tonic::async_trait]
-impl FleetService for Fleets {
+impl FleetService for ServiceContext {
     async fn create_fleet(
         &self,
-        request: Request<v1::CreateFleetRequest>,
-    ) -> Result<Response<v1::CreateFleetResponse>, Status> {
-        Ok(Response::new(create_fleet::create_fleet(&self.0, request.into_inner()).await?))
+        request: Request<CreateFleetRequest>,
+    ) -> Result<Response<CreateFleetResponse>, Status> {
+        let request = request.into_inner();
+        let name = FleetName::new("name", &request.name)?;
+        let spec = spec(&request, &self.limits)?;
+        let context = self.clone();
+        let created = whole(async move {
+            let fleet = context.registry.create(name, spec).await?;
+            Ok(message(&fleet, context.registry.engine_name()))
+        });
+        Ok(Response::new(CreateFleetResponse { fleet: Some(created.await?) }))
     }
 
     async fn get_fleet(
         &self,
-        request: Request<v1::GetFleetRequest>,
-    ) -> Result<Response<v1::GetFleetResponse>, Status> {
-        Ok(Response::new(get_fleet::get_fleet(&self.0, request.get_ref())?))
+        request: Request<GetFleetRequest>,
+    ) -> Result<Response<GetFleetResponse>, Status> {
+        let fleet = self.registry.find_requested("name", &request.get_ref().name)?;
+        let fleet = Some(message(&fleet, self.registry.engine_name()));
+        Ok(Response::new(GetFleetResponse { fleet }))
     }
 
     async fn list_fleets(
         &self,
-        request: Request<v1::ListFleetsRequest>,
-    ) -> Result<Response<v1::ListFleetsResponse>, Status> {
-        Ok(Response::new(list_fleets::list_fleets(&self.0, request.get_ref())?))
+        request: Request<ListFleetsRequest>,
+    ) -> Result<Response<ListFleetsResponse>, Status> {
+        Ok(Response::new(list_fleets(self, request.get_ref())?))
     }
 
     async fn clear_fleet(
         &self,
-        request: Request<v1::ClearFleetRequest>,
-    ) -> Result<Response<v1::ClearFleetResponse>, Status> {
+        request: Request<ClearFleetRequest>,
+    ) -> Result<Response<ClearFleetResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        Ok(Response::new(clear_fleet::clear_fleet(&self.0, request.into_inner(), deadline).await?))
+        let cleared = deadline.bound(clear_fleet(self, request.get_ref())).await;
+        Ok(Response::new(cleared.map_err(|error| self.count(error))?))
     }
 
     async fn delete_fleet(
         &self,
-        request: Request<v1::DeleteFleetRequest>,
-    ) -> Result<Response<v1::DeleteFleetResponse>, Status> {
-        Ok(Response::new(delete_fleet::delete_fleet(&self.0, request.into_inner()).await?))
+        request: Request<DeleteFleetRequest>,
+    ) -> Result<Response<DeleteFleetResponse>, Status> {
+        // A call that destroys names its fleet: an empty name is not the default here.
+        let name = FleetName::new("name", &request.get_ref().name)?;
+        let context = self.clone();
+        whole(async move { context.registry.delete(&name).await }).await?;
+        Ok(Response::new(DeleteFleetResponse {}))
     }
+}
+
+/// Runs to its end as a task, so that a client that disconnects leaves no half-made fleet.
+async fn whole<T: Send + 'static>(
+    change: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
+) -> Result<T, ServiceError> {
+    tokio::spawn(change).await.unwrap_or(Err(ServiceError::ShuttingDown))
+}
+
+/// A page of fleets by name. The page token is the name of the last fleet of the page before, so
+/// it stays valid when fleets are created and deleted.
+fn list_fleets(
+    context: &ServiceContext,
+    request: &ListFleetsRequest,
+) -> Result<ListFleetsResponse, ServiceError> {
+    let page_size = match usize::try_from(request.page_size) {
+        Ok(0) => FLEET_PAGE_DEFAULT,
+        Ok(page_size) => page_size.min(FLEET_PAGE_MAX),
+        Err(_) => {
+            let problem = format!("{} is negative", request.page_size);
+            return Err(ServiceError::field("page_size", problem));
+        }
+    };
+    let after = match request.page_token.as_str() {
+        "" => None,
+        token => Some(FleetName::new("page_token", token).map_err(|_| {
+            ServiceError::field("page_token", "not a next_page_token of this service")
+        })?),
+    };
+    let (fleets, has_more) = context.registry.list_page(after.as_ref(), page_size);
+    let last = fleets.last().filter(|_| has_more);
+    let next_page_token = last.map_or_else(String::new, |fleet| fleet.name().as_str().to_owned());
+    let engine = context.registry.engine_name();
+    let fleets = fleets.iter().map(|fleet| message(fleet, engine)).collect();
+    Ok(ListFleetsResponse { fleets, next_page_token })
+}
+
+/// Removes every object, in the order of the fleet's queue; epochs and clock continue. Never waits
+/// for capacity.
+async fn clear_fleet(
+    context: &ServiceContext,
+    request: &ClearFleetRequest,
+) -> Result<ClearFleetResponse, ServiceError> {
+    // A call that destroys names its fleet: an empty name is not the default here.
+    let fleet = context.registry.find(&FleetName::new("name", &request.name)?)?;
+    let permit = fleet.try_room(0)?;
+    let (epoch, removed_count) = match fleet.change(permit, EngineRequest::Clear, None).await? {
+        ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
+        // Without a producer there are no resends.
+        ChangeReply::Duplicate { epoch } => (epoch, 0),
+        ChangeReply::Refused(error) => return Err(error),
+    };
+    let term = fleet.term();
+    let token = Token::new(term, epoch).to_bytes();
+    Ok(ClearFleetResponse { removed_count, epoch, token, term })
 }

@@ -1,8 +1,8 @@
-//! How does one report message become a change of a fleet?
+//! From a report message to a change of a fleet.
 //!
-//! Understood first, then room is taken, then rows are read: nothing is allocated that the queue
-//! has no room for, and what is wrong with a message is its own affair. Long messages let other
-//! calls run.
+//! A message is parsed, then waits for capacity in the queue, then its rows are read: nothing is
+//! allocated beyond that capacity. An error concerns its message alone. Long messages yield to
+//! other calls.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,30 +15,31 @@ use shoal_codec::{Block, Budget};
 use shoal_engine::Request;
 
 use super::ack_range::{Faults, Settled};
-use super::door::Door;
 use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
 use crate::error::ServiceError;
-use crate::fleet::{BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange};
+use crate::fleet::{
+    BatchId, ChangePermit, ChangeReply, Fleet, FleetState, PendingChange, Registry,
+};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, READ_ROWS_AT_ONCE};
 
-/// Takes the messages of one stream in.
+/// Parses the messages of one stream.
 pub(super) struct Intake {
-    door: Arc<Door>,
-    /// Of the last message: most streams name one.
+    registry: Arc<Registry>,
+    /// Of the last message: most streams name a single one.
     fleet: Option<(String, Arc<Fleet>)>,
     /// Of the last message.
     producer: Option<Arc<str>>,
-    /// The fleets that the stream has reported to, by term; as many as a server may have at most.
+    /// The fleets that the stream has reported to, by term; at most as many as a server may have.
     used: Vec<(u64, FleetEnd)>,
 }
 
 /// Completes when a fleet's engine has ended, with the reason.
 type FleetEnd = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 
-/// A message that was understood and has no room yet.
+/// A parsed message without capacity in the queue.
 #[derive(Debug)]
-pub(super) struct Understood {
+pub(super) struct Report {
     message: ReportMessage,
     block: Option<Block>,
     batch: Option<BatchId>,
@@ -46,24 +47,24 @@ pub(super) struct Understood {
     arrived: Instant,
 }
 
-/// A message under way.
+/// A message in the queue or in a cycle.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct PendingReport {
     pending: PendingChange,
     faults: Faults,
     arrived: Instant,
 }
 
 impl Intake {
-    pub(super) fn new(door: Arc<Door>) -> Self {
-        Self { door, fleet: None, producer: None, used: Vec::new() }
+    pub(super) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, fleet: None, producer: None, used: Vec::new() }
     }
 
     /// Reads everything but plain rows.
     ///
     /// # Errors
-    /// What is wrong with the message; it does not concern the others.
-    pub(super) fn understand(&mut self, bytes: Bytes) -> Result<Understood, ServiceError> {
+    /// What is wrong with this message.
+    pub(super) fn parse(&mut self, bytes: Bytes) -> Result<Report, ServiceError> {
         let arrived = Instant::now();
         let message = ReportMessage::parse(bytes)?;
         let fleet = self.fleet(message.fleet())?;
@@ -73,10 +74,10 @@ impl Intake {
         };
         let block = block.transpose().inspect_err(|_| fleet.metrics().count_failed())?;
         let batch = self.batch(&message);
-        Ok(Understood { message, block, batch, fleet, arrived })
+        Ok(Report { message, block, batch, fleet, arrived })
     }
 
-    /// Completes when a fleet that the stream has reported to has ended, with the reason.
+    /// Completes when a fleet that the stream has reported to ends, with the reason.
     pub(super) async fn fleet_ended(&mut self) -> ServiceError {
         poll_fn(|context| {
             let mut ends = self.used.iter_mut().map(|(_, end)| end.as_mut().poll(context));
@@ -91,7 +92,7 @@ impl Intake {
                 Ok(fleet.clone())
             }
             _ => {
-                let fleet = self.door.registry.find_requested("fleet", name)?;
+                let fleet = self.registry.find_requested("fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {
                     self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
                 }
@@ -106,8 +107,8 @@ impl Intake {
         if name.is_empty() {
             return None;
         }
-        let known = self.producer.as_ref().filter(|known| &***known == name);
-        let producer: Arc<str> = known.cloned().unwrap_or_else(|| name.into());
+        let last = self.producer.take().filter(|last| &**last == name);
+        let producer = last.unwrap_or_else(|| name.into());
         self.producer = Some(producer.clone());
         Some(BatchId { producer, batch_seq: message.batch_seq })
     }
@@ -128,8 +129,8 @@ fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
     Err(ServiceError::SpaceMismatch { fleet, found, expected })
 }
 
-impl Understood {
-    /// Rows that need room.
+impl Report {
+    /// Rows that need capacity.
     pub(super) fn rows(&self) -> usize {
         match (&self.block, &self.message.payload) {
             (Some(block), _) => block.rows(),
@@ -142,7 +143,7 @@ impl Understood {
     ///
     /// # Errors
     /// [`ServiceError::Malformed`].
-    pub(super) async fn send(self, permit: ChangePermit) -> Result<UnderWay, ServiceError> {
+    pub(super) async fn send(self, permit: ChangePermit) -> Result<PendingReport, ServiceError> {
         let (request, faults) = match self.block {
             Some(block) => (Request::Block(block), Faults::new()),
             None => read_rows(&self.message, &self.fleet)
@@ -150,7 +151,7 @@ impl Understood {
                 .inspect_err(|_| self.fleet.metrics().count_failed())?,
         };
         let pending = self.fleet.change(permit, request, self.batch);
-        Ok(UnderWay { pending, faults, arrived: self.arrived })
+        Ok(PendingReport { pending, faults, arrived: self.arrived })
     }
 }
 
@@ -170,11 +171,11 @@ async fn read_rows(
     Ok((Request::Fixes(columns), faults))
 }
 
-impl UnderWay {
-    /// Waits for what becomes of it.
+impl PendingReport {
+    /// Waits for the outcome.
     ///
     /// # Errors
-    /// That the fleet is gone; the message may or may not have been applied.
+    /// That the fleet ended; the message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
         let Self { mut pending, faults, arrived } = self;
         let reply = (&mut pending).await?;

@@ -1,9 +1,9 @@
-//! How much memory may half-read messages take?
+//! Bounds the memory of partly read messages.
 //!
 //! A layer under every call. It follows the length prefixes of gRPC messages in request bodies; a
-//! large message takes its length from a server-wide budget before its bytes go on, and holds it
-//! until the call asks for the next. A call waits for its turn by not reading, so HTTP/2 stops its
-//! sender. Nobody waits while holding, and a sender that stalls loses its stream.
+//! large message takes its length from a server-wide budget before its bytes pass, and returns it
+//! when the call asks for the next one. A call waits by not reading, so HTTP/2 stops its sender. No
+//! call waits while it holds a share, and a stalled sender loses its stream.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,7 +34,7 @@ pub struct MessageBudget {
 }
 
 impl MessageBudget {
-    /// A budget of so many bytes; `gauge` shows what is taken.
+    /// A budget of `bytes_max` bytes; `gauge` shows the bytes in use.
     #[must_use]
     pub fn new(bytes_max: usize, gauge: Gauge) -> Self {
         Self { bytes: Arc::new(Semaphore::new(bytes_max)), gauge }
@@ -49,7 +49,7 @@ impl<S> Layer<S> for MessageBudget {
     }
 }
 
-/// A service whose request bodies obey the budget.
+/// A service whose request bodies are budgeted.
 #[derive(Clone, Debug)]
 pub struct Budgeted<S> {
     inner: S,
@@ -89,28 +89,28 @@ struct BudgetedBody {
     inner: Body,
     budget: MessageBudget,
     prefix: [u8; PREFIX_BYTES],
-    /// Bytes of the prefix that were seen.
+    /// Bytes of the prefix read so far.
     prefix_seen: usize,
-    /// Length of the message that is being read.
+    /// Length of the current message.
     message_bytes: u64,
-    /// Of it, bytes still to come.
+    /// Its bytes that are not read yet.
     remaining: u64,
-    /// Data that waits to go on, and how much of it was looked at.
+    /// Data to be passed on, and how much of it was scanned.
     held: Bytes,
-    looked_at: usize,
+    scanned: usize,
     acquiring: Option<Acquiring>,
     share: Option<Share>,
-    /// The message that `share` is for went on; the next poll means that it was taken.
+    /// The message of `share` was passed on; the next poll means that the call took it.
     is_taken: bool,
     waited: Duration,
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-/// What looking at the held data led to.
-enum Look {
-    /// So many bytes may go on.
+/// The result of scanning the held data.
+enum Scan {
+    /// So many bytes may pass.
     Pass(usize),
-    /// A large message begins: its share comes first.
+    /// A large message begins, which needs a share.
     Acquire,
 }
 
@@ -124,7 +124,7 @@ impl BudgetedBody {
             message_bytes: 0,
             remaining: 0,
             held: Bytes::new(),
-            looked_at: 0,
+            scanned: 0,
             acquiring: None,
             share: None,
             is_taken: false,
@@ -133,31 +133,31 @@ impl BudgetedBody {
         }
     }
 
-    fn look(&mut self) -> Look {
-        while self.looked_at < self.held.len() {
+    fn scan(&mut self) -> Scan {
+        while self.scanned < self.held.len() {
             if self.remaining == 0 {
-                self.prefix[self.prefix_seen] = self.held[self.looked_at];
+                self.prefix[self.prefix_seen] = self.held[self.scanned];
                 self.prefix_seen += 1;
-                self.looked_at += 1;
+                self.scanned += 1;
                 if self.prefix_seen == PREFIX_BYTES && self.begin_message() {
-                    return Look::Acquire;
+                    return Scan::Acquire;
                 }
                 continue;
             }
-            let here = (self.held.len() - self.looked_at) as u64;
+            let here = (self.held.len() - self.scanned) as u64;
             let part = here.min(self.remaining);
             self.remaining -= part;
-            self.looked_at += part as usize;
+            self.scanned += part as usize;
             if self.remaining == 0 && self.share.is_some() {
-                // Cut here, so that the next poll shows that the message was taken.
+                // Cut here, so that the next poll means that the message was taken.
                 self.is_taken = true;
                 break;
             }
         }
-        Look::Pass(self.looked_at)
+        Scan::Pass(self.scanned)
     }
 
-    /// True when the message needs a share. One that is too large is refused by whoever reads it.
+    /// True when the message needs a share. The call refuses one that is too large.
     fn begin_message(&mut self) -> bool {
         let [_, length @ ..] = self.prefix;
         self.prefix_seen = 0;
@@ -186,7 +186,7 @@ impl BudgetedBody {
         Poll::Ready(Ok(()))
     }
 
-    /// Counts the time that a message with a share waits for its sender.
+    /// Limits the time that a message with a share waits for its sender.
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         if self.share.is_none() {
             return Poll::Pending;
@@ -206,7 +206,7 @@ impl BudgetedBody {
             self.waited += since.elapsed();
         }
         self.held = data;
-        self.looked_at = 0;
+        self.scanned = 0;
     }
 }
 
@@ -228,10 +228,10 @@ impl HttpBody for BudgetedBody {
                 return Poll::Ready(Some(Err(status)));
             }
             if !this.held.is_empty() {
-                match this.look() {
-                    Look::Acquire => continue,
-                    Look::Pass(bytes) => {
-                        this.looked_at = 0;
+                match this.scan() {
+                    Scan::Acquire => continue,
+                    Scan::Pass(bytes) => {
+                        this.scanned = 0;
                         return Poll::Ready(Some(Ok(Frame::data(this.held.split_to(bytes)))));
                     }
                 }
@@ -272,7 +272,7 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-            // Like a sender that keeps its stream open.
+            // As a sender that keeps its stream open.
             match self.0.pop_front() {
                 Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
                 None => Poll::Pending,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_pass_unchanged_whatever_the_frames() {
+    async fn bytes_pass_unchanged_in_frames_of_any_size() {
         let mut bytes = Vec::new();
         for length in [0, 3, LARGE, 0, LARGE + 1, 70_000, 5] {
             bytes.extend(message(length));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_budget_is_waited_for_and_comes_back() {
+    async fn messages_wait_for_the_budget_and_return_it() {
         let budget = MessageBudget::new(LARGE, Gauge::default());
         let whole = message(LARGE);
         let mut first = body(&whole, 1000, &budget);

@@ -1,40 +1,42 @@
-//! `SubscriptionService.Modify`: regions of a session come, change and go; or all of it ends.
+//! `SubscriptionService.Modify`: adds, changes and removes regions of a session, or closes it.
 //!
-//! What can be done is done in one epoch; what cannot fails alone, region by region. A session that
-//! nobody reads may be changed as well.
+//! All valid changes take effect in one epoch; the others fail one by one. The session needs no
+//! reader.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, RegionSubscription};
 use tonic::{Request, Response};
 
 use super::deadline::Deadline;
-use super::door::Door;
+use super::position_service::at_most;
 use super::region_subscription::subscription;
-use super::remove::at_most;
-use super::subscribe::JUDGED_AT_ONCE;
+use super::service_context::ServiceContext;
+use super::subscribe::CONVERTED_AT_ONCE;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::REGION_CHANGES_MAX;
 use crate::status::rpc_status;
-use crate::subscription::{SessionEnd, SessionHandle, Wanted};
+use crate::subscription::{RegionRequest, SessionEnd, SessionHandle};
 
 pub(super) async fn modify(
-    door: &Arc<Door>,
+    context: &ServiceContext,
     request: Request<ModifyRequest>,
 ) -> Result<Response<ModifyResponse>, ServiceError> {
     let deadline = Deadline::of(request.metadata());
-    let settled = deadline.bound(settle(door, request.into_inner())).await;
-    Ok(Response::new(settled.map_err(|error| door.count(error))?))
+    let settled = deadline.bound(settle(context, request.into_inner())).await;
+    Ok(Response::new(settled.map_err(|error| context.count(error))?))
 }
 
-async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, ServiceError> {
+async fn settle(
+    context: &ServiceContext,
+    request: ModifyRequest,
+) -> Result<ModifyResponse, ServiceError> {
     let changes = request.add.len() + request.change.len() + request.remove.len();
     at_most("add,change,remove", changes, "regions", REGION_CHANGES_MAX)?;
-    let fleet = door.registry.find_requested("fleet", &request.fleet)?;
+    let fleet = context.registry.find_requested("fleet", &request.fleet)?;
     let handle = SessionHandle::parse(&request.session)?;
-    door.registry.check_session_fleet(&handle, &fleet)?;
+    context.registry.check_session_fleet(&handle, &fleet)?;
     let session = fleet.sessions().find(&handle)?;
     if request.close {
         if changes > 0 {
@@ -46,13 +48,13 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
     }
     distinct(&request)?;
     let lengths = (request.add.len(), request.change.len());
-    let (wanted, mut failures) = judge(&fleet, request).await;
-    if wanted.is_empty() {
+    let (requests, mut failures) = convert(&fleet, request).await;
+    if requests.is_empty() {
         return Ok(ModifyResponse { epoch: 0, errors: errors(failures, lengths) });
     }
     let places = failures.iter().enumerate().filter(|(_, (_, failure))| failure.is_none());
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
-    let changed = fleet.change_regions(&session, wanted)?;
+    let changed = fleet.change_regions(&session, requests)?;
     for (place, failure) in places.into_iter().zip(changed.failures) {
         failures[place].1 = failure;
     }
@@ -60,7 +62,7 @@ async fn settle(door: &Door, request: ModifyRequest) -> Result<ModifyResponse, S
     Ok(ModifyResponse { epoch, errors: errors(failures, lengths) })
 }
 
-/// Refuses a region that occurs twice: of two changes in one epoch neither is the later.
+/// Refuses a region that occurs twice: two changes in one epoch have no order.
 fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
     let (add, change, remove) = (&request.add, &request.change, &request.remove);
     let mut seen = HashSet::with_capacity(add.len() + change.len() + remove.len());
@@ -78,10 +80,10 @@ fn distinct(request: &ModifyRequest) -> Result<(), ServiceError> {
     }
 }
 
-/// Per change, its region and why it failed.
+/// For each change, its region and why it failed.
 type Failures = Vec<(u64, Option<ServiceError>)>;
 
-/// The failures of a request with so many regions to add and to change.
+/// The errors of a request that adds and changes so many regions.
 fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError> {
     let path = |place: usize| match place {
         _ if place < add => format!("add[{place}]"),
@@ -95,32 +97,36 @@ fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError>
     failures.into_iter().enumerate().filter_map(error).collect()
 }
 
-/// What can be understood; per change whether it could be.
-async fn judge(fleet: &Fleet, request: ModifyRequest) -> (Vec<Wanted>, Failures) {
-    let (mut wanted, mut failures) = (Vec::new(), Vec::new());
+/// The valid changes, and for each change why it is invalid.
+async fn convert(fleet: &Fleet, request: ModifyRequest) -> (Vec<RegionRequest>, Failures) {
+    let (mut requests, mut failures) = (Vec::new(), Vec::new());
     let lists = [("add", request.add), ("change", request.change)];
     for (list, regions) in lists {
         for (index, sent) in regions.iter().enumerate() {
-            let failure = set(fleet, list, sent).map(|change| wanted.push(change)).err();
+            let failure = set(fleet, list, sent).map(|change| requests.push(change)).err();
             failures.push((sent.region_id, failure));
-            if index % JUDGED_AT_ONCE == JUDGED_AT_ONCE - 1 {
+            if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
             }
         }
     }
     for region_id in request.remove {
-        wanted.push(Wanted::Remove { region_id });
+        requests.push(RegionRequest::Remove { region_id });
         failures.push((region_id, None));
     }
-    (wanted, failures)
+    (requests, failures)
 }
 
-fn set(fleet: &Fleet, list: &str, sent: &RegionSubscription) -> Result<Wanted, ServiceError> {
+fn set(
+    fleet: &Fleet,
+    list: &str,
+    sent: &RegionSubscription,
+) -> Result<RegionRequest, ServiceError> {
     let subscription = subscription(fleet.space(), sent)?;
     let (region_id, snapshot) = (sent.region_id, sent.snapshot);
     Ok(if list == "add" {
-        Wanted::Add { region_id, subscription, snapshot }
+        RegionRequest::Add { region_id, subscription, snapshot }
     } else {
-        Wanted::Change { region_id, subscription, snapshot }
+        RegionRequest::Change { region_id, subscription, snapshot }
     })
 }

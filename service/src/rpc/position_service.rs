@@ -1,109 +1,105 @@
-//! Which call of `PositionService` goes where?
+//! `PositionService`: Report, ReportOnce and Remove.
 //!
-//! Written by hand as the generator writes it, because two calls take their messages undecoded
-//! (`raw_codec.rs`). Each call has its own file.
-
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+//! Reports arrive as bytes (`shoal_proto::raw`). ReportOnce and Remove never wait for capacity: a
+//! full queue is RESOURCE_EXHAUSTED with the time after which to retry.
 
 use bytes::Bytes;
-use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportOnceResponse, ReportResponse};
-use tonic::body::Body;
-use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
+use shoal_engine::Request as EngineRequest;
+use shoal_engine::limits::GET_OBJECTS_MAX;
+use shoal_proto::raw::position_service_server::PositionService;
+use shoal_proto::v1::{RemoveRequest, RemoveResponse, ReportOnceResponse};
 use tonic::{Request, Response, Status, Streaming};
-use tonic_prost::ProstCodec;
-use tower::Service;
 
 use super::ack_log::AckStream;
-use super::door::Door;
-use super::raw_codec::RawCodec;
-use super::{BoxFuture, no_call, remove, report, report_once};
-use crate::limits::{MESSAGE_BYTES_MAX, SMALL_MESSAGE_BYTES_MAX};
+use super::ack_range::{AckRange, Settled};
+use super::deadline::Deadline;
+use super::intake::Intake;
+use super::report;
+use super::report_message::check_numbered;
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::{BatchId, ChangeReply, Token};
 
-/// `shoal.v1.PositionService`.
-#[derive(Clone, Debug)]
-pub struct PositionServer(Arc<Door>);
+#[tonic::async_trait]
+impl PositionService for ServiceContext {
+    type ReportStream = AckStream;
 
-impl PositionServer {
-    /// The service at a door.
-    #[must_use]
-    pub fn new(door: Arc<Door>) -> Self {
-        Self(door)
+    async fn report(
+        &self,
+        request: Request<Streaming<Bytes>>,
+    ) -> Result<Response<AckStream>, Status> {
+        Ok(report::report(self, request)?)
+    }
+
+    async fn report_once(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<ReportOnceResponse>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let settled = deadline.bound(report_once(self, request.into_inner())).await;
+        let mut range = AckRange::default();
+        range.add(1, settled.map_err(|error| self.count(error))?);
+        Ok(Response::new(ReportOnceResponse { ack: Some(range.into_ack()) }))
+    }
+
+    async fn remove(
+        &self,
+        request: Request<RemoveRequest>,
+    ) -> Result<Response<RemoveResponse>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let removed = deadline.bound(remove(self, request.into_inner())).await;
+        Ok(Response::new(removed.map_err(|error| self.count(error))?))
     }
 }
 
-impl NamedService for PositionServer {
-    const NAME: &'static str = "shoal.v1.PositionService";
-}
-
-impl Service<http::Request<Body>> for PositionServer {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Infallible>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let door = self.0.clone();
-        let large = Some(MESSAGE_BYTES_MAX);
-        let small = Some(SMALL_MESSAGE_BYTES_MAX);
-        match request.uri().path() {
-            "/shoal.v1.PositionService/Report" => Box::pin(async move {
-                let mut grpc =
-                    Grpc::new(RawCodec::new()).apply_max_message_size_config(large, None);
-                Ok(grpc.streaming(Report(door), request).await)
-            }),
-            "/shoal.v1.PositionService/ReportOnce" => Box::pin(async move {
-                let mut grpc =
-                    Grpc::new(RawCodec::new()).apply_max_message_size_config(large, None);
-                Ok(grpc.unary(ReportOnce(door), request).await)
-            }),
-            "/shoal.v1.PositionService/Remove" => Box::pin(async move {
-                let codec = ProstCodec::<RemoveResponse, RemoveRequest>::default();
-                let mut grpc = Grpc::new(codec).apply_max_message_size_config(small, None);
-                Ok(grpc.unary(Remove(door), request).await)
-            }),
-            path => no_call(path),
-        }
+/// Errors of the message are the status of the call.
+async fn report_once(context: &ServiceContext, bytes: Bytes) -> Result<Settled, ServiceError> {
+    let report = Intake::new(context.registry.clone()).parse(bytes)?;
+    let permit = report.fleet.try_room(report.rows())?;
+    match report.send(permit).await?.settled().await? {
+        Settled::Failed(error) => Err(error),
+        settled => Ok(settled),
     }
 }
 
-struct Report(Arc<Door>);
-
-impl StreamingService<Bytes> for Report {
-    type Response = ReportResponse;
-    type ResponseStream = AckStream;
-    type Future = BoxFuture<Response<AckStream>, Status>;
-
-    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
-        let door = self.0.clone();
-        Box::pin(async move { report::report(&door, request) })
-    }
+/// Removes objects in the order of the fleet's queue.
+async fn remove(
+    context: &ServiceContext,
+    request: RemoveRequest,
+) -> Result<RemoveResponse, ServiceError> {
+    let RemoveRequest { fleet, mut objects, producer, batch_seq } = request;
+    let fleet = context.registry.find_requested("fleet", &fleet)?;
+    at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    check_numbered(&producer, batch_seq)?;
+    let batch = BatchId { producer: producer.into(), batch_seq };
+    let batch = Some(batch).filter(|batch| !batch.producer.is_empty());
+    // As in Get, repeated ids count once.
+    objects.sort_unstable();
+    objects.dedup();
+    let permit = fleet.try_room(objects.len())?;
+    let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
+    let (epoch, outcome) = match change.await? {
+        ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),
+        ChangeReply::Duplicate { epoch } => (epoch, None),
+        ChangeReply::Refused(error) => return Err(error),
+    };
+    let term = fleet.term();
+    let token = Token::new(term, epoch).to_bytes();
+    let duplicate = outcome.is_none();
+    let (removed_count, missing_count) =
+        outcome.map_or((0, 0), |outcome| (outcome.removed, outcome.missing));
+    Ok(RemoveResponse { removed_count, missing_count, epoch, token, duplicate, term })
 }
 
-struct ReportOnce(Arc<Door>);
-
-impl UnaryService<Bytes> for ReportOnce {
-    type Response = ReportOnceResponse;
-    type Future = BoxFuture<Response<ReportOnceResponse>, Status>;
-
-    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
-        let door = self.0.clone();
-        Box::pin(async move { report_once::report_once(&door, request).await })
+/// Refuses a field that is too long.
+pub(super) fn at_most(
+    field: &str,
+    length: usize,
+    unit: &str,
+    limit: usize,
+) -> Result<(), ServiceError> {
+    if length <= limit {
+        return Ok(());
     }
-}
-
-struct Remove(Arc<Door>);
-
-impl UnaryService<RemoveRequest> for Remove {
-    type Response = RemoveResponse;
-    type Future = BoxFuture<Response<RemoveResponse>, Status>;
-
-    fn call(&mut self, request: Request<RemoveRequest>) -> Self::Future {
-        let door = self.0.clone();
-        Box::pin(async move { remove::remove(&door, request).await })
-    }
+    Err(ServiceError::field(field, format!("{length} {unit} exceed the limit of {limit}")))
 }

@@ -1,12 +1,12 @@
-//! How are the fields of a protobuf message walked without building it?
+//! Iterates over the fields of an encoded protobuf message.
 //!
-//! Report messages are read straight into columns: a generated type would take 36 times the bytes
-//! of a hostile message (an empty fix is 2 bytes on the wire and 72 in memory). Encoding rules are
-//! those of protobuf.dev/programming-guides/encoding; groups, long out of use, are refused.
+//! Report messages are read straight into columns: a generated type takes 36 times the bytes of a
+//! hostile message (an empty fix is 2 bytes on the wire and 72 in memory). The rules are those of
+//! protobuf.dev/programming-guides/encoding; groups, which are deprecated, are refused.
 
 use crate::error::ServiceError;
 
-/// What a field holds on the wire.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Varint(u64),
@@ -15,18 +15,18 @@ pub(super) enum Value<'a> {
     Fixed32(u32),
 }
 
-/// Walks the fields of one message.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(super) struct ProtobufReader<'a> {
     what: &'static str,
     bytes: &'a [u8],
     at: usize,
-    /// Where `bytes` begins in the outermost message.
+    /// Offset of `bytes` in the outermost message.
     base: usize,
 }
 
 impl<'a> ProtobufReader<'a> {
-    /// A reader of `bytes`, which begin at `base` of the message that errors speak of.
+    /// A reader of `bytes`, which begin at `base` of the outermost message; errors name it `what`.
     pub(super) fn new(what: &'static str, bytes: &'a [u8], base: usize) -> Self {
         Self { what, bytes, at: 0, base }
     }
@@ -110,7 +110,7 @@ impl<'a> ProtobufReader<'a> {
         }
     }
 
-    /// The error for what is wrong here.
+    /// The error of a problem at this offset.
     #[cold]
     pub(super) fn malformed(&self, problem: &'static str) -> ServiceError {
         ServiceError::Malformed { what: self.what, problem, offset: self.offset() }
@@ -142,7 +142,7 @@ mod tests {
             (4, Value::Fixed32(9)),
         ];
         assert_eq!(fields, expected);
-        // Every cut but those between fields is noticed.
+        // Only cuts between fields are valid.
         for length in 1..bytes.len() {
             assert_eq!(walk(&bytes[..length]).is_ok(), [3, 12, 16].contains(&length), "{length}");
         }

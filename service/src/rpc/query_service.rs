@@ -1,70 +1,93 @@
-//! Which call of `QueryService` goes where? Each has its own file.
+//! `QueryService`: Get, Range, Nearest, CountRegions and Batch.
 
-use std::sync::Arc;
-
-use shoal_proto::v1;
 use shoal_proto::v1::query_service_server::QueryService;
+use shoal_proto::v1::{
+    BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse, NearestQuery,
+    NearestRequest, NearestResponse, Projection, QueryOptions, RangeRequest, RangeResponse,
+};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::batch;
 use super::batch_answer::BatchStream;
+use super::budgeted_answer::ask;
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
-use super::door::Door;
-use super::{batch, count_regions, get, nearest, range};
-
-/// `shoal.v1.QueryService`.
-#[derive(Clone, Debug)]
-pub struct Queries(Arc<Door>);
-
-impl Queries {
-    /// The service at a door.
-    #[must_use]
-    pub fn new(door: Arc<Door>) -> Self {
-        Self(door)
-    }
-}
+use super::position_service::at_most;
+use super::query_answer::{answer_one, header};
+use super::query_context::QueryContext;
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::limits::BATCH_QUERIES_MAX;
 
 #[tonic::async_trait]
-impl QueryService for Queries {
-    type GetStream = ChunkStream<v1::GetResponse>;
-    type RangeStream = ChunkStream<v1::RangeResponse>;
-    type NearestStream = ChunkStream<v1::NearestResponse>;
+impl QueryService for ServiceContext {
+    type GetStream = ChunkStream<GetResponse>;
+    type RangeStream = ChunkStream<RangeResponse>;
+    type NearestStream = ChunkStream<NearestResponse>;
     type BatchStream = BatchStream;
 
-    async fn get(
-        &self,
-        request: Request<v1::GetRequest>,
-    ) -> Result<Response<Self::GetStream>, Status> {
-        Ok(get::get(&self.0, request).await?)
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        let deadline = Deadline::of(request.metadata());
+        let GetRequest { options, objects } = request.into_inner();
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
+        let query = context.get(objects)?;
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn range(
         &self,
-        request: Request<v1::RangeRequest>,
+        request: Request<RangeRequest>,
     ) -> Result<Response<Self::RangeStream>, Status> {
-        Ok(range::range(&self.0, request).await?)
+        let deadline = Deadline::of(request.metadata());
+        let RangeRequest { options, region } = request.into_inner();
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
+        let query = context.range("region", region.as_ref())?;
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn nearest(
         &self,
-        request: Request<v1::NearestRequest>,
+        request: Request<NearestRequest>,
     ) -> Result<Response<Self::NearestStream>, Status> {
-        Ok(nearest::nearest(&self.0, request).await?)
+        let deadline = Deadline::of(request.metadata());
+        let NearestRequest { options, x, y, k, distance_max_m } = request.into_inner();
+        let context = QueryContext::new(self, &options.unwrap_or_default(), "options")?;
+        let query = context.nearest("", NearestQuery { x, y, k, distance_max_m })?;
+        Ok(answer_one(self, context, query, deadline).await?)
     }
 
     async fn count_regions(
         &self,
-        request: Request<v1::CountRegionsRequest>,
-    ) -> Result<Response<v1::CountRegionsResponse>, Status> {
+        request: Request<CountRegionsRequest>,
+    ) -> Result<Response<CountRegionsResponse>, Status> {
         let deadline = Deadline::of(request.metadata());
-        let counted = count_regions::count_regions(&self.0, request.into_inner(), deadline).await?;
-        Ok(Response::new(counted))
+        Ok(Response::new(count_regions(self, request.into_inner(), deadline).await?))
     }
 
     async fn batch(
         &self,
-        request: Request<Streaming<v1::BatchRequest>>,
+        request: Request<Streaming<BatchRequest>>,
     ) -> Result<Response<BatchStream>, Status> {
-        Ok(batch::batch(&self.0, request)?)
+        Ok(batch::batch(self, request)?)
     }
+}
+
+/// The number of objects in each region, all at one epoch.
+async fn count_regions(
+    context: &ServiceContext,
+    request: CountRegionsRequest,
+    deadline: Deadline,
+) -> Result<CountRegionsResponse, ServiceError> {
+    let CountRegionsRequest { fleet, min_token, filter, regions } = request;
+    at_most("regions", regions.len(), "regions", BATCH_QUERIES_MAX)?;
+    let projection = Projection::Count.into();
+    let options = QueryOptions { fleet, min_token, filter, projection, ..Default::default() };
+    // The options are fields of the request itself.
+    let query_context = QueryContext::new(context, &options, "")?;
+    let query = |(index, region)| query_context.range(&format!("regions[{index}]"), Some(region));
+    let queries = regions.iter().enumerate().map(query).collect::<Result<_, _>>()?;
+    let answer = ask(context, &query_context, queries, deadline, false).await?;
+    let header = Some(header(&query_context.fleet, &answer.answered, None));
+    let counts = answer.answered.iter().map(|answer| answer.total).collect();
+    Ok(CountRegionsResponse { header, counts })
 }

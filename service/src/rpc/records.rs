@@ -1,6 +1,6 @@
-//! How do rows of an answer look on the wire?
+//! Rows of answers as messages.
 //!
-//! Quanta and stored units become degrees, metres and seconds again, unknown attributes are absent.
+//! Converts quanta and stored units to degrees, metres and seconds; unknown attributes are absent.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::{Answer, Space};
@@ -8,10 +8,10 @@ use shoal_proto::v1::FixRecord;
 
 /// Encoded bytes of an id and of a distance.
 const NUMBER_BYTES: usize = 8;
-/// Encoded bytes of the largest record: 7 fields of at most 9 bytes, and their frame.
+/// Most encoded bytes of a record: 7 fields of at most 9 bytes, and their frame.
 pub(crate) const RECORD_BYTES_MAX: usize = 65;
 
-/// Some rows of one answer, ready to be sent.
+/// Some rows of one answer, as lists of a message.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) objects: Vec<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Records {
 impl Records {
     /// Rows `from..to` of an answer.
     pub(super) fn of(space: &Space, answer: &Answer<'_>, from: usize, to: usize) -> Self {
-        // Lists that the answer does not have are empty.
+        // Absent lists are empty.
         let fixes = answer.fixes.get(from..to).unwrap_or_default();
         let ranks = answer.ranks.get(from..to).unwrap_or_default();
         Self {
@@ -33,7 +33,7 @@ impl Records {
     }
 }
 
-/// Encoded bytes of one row of an answer at most.
+/// Most encoded bytes of one row of an answer.
 pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
     let fix = if answer.fixes.is_empty() { 0 } else { RECORD_BYTES_MAX };
     let rank = if answer.ranks.is_empty() { 0 } else { NUMBER_BYTES };
@@ -43,14 +43,14 @@ pub(super) fn row_bytes_max(answer: &Answer<'_>) -> usize {
 /// A record in degrees, metres and seconds.
 pub(crate) fn record(space: &Space, row: &FixRow) -> FixRecord {
     let (x, y) = space.to_api(row.x, row.y);
-    let known = |is_known: bool, value: f64| is_known.then_some(value);
+    let unless = |is_unknown: bool, value: f64| (!is_unknown).then_some(value);
     FixRecord {
         time_ms: row.time_ms,
         x,
         y,
-        speed_mps: known(row.speed_mm_s != SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
-        heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
-        altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
+        speed_mps: unless(row.speed_mm_s == SPEED_UNKNOWN, f64::from(row.speed_mm_s) / 1e3),
+        heading_deg: unless(row.heading_cdeg == HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
+        altitude_m: unless(row.altitude_mm == ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,
     }
 }

@@ -1,8 +1,7 @@
-//! How does a region of the wire become one of the engine?
+//! Converts regions to the engine's type.
 //!
-//! Only shapes are checked here (a kind is set, rings have as many x as y); what a region may be is
-//! the engine's rule. Errors name fields from the region message on; callers put their own path
-//! before it.
+//! Checks the form (kind, lengths of rings, size); the engine checks the geometry.
+//! Field paths in errors start at the region; callers prepend their own.
 
 use shoal_engine::limits::POLYGON_VERTICES_MAX;
 use shoal_engine::{Region, Space};
@@ -14,7 +13,7 @@ use crate::error::ServiceError;
 /// Vertices of a ring.
 type Vertices = Vec<(f64, f64)>;
 
-/// The engine's region.
+/// The region in quanta.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -55,7 +54,7 @@ fn polygons(sent: &[v1::Polygon]) -> Result<Vec<Vec<Vertices>>, ServiceError> {
     sent.iter().enumerate().map(polygon).collect()
 }
 
-/// Refuses what is certainly too large before anything is copied: twice the limit leaves room for
+/// Refuses what is certainly too large before anything is copied; twice the limit allows for
 /// closing vertices.
 fn bound_vertices(polygons: &[v1::Polygon]) -> Result<(), ServiceError> {
     let rings = polygons.iter().flat_map(|polygon| &polygon.rings);

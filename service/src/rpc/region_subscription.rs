@@ -1,7 +1,7 @@
-//! How does a region of a subscriber become one of the engine?
+//! Converts regions of subscribers to the engine's subscriptions.
 //!
-//! Region and filter are judged as those of queries are; times and distances have their limits
-//! here. Errors name the field inside the region.
+//! Regions and filters follow the rules of queries; times and distances are limited here. Field
+//! paths in errors start at the region.
 
 use shoal_engine::limits::DWELL_MS_MAX;
 use shoal_engine::{Circle, EvaluationMode, EventKind, EventKinds, Ranker, Space, Subscription};
@@ -12,7 +12,7 @@ use super::filter::filter;
 use super::region::region;
 use crate::error::ServiceError;
 
-/// The engine's words for it.
+/// The subscription in quanta and milliseconds.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -36,9 +36,9 @@ pub(super) fn subscription(
     Ok(Box::new(Subscription {
         region: region(space, sent.region.as_ref()).map_err(|error| error.under("region"))?,
         filter: filter(sent.filter.as_ref()).map_err(|error| error.under("filter"))?.boxed(),
-        wanted: wanted(&sent.events)?,
+        wanted: event_kinds(&sent.events)?,
         with_fixes,
-        judging: judging(sent.evaluation)?,
+        judging: evaluation_mode(sent.evaluation)?,
         move_interval_ms: dwell_ms("move_interval", sent.move_interval.as_ref())?,
         enter_dwell_ms: dwell_ms("enter_dwell", sent.enter_dwell.as_ref())?,
         leave_dwell_ms: dwell_ms("leave_dwell", sent.leave_dwell.as_ref())?,
@@ -57,7 +57,7 @@ fn dwell_ms(field: &str, sent: Option<&prost_types::Duration>) -> Result<u32, Se
     }
 }
 
-fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
+fn event_kinds(sent: &[i32]) -> Result<EventKinds, ServiceError> {
     if sent.is_empty() {
         return Ok(EventKinds::ALL);
     }
@@ -73,7 +73,7 @@ fn wanted(sent: &[i32]) -> Result<EventKinds, ServiceError> {
     Ok(kinds)
 }
 
-fn judging(sent: i32) -> Result<EvaluationMode, ServiceError> {
+fn evaluation_mode(sent: i32) -> Result<EvaluationMode, ServiceError> {
     match v1::Evaluation::try_from(sent) {
         Ok(v1::Evaluation::Unspecified | v1::Evaluation::PerCycle) => Ok(EvaluationMode::Cycle),
         Ok(v1::Evaluation::EveryFix) => Ok(EvaluationMode::EveryFix),
@@ -87,14 +87,13 @@ fn hysteresis(space: &Space, distance_m: f64) -> Result<Option<u64>, ServiceErro
         let problem = format!("{distance_m} m must be finite and 0 or greater");
         return Err(ServiceError::field("hysteresis_m", problem));
     }
-    // How far a rank reaches does not depend on the centre.
+    // The reach of a rank does not depend on the centre.
     let ranker = Ranker::new(space, 0, 0);
     Ok((distance_m > 0.0).then(|| Circle::within(space, &ranker, distance_m).rank_max()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::duration::duration;
     use super::*;
 
     fn sent() -> v1::RegionSubscription {
@@ -104,42 +103,32 @@ mod tests {
     }
 
     #[test]
-    fn defaults_tell_everything_of_the_state_after_each_cycle() {
+    fn defaults_report_every_event_of_the_state_after_each_cycle() {
         let space = Space::geographic();
         let found = subscription(&space, &sent()).unwrap();
         assert_eq!((found.wanted, found.with_fixes), (EventKinds::ALL, false));
         assert_eq!((found.judging, found.hysteresis_rank_max), (EvaluationMode::Cycle, None));
-        let told = v1::RegionSubscription {
+        let sent = v1::RegionSubscription {
             events: vec![v1::EventKind::Enter as i32, v1::EventKind::Left as i32],
             evaluation: v1::Evaluation::Crossing as i32,
             hysteresis_m: 25.0,
             ..sent()
         };
-        let found = subscription(&space, &told).unwrap();
+        let found = subscription(&space, &sent).unwrap();
         assert_eq!(found.wanted, EventKinds::of(&[EventKind::Enter, EventKind::Left]));
         assert_eq!(found.judging, EvaluationMode::Crossing);
-        let (near, far) = (Region(25.0).rank(), Region(26.0).rank());
-        assert!(
-            near <= found.hysteresis_rank_max.unwrap() && found.hysteresis_rank_max.unwrap() < far
-        );
-    }
-
-    /// A distance north of a place far from where the threshold was made.
-    struct Region(f64);
-
-    impl Region {
-        fn rank(&self) -> u64 {
-            let space = Space::geographic();
-            let (x, y) = space.quantise(10.0, 50.0).unwrap();
-            // A metre is about 89.9 quanta of latitude.
-            Ranker::new(&space, x, y).rank(x, y + (self.0 * 89.9) as i32)
-        }
+        // Ranks at a place far from where the threshold was made. A metre is about 89.9 quanta of
+        // latitude.
+        let (x, y) = space.quantise(10.0, 50.0).unwrap();
+        let rank = |north_m: f64| Ranker::new(&space, x, y).rank(x, y + (north_m * 89.9) as i32);
+        assert!((rank(25.0)..rank(26.0)).contains(&found.hysteresis_rank_max.unwrap()));
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn errors_name_the_field() {
         let space = Space::geographic();
-        let too_long = duration(u64::from(DWELL_MS_MAX) + 1);
+        let too_long = std::time::Duration::from_millis(u64::from(DWELL_MS_MAX) + 1);
+        let leave_dwell = Some(too_long.try_into().unwrap());
         let cases = [
             (v1::RegionSubscription { region: None, ..sent() }, "region"),
             (v1::RegionSubscription { events: vec![1, 10], ..sent() }, "events[1]"),
@@ -149,7 +138,7 @@ mod tests {
                 "projection",
             ),
             (v1::RegionSubscription { evaluation: 4, ..sent() }, "evaluation"),
-            (v1::RegionSubscription { leave_dwell: Some(too_long), ..sent() }, "leave_dwell"),
+            (v1::RegionSubscription { leave_dwell, ..sent() }, "leave_dwell"),
             (v1::RegionSubscription { hysteresis_m: f64::NAN, ..sent() }, "hysteresis_m"),
             (v1::RegionSubscription { hysteresis_m: -1.0, ..sent() }, "hysteresis_m"),
         ];

@@ -1,11 +1,9 @@
 //! `PositionService.Report`: a stream of reports, acknowledged in order.
 //!
-//! One half reads, and stops reading while the queue is full; the other waits for what was sent and
-//! notes it in the log of acknowledgements. Neither waits for the client to read. The stream ends
-//! with an error when a fleet it is sending to goes away, at its deadline, and when the server goes
-//! down; what was accepted is acknowledged first.
-
-use std::sync::Arc;
+//! One half reads messages, and stops while the queue is full; the other waits for their outcomes
+//! and adds them to the log of acknowledgements. Neither waits for the client to read. The stream
+//! ends with an error when a fleet that it reported to ends, at its deadline, and at shutdown;
+//! accepted messages are acknowledged first.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -14,28 +12,28 @@ use tonic::{Request, Response, Status, Streaming};
 use super::ack_log::{AckLog, AckStream};
 use super::ack_range::Settled;
 use super::deadline::Deadline;
-use super::door::Door;
-use super::intake::{Intake, UnderWay};
+use super::intake::{Intake, PendingReport};
+use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 
-/// A message that was read, in its turn.
-type Read = Result<UnderWay, ServiceError>;
+/// A message that was read.
+type Read = Result<PendingReport, ServiceError>;
 
 pub(super) fn report(
-    door: &Arc<Door>,
+    context: &ServiceContext,
     request: Request<Streaming<Bytes>>,
-) -> Result<Response<AckStream>, Status> {
-    let open = door.open_stream().map_err(|error| door.count(error))?;
+) -> Result<Response<AckStream>, ServiceError> {
+    let open = context.open_stream().map_err(|error| context.count(error))?;
     let deadline = Deadline::of(request.metadata());
-    let (log, door) = (AckLog::default(), door.clone());
+    let (log, context) = (AckLog::default(), context.clone());
     let acks = log.clone();
     let task = tokio::spawn(async move {
-        let (sender, receiver) = mpsc::channel(door.limits.stream_messages_max);
-        let reading = read(&door, request.into_inner(), deadline, sender);
+        let (sender, receiver) = mpsc::channel(context.limits.stream_messages_max);
+        let reading = read(&context, request.into_inner(), deadline, sender);
         let settling = settle(receiver, &acks);
         let end = match tokio::try_join!(reading, settling) {
             Ok((end, ())) => end,
-            Err(gone) => Err(gone.into()),
+            Err(ended) => Err(ended.into()),
         };
         drop(open);
         acks.close(end);
@@ -43,18 +41,18 @@ pub(super) fn report(
     Ok(Response::new(log.stream(task)))
 }
 
-/// Reads until the client ends the stream or there is a reason to stop; says how the stream ends.
+/// Reads messages until the stream ends; returns its status.
 async fn read(
-    door: &Arc<Door>,
+    context: &ServiceContext,
     mut messages: Streaming<Bytes>,
     deadline: Deadline,
     sender: mpsc::Sender<Read>,
 ) -> Result<Result<(), Status>, ServiceError> {
-    let mut intake = Intake::new(door.clone());
+    let mut intake = Intake::new(context.registry.clone());
     loop {
         let message = tokio::select! {
             biased;
-            () = door.stopped() => return Ok(Err(ServiceError::ShuttingDown.into())),
+            () = context.stopped() => return Ok(Err(ServiceError::ShuttingDown.into())),
             () = deadline.passed() => return Ok(Err(ServiceError::Deadline.into())),
             error = intake.fleet_ended() => return Ok(Err(error.into())),
             message = messages.message() => message,
@@ -66,25 +64,25 @@ async fn read(
         };
         let read = accept(&mut intake, bytes).await;
         if sender.send(read).await.is_err() {
-            // The other half ended with the reason.
+            // The other half has ended with an error.
             return Ok(Ok(()));
         }
     }
 }
 
 async fn accept(intake: &mut Intake, bytes: Bytes) -> Read {
-    let understood = intake.understand(bytes)?;
-    let permit = understood.fleet.room(understood.rows()).await?;
-    understood.send(permit).await
+    let report = intake.parse(bytes)?;
+    let permit = report.fleet.room(report.rows()).await?;
+    report.send(permit).await
 }
 
-/// Notes what becomes of each message, in order.
+/// Adds the outcome of each message to the log, in order.
 async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(), ServiceError> {
     let mut message = 0;
     while let Some(read) = receiver.recv().await {
         message += 1;
         let settled = match read {
-            Ok(under_way) => under_way.settled().await?,
+            Ok(pending) => pending.settled().await?,
             Err(error) if ends_stream(&error) => return Err(error),
             Err(error) => Settled::Failed(error),
         };
@@ -93,7 +91,7 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
     Ok(())
 }
 
-/// A fleet that went away ends the streams that send to it; all else is one message's affair.
+/// The end of a fleet ends the streams that report to it; other errors concern one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,

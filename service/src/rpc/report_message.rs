@@ -1,24 +1,28 @@
-//! What does one report message hold, before its rows are read?
+//! Parses a report message without its rows.
 //!
-//! One walk over the bytes finds fleet, producer and payload and counts the rows, so that room is
-//! taken before anything is allocated. Protobuf's rules hold: the last payload wins, several `rows`
-//! in a row are joined, unknown fields are skipped.
+//! One pass over the bytes finds fleet, producer and payload and counts the rows, so that capacity
+//! is taken before anything is allocated. The rules of protobuf hold: the last payload wins,
+//! consecutive `rows` are joined, unknown fields are skipped.
 
 use bytes::Bytes;
+use shoal_proto::fields::{report_once_request, report_request, rows};
 
 use super::protobuf_reader::{ProtobufReader, Value};
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
 
 const WHAT: &str = "ReportRequest";
-const FLEET: u32 = 1;
-const PRODUCER: u32 = 2;
-const BATCH_SEQ: u32 = 3;
-const ROWS: u32 = 4;
-const BLOCK: u32 = 5;
-const FIXES: u32 = 1;
 
-/// A message whose rows are still encoded.
+const _: () = assert!(
+    report_request::FLEET == report_once_request::FLEET
+        && report_request::PRODUCER == report_once_request::PRODUCER
+        && report_request::BATCH_SEQ == report_once_request::BATCH_SEQ
+        && report_request::ROWS == report_once_request::ROWS
+        && report_request::BLOCK == report_once_request::BLOCK,
+    "one parser reads the requests of Report and ReportOnce"
+);
+
+/// A message whose rows are encoded.
 #[derive(Debug)]
 pub(super) struct ReportMessage {
     bytes: Bytes,
@@ -28,12 +32,12 @@ pub(super) struct ReportMessage {
     pub(super) payload: Payload,
 }
 
-/// Where the rows are.
+/// The rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Payload {
     /// No payload was set.
     None,
-    /// Plain rows: how many, and where the first field with rows begins.
+    /// Plain rows: their number, and the offset of the first field with rows.
     Rows { count: usize, from: usize },
     /// A block.
     Block(Bytes),
@@ -46,6 +50,7 @@ impl ReportMessage {
     /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long,
     /// [`ServiceError::Limit`] for more rows than a message may have.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
+        use report_request::{BATCH_SEQ, BLOCK, FLEET, PRODUCER, ROWS};
         let mut reader = ProtobufReader::new(WHAT, &bytes, 0);
         let (mut fleet, mut producer) = ((0, 0), (0, 0));
         let (mut batch_seq, mut payload) = (0, Payload::None);
@@ -98,7 +103,7 @@ impl ReportMessage {
         self.text(self.fleet)
     }
 
-    /// The producer's name; empty when there is none.
+    /// The name of the producer; empty without one.
     pub(super) fn producer(&self) -> &str {
         self.text(self.producer)
     }
@@ -108,14 +113,14 @@ impl ReportMessage {
         std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
     }
 
-    /// The encoded fixes, given where the first field with rows begins.
+    /// The encoded fixes, from the offset of the first field with rows.
     pub(super) fn fixes(&self, from: usize) -> Fixes<'_> {
         let outer = ProtobufReader::new(WHAT, &self.bytes[from..], from);
         Fixes { outer, inner: ProtobufReader::new(WHAT, &[], from) }
     }
 }
 
-/// Confirms that a message has both a producer and a number, or neither.
+/// Checks that a message has a producer and a number, or neither.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
@@ -138,24 +143,24 @@ pub(super) fn check_numbered(producer: &str, batch_seq: u64) -> Result<(), Servi
     }
 }
 
-/// Walks the encoded fixes of a message.
+/// Iterates over the encoded fixes of a message.
 pub(super) struct Fixes<'a> {
     outer: ProtobufReader<'a>,
     inner: ProtobufReader<'a>,
 }
 
 impl<'a> Fixes<'a> {
-    /// The bytes of the next fix, and where they begin; `None` after the last.
+    /// The bytes of the next fix and their offset; `None` after the last.
     #[inline]
     pub(super) fn next_fix(&mut self) -> Result<Option<(&'a [u8], usize)>, ServiceError> {
         loop {
             while let Some((number, value)) = self.inner.field()? {
-                if let (FIXES, Value::Bytes(fix)) = (number, value) {
+                if let (rows::FIXES, Value::Bytes(fix)) = (number, value) {
                     return Ok(Some((fix, self.inner.offset() - fix.len())));
                 }
             }
             match self.outer.field()? {
-                Some((ROWS, Value::Bytes(rows))) => {
+                Some((report_request::ROWS, Value::Bytes(rows))) => {
                     let base = self.outer.offset() - rows.len();
                     self.inner = ProtobufReader::new(WHAT, rows, base);
                 }
@@ -166,11 +171,11 @@ impl<'a> Fixes<'a> {
     }
 }
 
-fn count_fixes(rows: &[u8], base: usize) -> Result<usize, ServiceError> {
-    let mut reader = ProtobufReader::new(WHAT, rows, base);
+fn count_fixes(bytes: &[u8], base: usize) -> Result<usize, ServiceError> {
+    let mut reader = ProtobufReader::new(WHAT, bytes, base);
     let mut count = 0;
     while let Some((number, value)) = reader.field()? {
-        if number == FIXES {
+        if number == rows::FIXES {
             match value {
                 Value::Bytes(_) => count += 1,
                 _ => return Err(reader.malformed("wrong wire type")),
@@ -180,7 +185,7 @@ fn count_fixes(rows: &[u8], base: usize) -> Result<usize, ServiceError> {
     Ok(count)
 }
 
-/// Where a text lies that ends at `end`.
+/// The span of a text that ends at `end`.
 fn text_span(
     reader: &ProtobufReader<'_>,
     text: &[u8],
@@ -195,6 +200,7 @@ fn text_span(
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
+    use prost::encoding::{WireType, encode_key, encode_varint};
     use shoal_proto::v1::report_request::Payload as Sent;
     use shoal_proto::v1::{Fix, ReportRequest, Rows};
 
@@ -210,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_messages_are_understood() {
+    fn generated_messages_are_parsed() {
         let message = ReportMessage::parse(request(Some(rows(3))).encode_to_vec().into()).unwrap();
         assert_eq!((message.fleet(), message.producer()), ("f", "näme"));
         assert_eq!(message.batch_seq, 300);
@@ -268,8 +274,9 @@ mod tests {
         // Empty fixes, 2 bytes each.
         let mut rows = Vec::new();
         (0..=MESSAGE_ROWS_MAX).for_each(|_| rows.extend([0x0a, 0]));
-        let mut bytes = vec![0x22];
-        prost::encoding::encode_varint(rows.len() as u64, &mut bytes);
+        let mut bytes = Vec::new();
+        encode_key(report_request::ROWS, WireType::LengthDelimited, &mut bytes);
+        encode_varint(rows.len() as u64, &mut bytes);
         bytes.extend(rows);
         let error = ReportMessage::parse(bytes.into()).unwrap_err();
         assert!(matches!(error, ServiceError::Limit { .. }), "{error}");

@@ -1,9 +1,9 @@
-//! How does a subscriber read its session?
+//! The response stream of a subscriber.
 //!
-//! Messages are taken from the session when the transport has room for them, so a reader that
-//! stops costs nothing here. When nothing comes for a second it is told how far the fleet is. The
-//! stream ends when another reader comes, the session or its fleet ends, at the deadline, and when
-//! the server goes down.
+//! Takes messages from the session when the transport can send them, so that a slow reader costs
+//! nothing here. After a second without messages it sends the progress of the fleet. The stream
+//! ends when another reader takes over, when the session or its fleet ends, at the deadline and at
+//! shutdown.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,7 +21,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::deadline::Deadline;
-use super::door::{Door, OpenStream};
+use super::service_context::{OpenStream, ServiceContext};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::PROGRESS_INTERVAL_MS;
@@ -29,19 +29,19 @@ use crate::subscription::{Session, SessionEnd, Take, unnumbered};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(PROGRESS_INTERVAL_MS);
 
-/// One reader of a session, from its coming to its going.
+/// A reader of a session. Dropping it detaches it.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct Reader {
     fleet: Arc<Fleet>,
     session: Arc<Session>,
-    reader: u64,
-    /// A client that was never told of its session cannot come back to it.
-    is_told: bool,
+    number: u64,
+    /// A client that did not receive the handle of its session cannot resume it.
+    has_handle: bool,
 }
 
-impl Reading {
-    pub(super) fn new(fleet: Arc<Fleet>, session: Arc<Session>, reader: u64) -> Self {
-        Self { fleet, session, reader, is_told: reader > 1 }
+impl Reader {
+    pub(super) fn new(fleet: Arc<Fleet>, session: Arc<Session>, number: u64) -> Self {
+        Self { fleet, session, number, has_handle: number > 1 }
     }
 
     pub(super) fn session(&self) -> &Arc<Session> {
@@ -49,10 +49,10 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for Reader {
     fn drop(&mut self) {
-        let is_last = self.session.detach(self.reader);
-        if is_last && (!self.is_told || self.session.retention.is_zero()) {
+        let is_last = self.session.detach(self.number);
+        if is_last && (!self.has_handle || self.session.retention.is_zero()) {
             self.fleet.sessions().close(&self.session, SessionEnd::Left);
         }
     }
@@ -60,11 +60,11 @@ impl Drop for Reading {
 
 /// The messages of a session, encoded.
 pub struct SessionStream {
-    reading: Reading,
-    /// Come before those of the session.
+    reader: Reader,
+    /// Precede those of the session.
     first: VecDeque<Bytes>,
     stop: Pin<Box<dyn Future<Output = ServiceError> + Send>>,
-    told_at: Instant,
+    sent_at: Instant,
     progress: Pin<Box<Sleep>>,
     is_done: bool,
     _open: OpenStream,
@@ -72,52 +72,52 @@ pub struct SessionStream {
 
 impl fmt::Debug for SessionStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionStream").field("reading", &self.reading).finish_non_exhaustive()
+        f.debug_struct("SessionStream").field("reader", &self.reader).finish_non_exhaustive()
     }
 }
 
 impl SessionStream {
-    /// A stream that begins with these messages.
+    /// A stream that begins with the messages `first`.
     pub(super) fn new(
-        door: Arc<Door>,
+        context: ServiceContext,
         open: OpenStream,
         deadline: Deadline,
-        reading: Reading,
+        reader: Reader,
         first: impl IntoIterator<Item = Bytes>,
     ) -> Self {
         let stop = async move {
             tokio::select! {
-                () = door.stopped() => ServiceError::ShuttingDown,
+                () = context.stopped() => ServiceError::ShuttingDown,
                 () = deadline.passed() => ServiceError::Deadline,
             }
         };
         Self {
-            reading,
+            reader,
             first: first.into_iter().collect(),
             stop: Box::pin(stop),
-            told_at: Instant::now(),
+            sent_at: Instant::now(),
             progress: Box::pin(tokio::time::sleep(PROGRESS_INTERVAL)),
             is_done: false,
             _open: open,
         }
     }
 
-    /// The next message, or how the stream ends.
+    /// The next message, or the end of the stream.
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Option<ServiceError>>> {
         if let Poll::Ready(error) = self.stop.as_mut().poll(context) {
             return Poll::Ready(Err(Some(error)));
         }
         if let Some(message) = self.first.pop_front() {
-            self.reading.is_told = true;
+            self.reader.has_handle = true;
             return Poll::Ready(Ok(message));
         }
-        // Before the session is looked at: what it does not hold then was taken.
-        let told = self.reading.fleet.sessions().told();
-        let Reading { fleet, session, reader, .. } = &self.reading;
-        match session.take(*reader, context.waker()) {
+        // Read before the session: what the session does not hold then was read.
+        let delivered = self.reader.fleet.sessions().delivered();
+        let Reader { fleet, session, number, .. } = &self.reader;
+        match session.take(*number, context.waker()) {
             Take::Message(message) => Poll::Ready(Ok(message)),
             Take::Lagged(message, regions) => {
-                fleet.sessions().chores.snapshot(regions);
+                fleet.sessions().pending.snapshot(regions);
                 Poll::Ready(Ok(message))
             }
             Take::Wait => Poll::Pending,
@@ -126,22 +126,23 @@ impl SessionStream {
             Take::Ended(SessionEnd::Left) => Poll::Ready(Err(Some(ServiceError::SessionGone))),
             Take::Ended(SessionEnd::FleetGone) => Poll::Ready(Err(Some(fleet.gone()))),
             Take::Nothing => {
-                let progress = v1::Progress { epoch: told.epoch, clock_ms: told.clock_ms };
+                let progress =
+                    v1::Progress { epoch: delivered.epoch, clock_ms: delivered.clock_ms };
                 self.silent(context).map(|()| Ok(self.unnumbered(Kind::Progress(progress))))
             }
         }
     }
 
-    /// Ready when nothing was told for a while.
+    /// Ready when nothing was sent for the progress interval.
     fn silent(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.progress.as_mut().poll(context).is_ready() {
-            let due = self.told_at + PROGRESS_INTERVAL;
+            let due = self.sent_at + PROGRESS_INTERVAL;
             let is_due = due <= Instant::now();
             let next = if is_due { Instant::now() + PROGRESS_INTERVAL } else { due };
             self.progress.as_mut().reset(next);
             if is_due {
-                let regions = self.reading.session.retry();
-                self.reading.fleet.sessions().chores.snapshot(regions);
+                let regions = self.reader.session.take_deferred();
+                self.reader.fleet.sessions().pending.snapshot(regions);
                 return Poll::Ready(());
             }
         }
@@ -149,7 +150,7 @@ impl SessionStream {
     }
 
     fn unnumbered(&self, kind: Kind) -> Bytes {
-        let session = &self.reading.session;
+        let session = &self.reader.session;
         unnumbered(&session.handle, session.read_sequence(), kind)
     }
 }
@@ -163,7 +164,7 @@ impl Stream for SessionStream {
         }
         self.next(context).map(|next| match next {
             Ok(message) => {
-                self.told_at = Instant::now();
+                self.sent_at = Instant::now();
                 Some(Ok(message))
             }
             Err(end) => {

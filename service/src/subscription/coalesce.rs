@@ -1,257 +1,231 @@
-//! What remains of many batches for a client that did not keep up?
+//! Coalesces the unread events of a session whose reader is slow.
 //!
-//! Of each object and region the outcome alone: whether it came, stayed or left, with the newest
-//! record. Who came and went again is left out, for the client's set does not change by it.
+//! For each object and region the outcome remains: whether it entered, moved or left, with the
+//! newest record. An object that entered and left again is omitted, since the set that the client
+//! holds does not change. Adjacent messages of events become few messages under the same numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use bytes::Bytes;
-use prost::Message as _;
-use shoal_proto::v1;
-use shoal_proto::v1::EventKind;
-use shoal_proto::v1::subscribe_response::Kind;
+use shoal_codec::FixRow;
+use shoal_engine::EventKind;
 
+use super::columns::{EventColumns, EventSlice, EventWriter};
+use super::outbox::Bounds;
+use super::outbox_entry::{Content, Entry};
 use crate::limits::CHUNK_BYTES_MAX;
 
-/// Bytes to which coalesced batches are filled: more than others, so that they never are more
-/// messages than what they stand for.
+/// Encoded bytes to which coalesced messages are filled: more than other messages, so that they are
+/// never more than those that they replace.
 const COALESCED_BYTES_TARGET: usize = CHUNK_BYTES_MAX / 4 * 3;
 
-/// What happened to one object in one region.
+/// Unread messages, taken out of an outbox to be coalesced.
 #[derive(Debug)]
-struct Outcome {
-    was_member: bool,
-    is_member: bool,
-    /// The last event that ended a membership.
-    leave: i32,
-    /// The last event of all.
-    kind: i32,
-    fix: Option<v1::FixRecord>,
+pub(super) struct CoalesceJob {
+    /// Number of the first message: unique among the jobs of the session.
+    pub(super) first: u64,
+    pub(super) entries: Vec<Entry>,
 }
 
-/// Batches in place of others.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Coalesced {
-    /// At least one, the events of which may be none.
-    pub(super) batches: Vec<v1::EventBatch>,
-    /// Whether the last batch completed its epoch.
-    pub(super) epoch_done: bool,
-    /// Events that went in and did not come out.
-    pub(super) saved: u64,
-}
-
-/// Coalesces messages of events, in order; none when one of them is something else.
-pub(super) fn coalesce<'a>(
-    messages: impl Iterator<Item = &'a Bytes>,
-    wants_move: impl Fn(u64) -> bool,
-) -> Option<Coalesced> {
-    let mut outcomes = Outcomes::default();
-    for message in messages {
-        let message = v1::SubscribeResponse::decode(message.clone()).ok()?;
-        let Some(Kind::Events(batch)) = message.kind else { return None };
-        outcomes.take(batch, message.epoch_done);
-    }
-    outcomes.from_epoch?;
-    Some(outcomes.finish(wants_move))
-}
-
-#[derive(Debug, Default)]
-struct Outcomes {
-    from_epoch: Option<u64>,
-    epoch: u64,
-    clock_ms: i64,
-    epoch_done: bool,
-    events: u64,
-    /// Regions in the order in which they appeared.
-    regions: Vec<(u64, BTreeMap<u64, Outcome>)>,
-    places: HashMap<u64, usize>,
-}
-
-impl Outcomes {
-    fn take(&mut self, batch: v1::EventBatch, epoch_done: bool) {
-        let first =
-            if batch.coalesced_from_epoch == 0 { batch.epoch } else { batch.coalesced_from_epoch };
-        self.from_epoch.get_or_insert(first);
-        (self.epoch, self.clock_ms, self.epoch_done) = (batch.epoch, batch.clock_ms, epoch_done);
-        for of in batch.regions {
-            let place = *self.places.entry(of.region_id).or_insert_with(|| {
-                self.regions.push((of.region_id, BTreeMap::new()));
-                self.regions.len() - 1
-            });
-            let outcomes = &mut self.regions[place].1;
-            self.events += of.objects.len() as u64;
-            let mut fixes = of.fixes.into_iter();
-            for (object, kind) in of.objects.into_iter().zip(of.kinds) {
-                add(outcomes, object, kind, fixes.next());
+impl CoalesceJob {
+    /// Coalesces adjacent messages of events; returns the number of events saved. None when the
+    /// result is more than a quarter of what may be held.
+    pub(super) fn run(
+        self,
+        bounds: &Bounds,
+        wants_move: impl Fn(u64) -> bool,
+    ) -> Option<(Self, u64)> {
+        let (mut entries, mut saved) = (Vec::new(), 0);
+        let is_events = |entry: &Entry| entry.events().is_some();
+        for run in self.entries.chunk_by(|a, b| is_events(a) && is_events(b)) {
+            if let [single] = run {
+                entries.push(single.clone());
+            } else {
+                let (merged, less) = merge(run, &wants_move)?;
+                entries.extend(merged);
+                saved += less;
             }
         }
-    }
-
-    fn finish(self, wants_move: impl Fn(u64) -> bool) -> Coalesced {
-        let mut filling = Filling::new(&self);
-        let mut told = 0;
-        for (region_id, outcomes) in self.regions {
-            let wants_move = wants_move(region_id);
-            for (object, outcome) in outcomes {
-                if let Some(kind) = outcome.told_as(wants_move) {
-                    filling.push(region_id, object, kind, outcome.fix);
-                    told += 1;
-                }
-            }
-        }
-        filling.batches.push(filling.batch);
-        let saved = self.events - told;
-        Coalesced { batches: filling.batches, epoch_done: self.epoch_done, saved }
+        let bytes: usize = entries.iter().map(Entry::bytes).sum();
+        let is_small = 4 * bytes <= bounds.bytes_max && 4 * entries.len() <= bounds.messages_max;
+        is_small.then_some((Self { first: self.first, entries }, saved))
     }
 }
 
-fn ends_membership(kind: i32) -> bool {
-    kind >= EventKind::Left as i32
-}
-
-fn add(outcomes: &mut BTreeMap<u64, Outcome>, object: u64, kind: i32, fix: Option<v1::FixRecord>) {
-    let was_member = kind == EventKind::Move as i32 || ends_membership(kind);
-    let outcome = outcomes.entry(object).or_insert(Outcome {
-        was_member,
-        is_member: was_member,
-        leave: 0,
-        kind,
-        fix: None,
+/// Merges a run of messages of events; None when that gives more messages than numbers.
+fn merge(run: &[Entry], wants_move: impl Fn(u64) -> bool) -> Option<(Vec<Entry>, u64)> {
+    let (first, last, epoch_done) = (run.first()?.first, run.last()?.last, run.last()?.epoch_done);
+    let messages: Vec<_> = run.iter().filter_map(Entry::events).collect();
+    let (messages, saved) = coalesce(&messages, wants_move);
+    // The first message takes the surplus numbers.
+    let rest = messages.len() as u64 - 1;
+    let first_last = last.checked_sub(rest).filter(|first_last| *first_last >= first)?;
+    let entries = messages.into_iter().zip(0..).map(|(columns, part)| Entry {
+        first: if part == 0 { first } else { first_last + part },
+        last: first_last + part,
+        epoch_done: epoch_done && part == rest,
+        content: Content::Events(Arc::new(columns)),
     });
-    if ends_membership(kind) {
-        (outcome.is_member, outcome.leave) = (false, kind);
-    } else if kind != EventKind::Cross as i32 {
-        outcome.is_member = true;
-    }
-    (outcome.kind, outcome.fix) = (kind, fix);
+    Some((entries.collect(), saved))
 }
 
-impl Outcome {
-    fn told_as(&self, wants_move: bool) -> Option<i32> {
-        match (self.was_member, self.is_member) {
-            (false, true) => Some(EventKind::Enter as i32),
-            (true, true) => wants_move.then_some(EventKind::Move as i32),
-            (true, false) => Some(self.leave),
-            (false, false) => {
-                (self.kind == EventKind::Cross as i32).then_some(EventKind::Cross as i32)
-            }
-        }
-    }
+/// An event of the region at a place, in order of first appearance.
+struct Row<'a> {
+    object: u64,
+    fix: Option<&'a FixRow>,
+    place: u32,
+    kind: u8,
 }
 
-/// Batches being filled.
-struct Filling {
-    empty: v1::EventBatch,
-    batch: v1::EventBatch,
-    bytes: usize,
-    batches: Vec<v1::EventBatch>,
+/// The outcomes of some messages as at least one message, and the number of events saved.
+fn coalesce(
+    messages: &[&EventColumns],
+    wants_move: impl Fn(u64) -> bool,
+) -> (Vec<EventColumns>, u64) {
+    let mut places = HashMap::new();
+    let (mut regions, mut rows) = (Vec::new(), Vec::new());
+    for of in messages.iter().flat_map(|message| message.slices()) {
+        let place = *places.entry(of.region_id).or_insert_with(|| {
+            regions.push((of.region_id, wants_move(of.region_id)));
+            regions.len() as u32 - 1
+        });
+        let pairs = of.objects.iter().zip(of.kinds).enumerate();
+        rows.extend(pairs.map(|(index, (&object, &kind))| {
+            let fix = of.fixes.get(index);
+            Row { object, fix, place, kind }
+        }));
+    }
+    // Stable: events of one object stay in the order in which they happened.
+    rows.sort_by_key(|row| (row.place, row.object));
+    let (stamp, from_epoch) = span(messages);
+    let mut writer = EventWriter::new(stamp, from_epoch, COALESCED_BYTES_TARGET);
+    let mut reported = 0;
+    for events in rows.chunk_by(|a, b| (a.place, a.object) == (b.place, b.object)) {
+        let (region_id, wants_move) = regions[events[0].place as usize];
+        if let Some(kind) = outcome(events, wants_move) {
+            let fixes =
+                events.last().and_then(|last| last.fix).map_or(&[][..], std::slice::from_ref);
+            let objects = &[events[0].object];
+            writer.add(EventSlice { region_id, objects, kinds: &[kind as u8], fixes });
+            reported += 1;
+        }
+    }
+    let mut coalesced = writer.finish();
+    if coalesced.is_empty() {
+        coalesced.push(EventColumns::new(stamp, from_epoch));
+    }
+    (coalesced, rows.len() as u64 - reported)
 }
 
-impl Filling {
-    fn new(outcomes: &Outcomes) -> Self {
-        let empty = v1::EventBatch {
-            epoch: outcomes.epoch,
-            clock_ms: outcomes.clock_ms,
-            regions: Vec::new(),
-            coalesced_from_epoch: outcomes.from_epoch.unwrap_or(outcomes.epoch),
-        };
-        Self { batch: empty.clone(), empty, bytes: 0, batches: Vec::new() }
-    }
+/// The last epoch of some messages, and the first one.
+fn span(messages: &[&EventColumns]) -> (super::EpochStamp, u64) {
+    let stamp = messages.last().map_or_else(Default::default, |last| last.stamp);
+    let from_epoch = messages.first().map_or(0, |first| match first.coalesced_from_epoch {
+        0 => first.stamp.epoch,
+        from_epoch => from_epoch,
+    });
+    (stamp, from_epoch)
+}
 
-    fn push(&mut self, region_id: u64, object: u64, kind: i32, fix: Option<v1::FixRecord>) {
-        if self.bytes >= COALESCED_BYTES_TARGET {
-            self.batches.push(std::mem::replace(&mut self.batch, self.empty.clone()));
-            self.bytes = 0;
-        }
-        let goes_on = self.batch.regions.last().is_some_and(|last| last.region_id == region_id);
-        if !goes_on {
-            self.batch.regions.push(v1::RegionEvents { region_id, ..Default::default() });
-            self.bytes += 32;
-        }
-        if let Some(of) = self.batch.regions.last_mut() {
-            of.objects.push(object);
-            of.kinds.push(kind);
-            self.bytes += 9 + fix.as_ref().map_or(0, |fix| 2 + fix.encoded_len());
-            of.fixes.extend(fix);
-        }
+/// What the events of one object in one region amount to.
+fn outcome(events: &[Row<'_>], wants_move: bool) -> Option<EventKind> {
+    let kind = |row: &Row<'_>| EventKind::of(row.kind);
+    let (first, last) = (kind(events.first()?)?, kind(events.last()?)?);
+    let was_member = first == EventKind::Move || first.ends_membership();
+    let change = events.iter().rev().find_map(|row| kind(row).filter(|k| *k != EventKind::Cross));
+    let is_member = change.map_or(was_member, |change| !change.ends_membership());
+    match (was_member, is_member) {
+        (false, true) => Some(EventKind::Enter),
+        (true, true) => wants_move.then_some(EventKind::Move),
+        (true, false) => change,
+        (false, false) => (last == EventKind::Cross).then_some(last),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::EpochStamp;
     use super::*;
 
-    fn batch(epoch: u64, events: &[(u64, u64, EventKind)]) -> Bytes {
-        let mut regions: Vec<v1::RegionEvents> = Vec::new();
-        for (region_id, object, kind) in events {
-            if regions.last().is_none_or(|last| last.region_id != *region_id) {
-                regions.push(v1::RegionEvents { region_id: *region_id, ..Default::default() });
-            }
-            let of = regions.last_mut().unwrap();
-            of.objects.push(*object);
-            of.kinds.push(*kind as i32);
-            of.fixes.push(v1::FixRecord { time_ms: epoch as i64, ..Default::default() });
+    fn message(epoch: u64, events: &[(u64, u64, EventKind)]) -> EventColumns {
+        let stamp = EpochStamp { epoch, clock_ms: 0 };
+        let mut writer = EventWriter::new(stamp, 0, 1 << 30);
+        for &(region_id, object, kind) in events {
+            let (objects, kinds) = (&[object], &[kind as u8]);
+            let fixes = &[FixRow::new(object, epoch as i64, 0, 0)];
+            writer.add(EventSlice { region_id, objects, kinds, fixes });
         }
-        let batch = v1::EventBatch { epoch, regions, ..Default::default() };
-        let kind = Some(Kind::Events(batch));
-        v1::SubscribeResponse { kind, epoch_done: true, ..Default::default() }
-            .encode_to_vec()
-            .into()
+        writer.finish().remove(0)
     }
 
     #[test]
     fn only_outcomes_remain() {
         use EventKind::{Cross, Enter, Expired, Left, Move};
-        let batches = [
-            batch(
+        let messages = [
+            message(
                 3,
                 &[(1, 10, Enter), (1, 11, Move), (1, 12, Left), (1, 15, Cross), (2, 10, Enter)],
             ),
-            batch(
+            message(
                 4,
                 &[(1, 10, Move), (1, 11, Left), (1, 12, Enter), (1, 13, Enter), (2, 10, Left)],
             ),
-            batch(7, &[(1, 13, Expired), (1, 14, Move), (1, 14, Left), (1, 14, Cross)]),
+            message(7, &[(1, 13, Expired), (1, 14, Move), (1, 14, Left), (1, 14, Cross)]),
         ];
-        let of_all = coalesce(batches.iter(), |_| true).unwrap();
-        assert_eq!((of_all.epoch_done, of_all.saved, of_all.batches.len()), (true, 14 - 5, 1));
-        let found = &of_all.batches[0];
-        assert_eq!((found.epoch, found.coalesced_from_epoch, found.regions.len()), (7, 3, 1));
-        let of = &found.regions[0];
-        assert_eq!(of.objects, [10, 11, 12, 14, 15]);
-        assert_eq!(of.kinds, [Enter, Left, Move, Left, Cross].map(|kind| kind as i32));
-        let times: Vec<i64> = of.fixes.iter().map(|fix| fix.time_ms).collect();
+        let messages = messages.each_ref();
+        let (found, saved) = coalesce(&messages, |_| true);
+        assert_eq!((found.len(), saved), (1, 14 - 5));
+        assert_eq!((found[0].stamp.epoch, found[0].coalesced_from_epoch), (7, 3));
+        let slices: Vec<_> = found[0].slices().collect();
+        assert_eq!((slices.len(), slices[0].region_id), (1, 1));
+        assert_eq!(slices[0].objects, [10, 11, 12, 14, 15]);
+        assert_eq!(slices[0].kinds, [Enter, Left, Move, Left, Cross].map(|kind| kind as u8));
+        let times: Vec<i64> = slices[0].fixes.iter().map(|fix| fix.time_ms).collect();
         assert_eq!(times, [4, 4, 4, 7, 3]);
-        let unmoved = coalesce(batches.iter(), |_| false).unwrap();
-        assert_eq!(unmoved.batches[0].regions[0].objects, [10, 11, 14, 15]);
+        let (unmoved, _) = coalesce(&messages, |_| false);
+        assert_eq!(unmoved[0].slices().next().unwrap().objects, [10, 11, 14, 15]);
     }
 
     #[test]
-    fn coalesced_batches_coalesce_again_and_nothing_may_remain() {
-        let batches =
-            [batch(3, &[(1, 10, EventKind::Enter)]), batch(4, &[(1, 10, EventKind::Removed)])];
-        let nothing = coalesce(batches.iter(), |_| true).unwrap();
-        assert!(nothing.batches[0].regions.is_empty());
-        assert_eq!((nothing.batches[0].coalesced_from_epoch, nothing.saved), (3, 2));
-        let kind = Some(Kind::Events(nothing.batches[0].clone()));
-        let again: Bytes =
-            v1::SubscribeResponse { kind, ..Default::default() }.encode_to_vec().into();
-        let later = batch(9, &[(1, 1, EventKind::Enter)]);
-        let both = coalesce([&again, &later].into_iter(), |_| true).unwrap();
-        assert_eq!((both.batches[0].coalesced_from_epoch, both.batches[0].epoch), (3, 9));
-        let other = v1::SubscribeResponse::default().encode_to_vec().into();
-        assert_eq!(coalesce([&other].into_iter(), |_| true), None);
+    fn coalesced_messages_coalesce_again_even_when_empty() {
+        let enter = message(3, &[(1, 10, EventKind::Enter)]);
+        let (nothing, saved) =
+            coalesce(&[&enter, &message(4, &[(1, 10, EventKind::Removed)])], |_| true);
+        assert_eq!((nothing.len(), nothing[0].slices().count(), saved), (1, 0, 2));
+        assert_eq!(nothing[0].coalesced_from_epoch, 3);
+        let later = message(9, &[(1, 1, EventKind::Enter)]);
+        let (both, saved) = coalesce(&[&nothing[0], &later], |_| true);
+        assert_eq!((both[0].coalesced_from_epoch, both[0].stamp.epoch, saved), (3, 9, 0));
+    }
+
+    #[test]
+    fn records_stay_beside_their_events() {
+        let with = message(3, &[(1, 10, EventKind::Enter), (1, 12, EventKind::Enter)]);
+        let mut writer = EventWriter::new(EpochStamp::default(), 0, 1 << 30);
+        let (objects, kinds) = (&[11], &[EventKind::Enter as u8]);
+        writer.add(EventSlice { region_id: 1, objects, kinds, fixes: &[] });
+        let without = writer.finish();
+        let (found, _) = coalesce(&[&with, &without[0]], |_| true);
+        let slices: Vec<_> =
+            found[0].slices().map(|of| (of.objects[0], of.kinds.len(), of.fixes.len())).collect();
+        assert_eq!(slices, [(10, 1, 1), (11, 1, 0), (12, 1, 1)]);
     }
 
     #[test]
     fn many_outcomes_are_cut_into_messages() {
         let events: Vec<_> = (0..100_000).map(|object| (1, object, EventKind::Enter)).collect();
-        let found = coalesce([batch(1, &events)].iter(), |_| true).unwrap();
-        assert!(found.batches.len() > 1);
-        let rows: usize = found.batches.iter().map(|batch| batch.regions[0].objects.len()).sum();
-        assert_eq!(rows, events.len());
-        for batch in found.batches {
-            assert!(batch.encoded_len() < CHUNK_BYTES_MAX);
+        let (found, _) = coalesce(&[&message(1, &events)], |_| true);
+        let objects: Vec<u64> = found
+            .iter()
+            .flat_map(|columns| columns.slices())
+            .flat_map(|of| of.objects)
+            .copied()
+            .collect();
+        assert!(found.len() > 1 && objects.into_iter().eq(0..100_000));
+        for columns in found {
+            let body =
+                super::super::message::events_body(&shoal_engine::Space::geographic(), &columns);
+            assert!(body.len() < CHUNK_BYTES_MAX - 1024);
         }
     }
 }

@@ -1,57 +1,55 @@
-//! What does one cycle bring to one session, and what gives way when it holds too much?
+//! Delivers the events of a cycle to a session, and keeps the session within its bounds.
 //!
-//! Messages in this order: that regions lagged, members of regions, events. Regions whose members
-//! are awaited are told nothing else. What an engine could not tell and what there was no room for
-//! is asked for again, the second time after a while. What a slow reader leaves is coalesced beside
-//! this thread; while that is done more may come, up to what a session may hold.
+//! Messages are in this order: `lagged` of regions, snapshots, events. A region that awaits a
+//! snapshot receives nothing else. Snapshots that the engine or the budget could not give are
+//! requested again, the second time after a delay. Another thread coalesces what a slow reader
+//! leaves; meanwhile more may arrive, up to the bounds of the session.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use shoal_engine::{EventSet, RegionId};
-use shoal_proto::v1;
-use shoal_proto::v1::subscribe_response::Kind;
+use shoal_engine::{EventSet, RegionEvents, RegionId};
 
-use super::large::{HeldSet, LargeSnapshot};
-use super::message::{Body, BodyWriter, Told, body, row_bytes};
-use super::outbox::{Bounds, Lent, Outgoing};
+use super::coalesce::CoalesceJob;
+use super::columns::{EventSlice, EventWriter};
+use super::large_snapshot::{HeldSet, LargeSnapshot};
+use super::message::{EpochStamp, SnapshotWriter, lagged_body, row_bytes};
+use super::outbox::{Bounds, Outgoing};
 use super::session::{Session, State};
 use super::sessions::SessionTools;
-use crate::limits::{COPIED_SNAPSHOT_BYTES_MAX, CROWDED_SHARE, SNAPSHOT_SHARE};
+use crate::limits::{CHUNK_BYTES_TARGET, COPIED_SNAPSHOT_BYTES_MAX, CROWDED_SHARE, SNAPSHOT_SHARE};
 
-/// What every session needs to have a cycle's events delivered.
-pub(super) struct Delivering<'a> {
+/// The events of a cycle, for all sessions.
+pub(super) struct Delivery<'a> {
     tools: &'a SessionTools,
-    told: Told,
+    stamp: EpochStamp,
     set: &'a Arc<EventSet>,
-    /// The set for all large snapshots in it: its room is taken once.
+    /// The set for all large snapshots in it: the budget counts it once.
     held: OnceCell<Option<Arc<HeldSet>>>,
 }
 
-impl<'a> Delivering<'a> {
-    pub(super) fn new(tools: &'a SessionTools, told: Told, set: &'a Arc<EventSet>) -> Self {
-        Self { tools, told, set, held: OnceCell::new() }
+impl<'a> Delivery<'a> {
+    pub(super) fn new(tools: &'a SessionTools, stamp: EpochStamp, set: &'a Arc<EventSet>) -> Self {
+        Self { tools, stamp, set, held: OnceCell::new() }
     }
 
-    /// A large snapshot, if there is room for it now.
+    /// A large snapshot, if the budget has memory for it now.
     fn hold(&self, place: (usize, u64)) -> Option<Arc<LargeSnapshot>> {
         let answers = &self.tools.answers;
         let held = self.held.get_or_init(|| HeldSet::new(answers, self.set)).clone()?;
-        let (answers, space) = (answers.clone(), self.tools.space);
-        Some(Arc::new(LargeSnapshot::new(answers, held, place, space, self.told)))
+        Some(Arc::new(LargeSnapshot::new(answers.clone(), held, place, self.stamp)))
     }
 }
 
-/// What a delivery leaves to be done.
+/// What the caller of a delivery has to do.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
-    /// Members to be told anew.
+    /// Snapshots to be requested.
     pub(super) snapshots: Vec<RegionId>,
-    /// Nobody reads, and nothing more is kept.
+    /// The session has no reader and is full: to be closed.
     pub(super) is_over: bool,
-    /// To be coalesced.
-    pub(super) lent: Option<Lent>,
+    pub(super) coalesce: Option<CoalesceJob>,
     /// To be made ready.
     pub(super) large: Vec<Arc<LargeSnapshot>>,
 }
@@ -64,30 +62,26 @@ impl SessionTools {
 }
 
 impl Session {
-    /// Takes one cycle's events in: places in the set with the client's number of the region.
-    pub(super) fn deliver(&self, of: &Delivering<'_>, places: &[(usize, u64)]) -> Delivered {
+    /// Adds the events of a cycle: places in the set with the client's number of the region.
+    pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[(usize, u64)]) -> Delivered {
         let mut delivered = Delivered::default();
-        let waker = {
-            let mut state = self.lock();
+        self.update(|state| {
             if state.end.is_some() || state.is_lagged {
-                return delivered;
+                return;
             }
             let is_behind = state.outbox.has_unread();
-            let outgoing = outgoing(&mut state, of, places, &mut delivered);
+            let outgoing = outgoing(state, of, places, &mut delivered);
             let count = outgoing.len();
             for (number, outgoing) in (1..).zip(outgoing) {
                 state.outbox.push(&self.handle, outgoing, number == count);
             }
-            self.fit(&mut state, of.tools, is_behind, &mut delivered);
-            state.share_room();
-            state.wake()
-        };
-        waker.into_iter().for_each(std::task::Waker::wake);
+            self.fit(state, of.tools, is_behind, &mut delivered);
+        });
         delivered
     }
 
-    /// Makes the session fit its bounds. Whoever had read everything before is not slow, however
-    /// much one cycle brings.
+    /// Keeps the session within its bounds. A reader that had read everything before is not slow,
+    /// whatever the size of a cycle.
     fn fit(
         &self,
         state: &mut State,
@@ -101,77 +95,66 @@ impl Session {
         match (fits, state.is_read) {
             (false, false) => delivered.is_over = true,
             (false, true) => self.lag(state, tools),
-            (true, true) if is_slow && state.outbox.lent().is_none() => {
-                delivered.lent = state.outbox.lend();
+            (true, true) if is_slow && state.outbox.coalescing().is_none() => {
+                delivered.coalesce = state.outbox.begin_coalescing();
             }
             (true, _) => {}
         }
     }
 
-    /// Coalesces what was lent and takes it back; if too much remains, it is lost.
-    pub(super) fn coalesce(&self, lent: Lent, tools: &SessionTools) {
+    /// Coalesces messages; if too much remains, they are lost.
+    pub(super) fn coalesce(&self, job: CoalesceJob, tools: &SessionTools) {
         let (unmoved, bounds) = {
             let state = self.lock();
             let unmoved = state.regions.iter().filter(|(_, of)| !of.wants_move);
             let unmoved: HashSet<u64> = unmoved.map(|(region_id, _)| *region_id).collect();
             (unmoved, tools.bounds(state.share.is_crowded()))
         };
-        let first = lent.first;
+        let first = job.first;
         let wants_move = |region_id: u64| !unmoved.contains(&region_id);
-        let coalesced = lent.coalesced(&self.handle, &bounds, wants_move);
-        let waker = {
-            let mut state = self.lock();
-            // What was lost meanwhile stays lost.
-            match coalesced {
-                Some((lent, saved)) => {
-                    let saved = if state.outbox.give_back(lent) { saved } else { 0 };
-                    tools.metrics.count_coalesced(saved);
-                }
-                None if state.outbox.lent() == Some(first) => self.lag(&mut state, tools),
-                None => {}
+        let coalesced = job.run(&bounds, wants_move);
+        self.update(|state| match coalesced {
+            Some((job, saved)) => {
+                // The messages may have been lost meanwhile.
+                let saved = if state.outbox.finish_coalescing(job) { saved } else { 0 };
+                tools.metrics.count_coalesced(saved);
             }
-            state.share_room();
-            state.wake()
-        };
-        waker.into_iter().for_each(std::task::Waker::wake);
+            None if state.outbox.coalescing() == Some(first) => self.lag(state, tools),
+            None => {}
+        });
     }
 
-    /// Nobody can coalesce what was lent.
-    pub(super) fn lose_lent(&self, tools: &SessionTools) {
-        self.lag(&mut self.lock(), tools);
+    /// Loses messages that no thread has time to coalesce.
+    pub(super) fn lose_coalescing(&self, tools: &SessionTools) {
+        self.update(|state| self.lag(state, tools));
     }
 }
 
-/// That messages of these regions were lost; of all, if none is named.
-pub(super) fn lagged(region_ids: Vec<u64>) -> Body {
-    body(Kind::Lagged(v1::Lagged { region_ids }))
-}
-
-/// Messages to be numbered, the last of which completes the epoch.
+/// The messages of a cycle; the last one completes the epoch.
 fn outgoing(
     state: &mut State,
-    of: &Delivering<'_>,
+    of: &Delivery<'_>,
     places: &[(usize, u64)],
     delivered: &mut Delivered,
 ) -> Vec<Outgoing> {
     let space = &of.tools.space;
     let copied_bytes_max = COPIED_SNAPSHOT_BYTES_MAX.min(of.tools.bytes_max / SNAPSHOT_SHARE);
-    let mut events = BodyWriter::events(space, of.told);
-    let mut members = BodyWriter::snapshots(space, of.told);
+    let mut events = EventWriter::new(of.stamp, 0, CHUNK_BYTES_TARGET);
+    let mut snapshots = SnapshotWriter::new(space, of.stamp);
     let mut lost = Vec::new();
-    let (mut told, mut copied_bytes) = (0, 0);
+    let (mut reported, mut copied_bytes) = (0, 0);
     for &(place, region_id) in places {
         let head = of.set.head(place);
         if head.is_lagged {
             lost.push(region_id);
-            ask_again(state, region_id, head.region, delivered);
+            request_again(state, region_id, head.region, delivered);
         } else if head.is_snapshot {
-            told += head.events() as u64;
+            reported += head.events() as u64;
             let bytes = head.events() * row_bytes(head.fixes() > 0);
             if copied_bytes + bytes <= copied_bytes_max {
                 copied_bytes += bytes;
                 state.awaiting.remove(&head.region);
-                members.add_members(region_id, &of.set.get(place));
+                snapshots.add(region_id, &of.set.get(place));
             } else if let Some(snapshot) = of.hold((place, region_id)) {
                 state.awaiting.remove(&head.region);
                 delivered.large.push(snapshot);
@@ -181,24 +164,25 @@ fn outgoing(
                 lost.extend(state.awaiting.insert(head.region).then_some(region_id));
             }
         } else if !state.awaiting.contains(&head.region) {
-            told += head.events() as u64;
-            events.add_events(region_id, &of.set.get(place));
+            reported += head.events() as u64;
+            let RegionEvents { objects, kinds, fixes, .. } = of.set.get(place);
+            events.add(EventSlice { region_id, objects, kinds: kinds.as_bytes(), fixes });
         }
     }
-    of.tools.metrics.count_events(told);
+    of.tools.metrics.count_events(reported);
     if !lost.is_empty() {
         of.tools.metrics.count_lagged();
     }
-    let lost = (!lost.is_empty()).then(|| Outgoing::Other(lagged(lost)));
-    let members = members.finish().into_iter().map(Outgoing::Other);
+    let lost = (!lost.is_empty()).then(|| Outgoing::Other(lagged_body(lost)));
+    let snapshots = snapshots.finish().into_iter().map(Outgoing::Other);
     let large = delivered.large.iter().cloned().map(Outgoing::Large);
     let events = events.finish().into_iter().map(Outgoing::Events);
-    lost.into_iter().chain(members).chain(large).chain(events).collect()
+    lost.into_iter().chain(snapshots).chain(large).chain(events).collect()
 }
 
-fn ask_again(state: &mut State, region_id: u64, region: RegionId, delivered: &mut Delivered) {
-    let standing = state.regions.get(&region_id).filter(|of| of.region == region);
-    if !standing.is_some_and(|of| of.snapshot) {
+fn request_again(state: &mut State, region_id: u64, region: RegionId, delivered: &mut Delivered) {
+    let known = state.regions.get(&region_id).filter(|known| known.id == region);
+    if !known.is_some_and(|known| known.snapshot) {
         return;
     }
     if state.awaiting.insert(region) {

@@ -1,9 +1,8 @@
-//! How do a cycle's events get to the sessions they are for?
+//! Distributes the events of each cycle to sessions.
 //!
-//! A thread of its own for each fleet: the engine's thread only hands the set over and begins the
-//! next cycle. It waits when this one is some cycles behind, so that nothing piles up; this one
-//! waits for no reader, has what slow ones leave coalesced by a third, and large snapshots made
-//! ready by a fourth.
+//! Each fleet has a thread for it, so that the engine thread only sends the set and begins the next
+//! cycle; the engine thread waits when the fan-out is some cycles behind. The fan-out waits for no
+//! reader: a third thread coalesces what slow readers leave, a fourth makes large snapshots ready.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,99 +12,99 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use shoal_engine::{EventSet, RegionId};
 
-use super::delivery::{Delivered, Delivering};
-use super::large::LargeSnapshot;
-use super::message::Told;
-use super::outbox::Lent;
+use super::coalesce::CoalesceJob;
+use super::delivery::{Delivered, Delivery};
+use super::large_snapshot::LargeSnapshot;
+use super::message::EpochStamp;
 use super::session::{Session, SessionEnd};
 use super::sessions::Sessions;
 use crate::limits::{COALESCE_QUEUE_MAX, EVENT_SETS_MAX, SESSION_SWEEP_MS};
 
-/// What the engine's thread hands over, in its order.
+/// What the engine thread sends, in order.
 #[derive(Debug)]
-pub(crate) enum Handed {
-    /// Where events go from now on, in order.
+pub(crate) enum FanOutInput {
+    /// Changes of routes from now on, in order.
     Routes(Vec<RouteChange>),
-    /// One cycle's events.
-    Events(Told, EventSet),
+    /// The events of a cycle.
+    Events(EpochStamp, EventSet),
 }
 
-/// A change of where events go.
+/// A change of routes.
 #[derive(Debug)]
 pub(crate) enum RouteChange {
-    /// Events of these regions are for this session, with its client's numbers.
+    /// Events of these regions go to this session, under the numbers of its client.
     Add(Arc<Session>, Vec<(RegionId, u64)>),
-    /// These regions are no more.
+    /// These regions were removed.
     Remove(Vec<RegionId>),
 }
 
-/// The engine thread's end.
-pub(crate) type FanOutSender = Sender<Handed>;
+/// The end of the engine thread.
+pub(crate) type FanOutSender = Sender<FanOutInput>;
 
-/// Where a region's events go.
+/// Where the events of a region go.
 #[derive(Debug)]
 struct Route {
     session: Arc<Session>,
     region_id: u64,
 }
 
-/// See the file's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct FanOut {
     sessions: Arc<Sessions>,
-    handed: Receiver<Handed>,
+    inputs: Receiver<FanOutInput>,
     routes: HashMap<RegionId, Route, BuildHasherDefault<RegionHasher>>,
-    /// Of one cycle, by session: kept for their memory.
+    /// Of one cycle, by session. Kept to reuse the memory.
     places: HashMap<u64, Vec<(usize, u64)>>,
-    lent: Sender<(Arc<Session>, Lent)>,
-    /// As many as answers have room for.
+    jobs: Sender<(Arc<Session>, CoalesceJob)>,
+    /// Bounded by the answer budget.
     large: Sender<(Arc<Session>, Weak<LargeSnapshot>)>,
 }
 
-/// What a thread does, and its name.
+/// The name and the body of a thread.
 pub(crate) type Work = (&'static str, Box<dyn FnOnce() + Send>);
 
-/// Until the fan-out ends.
-fn coalesce(sessions: &Sessions, lent: Receiver<(Arc<Session>, Lent)>) {
-    for (session, lent) in lent {
-        session.coalesce(lent, &sessions.tools);
+/// Runs until the fan-out ends.
+fn coalesce(sessions: &Sessions, jobs: Receiver<(Arc<Session>, CoalesceJob)>) {
+    for (session, job) in jobs {
+        session.coalesce(job, &sessions.tools);
     }
 }
 
-/// Until the fan-out ends. What nobody is to read any more is left as it is.
+/// Runs until the fan-out ends. Skips snapshots that were dropped.
 fn make_ready(large: Receiver<(Arc<Session>, Weak<LargeSnapshot>)>) {
     for (session, snapshot) in large {
         if let Some(snapshot) = snapshot.upgrade() {
             snapshot.make_ready();
-            session.wake();
+            session.update(|_| ());
         }
     }
 }
 
 impl FanOut {
-    /// The work of some threads and the end that feeds them.
+    /// The threads of a fan-out, and the end that feeds them.
     pub(crate) fn works(sessions: Arc<Sessions>) -> (FanOutSender, [Work; 3]) {
-        let (sender, handed) = bounded(EVENT_SETS_MAX);
-        let (lender, lent) = bounded(COALESCE_QUEUE_MAX);
-        let (large, held) = unbounded();
+        let (sender, inputs) = bounded(EVENT_SETS_MAX);
+        let (jobs, coalesce_jobs) = bounded(COALESCE_QUEUE_MAX);
+        let (large, snapshots) = unbounded();
         let (routes, places) = (HashMap::default(), HashMap::new());
-        let coalesced = sessions.clone();
-        let fan_out = Self { sessions, handed, routes, places, lent: lender, large };
+        let coalescing = sessions.clone();
+        let fan_out = Self { sessions, inputs, routes, places, jobs, large };
         let works: [Work; 3] = [
-            ("snapshots", Box::new(move || make_ready(held))),
-            ("coalesce", Box::new(move || coalesce(&coalesced, lent))),
+            ("snapshots", Box::new(move || make_ready(snapshots))),
+            ("coalesce", Box::new(move || coalesce(&coalescing, coalesce_jobs))),
             ("events", Box::new(move || fan_out.run())),
         ];
         (sender, works)
     }
 
-    /// Runs until the engine's thread ends, and then ends the sessions.
+    /// Runs until the engine thread ends, then ends the sessions.
     fn run(mut self) {
         let sweep = Duration::from_millis(SESSION_SWEEP_MS);
         let mut swept = Instant::now();
         loop {
-            match self.handed.recv_timeout(sweep) {
-                Ok(handed) => self.take(handed),
+            match self.inputs.recv_timeout(sweep) {
+                Ok(input) => self.take(input),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -117,14 +116,18 @@ impl FanOut {
         }
     }
 
-    fn take(&mut self, handed: Handed) {
-        match handed {
-            Handed::Routes(changes) => changes.into_iter().for_each(|change| self.route(change)),
-            Handed::Events(told, set) => {
-                if !set.is_empty() {
-                    self.deliver(told, &Arc::new(set));
+    fn take(&mut self, input: FanOutInput) {
+        match input {
+            FanOutInput::Routes(changes) => {
+                for change in changes {
+                    self.route(change);
                 }
-                self.sessions.set_told(told);
+            }
+            FanOutInput::Events(stamp, set) => {
+                if !set.is_empty() {
+                    self.deliver(stamp, &Arc::new(set));
+                }
+                self.sessions.set_delivered(stamp);
             }
         }
     }
@@ -144,7 +147,7 @@ impl FanOut {
         }
     }
 
-    fn deliver(&mut self, told: Told, set: &Arc<EventSet>) {
+    fn deliver(&mut self, stamp: EpochStamp, set: &Arc<EventSet>) {
         let mut order = Vec::new();
         for (place, head) in set.heads().enumerate() {
             let Some(route) = self.routes.get(&head.region) else { continue };
@@ -154,44 +157,44 @@ impl FanOut {
             }
             places.push((place, route.region_id));
         }
-        let delivering = Delivering::new(&self.sessions.tools, told, set);
+        let delivery = Delivery::new(&self.sessions.tools, stamp, set);
         for session in order {
             let Some(places) = self.places.get_mut(&session.handle.session) else { continue };
-            let delivered = session.deliver(&delivering, places);
+            let delivered = session.deliver(&delivery, places);
             places.clear();
             self.settle(session, delivered);
         }
-        // Sessions come and go.
+        // Drops the lists of sessions that ended.
         if self.places.len() > 2 * self.sessions.count() + 16 {
             self.places.clear();
         }
     }
 
     fn settle(&self, session: Arc<Session>, delivered: Delivered) {
-        self.sessions.chores.snapshot(delivered.snapshots);
+        self.sessions.pending.snapshot(delivered.snapshots);
         for snapshot in &delivered.large {
-            // A thread that is gone was ended with the sessions.
+            // An error means that the thread and the sessions ended.
             let _ = self.large.send((session.clone(), Arc::downgrade(snapshot)));
         }
         if delivered.is_over {
             self.sessions.close(&session, SessionEnd::Left);
-        } else if let Some(lent) = delivered.lent
-            && let Err(refused) = self.lent.try_send((session, lent))
+        } else if let Some(job) = delivered.coalesce
+            && let Err(refused) = self.jobs.try_send((session, job))
         {
             let (session, _) = refused.into_inner();
-            session.lose_lent(&self.sessions.tools);
+            session.lose_coalescing(&self.sessions.tools);
         }
     }
 }
 
-/// However it ends: nobody would tell the sessions anything more.
+/// Ends the sessions also after a panic, since no events would reach them.
 impl Drop for FanOut {
     fn drop(&mut self) {
         self.sessions.end();
     }
 }
 
-/// Regions are counted up, and nobody outside chooses their numbers.
+/// The server assigns the ids of regions, in ascending order.
 #[derive(Clone, Copy, Debug, Default)]
 struct RegionHasher(u64);
 

@@ -1,8 +1,8 @@
-//! Who may go on with a session, and from where?
+//! Session handles and resume tokens.
 //!
-//! A handle names a session and proves the right to it by a random secret; a resume token is a
+//! A handle identifies a session and authorizes its client by a random secret; a resume token is a
 //! handle and the number of the last message received. Bytes: version, term, session, secret,
-//! then the number, little-endian. Clients must not look inside.
+//! number, little-endian. Opaque to clients.
 
 use crate::error::ServiceError;
 
@@ -11,27 +11,27 @@ const SECRET_BYTES: usize = 16;
 const HANDLE_BYTES: usize = 1 + 8 + 8 + SECRET_BYTES;
 const TOKEN_BYTES: usize = HANDLE_BYTES + 8;
 
-/// Names a session, and proves the right to it.
+/// Identifies and authorizes.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionHandle {
-    /// The run of the engine that the session belongs to.
+    /// The term of the session's fleet.
     pub term: u64,
-    /// Which of its sessions.
+    /// The session in that term.
     pub session: u64,
     secret: [u8; SECRET_BYTES],
 }
 
-/// Where a stream goes on.
+/// Where a stream resumes.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeToken {
-    /// Whose stream.
+    /// The session.
     pub handle: SessionHandle,
     /// Number of the last message received.
     pub sequence: u64,
 }
 
 impl SessionHandle {
-    /// A handle with a secret of its own.
+    /// A handle with a new secret.
     ///
     /// # Errors
     /// [`ServiceError::Io`] when the system gives no random numbers.
@@ -44,7 +44,7 @@ impl SessionHandle {
         Ok(Self { term, session, secret })
     }
 
-    /// Its bytes.
+    /// The encoded handle.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HANDLE_BYTES] {
         let mut bytes = [0; HANDLE_BYTES];
@@ -55,7 +55,7 @@ impl SessionHandle {
         bytes
     }
 
-    /// Reads a handle that a client brought; whether its secret is right is not known yet.
+    /// Decodes the handle of a client, whose secret is not checked yet.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -70,8 +70,7 @@ impl SessionHandle {
         Ok(Self { term: number(&bytes[1..9]), session: number(&bytes[9..17]), secret })
     }
 
-    /// Confirms that a handle brought by a client is this one, in a time that does not depend on
-    /// where they differ.
+    /// Checks that the handle of a client is this one, in constant time.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -84,7 +83,7 @@ impl SessionHandle {
         Err(ServiceError::Token("wrong secret"))
     }
 
-    /// The token that goes on after a message.
+    /// The token that resumes after a message.
     #[must_use]
     pub fn token(&self, sequence: u64) -> [u8; TOKEN_BYTES] {
         let mut bytes = [0; TOKEN_BYTES];
@@ -95,7 +94,7 @@ impl SessionHandle {
 }
 
 impl ResumeToken {
-    /// Reads a token that a client brought.
+    /// Decodes the token of a client.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -118,7 +117,7 @@ mod tests {
     use crate::limits::TOKEN_BYTES_MAX;
 
     #[test]
-    fn tokens_read_back_and_prove_their_session() {
+    fn tokens_decode_and_authorize() {
         let handle = SessionHandle::draw(7, 9).unwrap();
         let token = handle.token(u64::MAX);
         assert!(token.len() <= TOKEN_BYTES_MAX);
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn every_changed_bit_is_refused() {
         let handle = SessionHandle::draw(1, 2).unwrap();
         let bytes = handle.to_bytes();
         for bit in 0..8 * bytes.len() {

@@ -1,29 +1,30 @@
-//! How do the events of a fleet reach its subscribers?
+//! Delivers the events of a fleet to its subscribers.
 //!
-//! `fan_out` sorts each cycle's events out to sessions, encoded once; a session's `outbox` keeps
-//! what was read for those who come back and what was not within a bound, then coalesces, then
-//! tells that it lagged. Sessions wait for nobody and nobody waits for them.
+//! `fan_out` distributes the events of each cycle to sessions. The `outbox` of a session keeps what
+//! was read, for clients that resume, and what was not, within a bound; beyond it messages are
+//! coalesced, then lost. Sessions and readers never wait for each other.
 
-mod chores;
 mod coalesce;
+mod columns;
 mod delivery;
-mod entry;
 mod fan_out;
 mod handle;
-mod large;
+mod large_snapshot;
 mod message;
 mod outbox;
+mod outbox_entry;
+mod pending_changes;
 mod pool;
 mod session;
+mod session_region;
 mod sessions;
-mod standing;
 
-pub(crate) use chores::{Chores, Owed};
-pub(crate) use fan_out::{FanOut, FanOutSender, Handed, RouteChange};
+pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, RouteChange};
 pub use handle::{ResumeToken, SessionHandle};
-pub(crate) use message::{Told, unnumbered};
+pub(crate) use message::{EpochStamp, unnumbered};
+pub(crate) use pending_changes::{PendingBatch, PendingChanges};
 pub use pool::Pool;
 pub(crate) use session::{Attached, Session, SessionEnd, Take};
+pub(crate) use session_region::{RegionChange, RegionRequest, SettledChange};
 pub use sessions::SubscriptionDepth;
-pub(crate) use sessions::{SessionTools, Sessions, SettledChange};
-pub(crate) use standing::{Change, Wanted};
+pub(crate) use sessions::{SessionTools, Sessions};

@@ -1,12 +1,11 @@
-//! How much do all sessions of a server hold together?
+//! The memory of all sessions of a server.
 //!
-//! A count, and whether it is above its limit: then every session may hold less. A session tells
-//! what it holds and takes it back when it ends.
+//! Above its limit every session may hold less. A session reports what it holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the file's head.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Pool {
     bytes: AtomicU64,
@@ -14,7 +13,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Crowded above `bytes_max`.
+    /// A pool that is crowded above `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { bytes: AtomicU64::new(0), bytes_max })
@@ -32,7 +31,7 @@ impl Pool {
     }
 }
 
-/// One session's part.
+/// The part of a session.
 #[derive(Debug)]
 pub(super) struct Share {
     pool: Arc<Pool>,
@@ -44,7 +43,7 @@ impl Share {
         Self { pool, bytes: 0 }
     }
 
-    /// The session holds so much now.
+    /// Sets what the session holds.
     pub(super) fn set(&mut self, bytes: u64) {
         // Wraps down as well as up.
         self.pool.bytes.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up_and_go_with_their_sessions() {
+    fn shares_add_up_and_end_with_their_sessions() {
         let pool = Pool::new(10);
         let (mut one, mut other) = (Share::new(pool.clone()), Share::new(pool.clone()));
         one.set(8);

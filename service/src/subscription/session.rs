@@ -1,103 +1,104 @@
-//! What happens to one session: events come, a reader comes, takes, leaves, and comes back?
+//! A session: its messages, its regions and its reader.
 //!
-//! Everything under one lock that is held for short: nobody waits for a reader. Events of a region
-//! whose members were asked for anew are not told until these come. A session ends once, for one
-//! reason, and holds nothing more then.
+//! Everything is behind one lock that is held briefly; nothing waits for a reader. A region that
+//! awaits a snapshot receives no events until it arrives. A session ends once, for one reason, and
+//! then holds nothing.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_engine::RegionId;
+use shoal_engine::{RegionId, Space};
 
-use super::entry::Taken;
 use super::handle::SessionHandle;
-use super::message::seal;
+use super::message::{lagged_body, seal};
 use super::outbox::{Outbox, Rewound};
-use super::pool::{Pool, Share};
+use super::outbox_entry::Taken;
+use super::pool::Share;
+use super::session_region::SessionRegion;
 use super::sessions::SessionTools;
-use super::standing::Standing;
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_STALL_MS_MAX, DELIVERED_SNAPSHOT_MS_MAX};
 
-/// Why a session is no more.
+/// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
     /// Its client closed it.
     Closed,
-    /// Nobody read it for longer, or for more, than is kept.
+    /// It had no reader for longer than its retention, or was full without one.
     Left,
     /// Its fleet ended.
     FleetGone,
 }
 
-/// What a reader finds.
+/// What a reader receives.
 #[derive(Debug)]
 pub(crate) enum Take {
     /// A message.
     Message(Bytes),
-    /// That messages were lost, and whose members must be told anew.
+    /// A message that messages were lost, and the regions whose snapshots must be requested.
     Lagged(Bytes, Vec<RegionId>),
-    /// Nothing yet: everything was taken.
+    /// Nothing yet: everything was read.
     Nothing,
-    /// Nothing yet: messages are being coalesced, or a snapshot is brought in order.
+    /// Nothing yet: messages are being coalesced or a snapshot is being sorted.
     Wait,
-    /// Another reader came.
+    /// Another reader took over.
     TakenOver,
     /// The session ended.
     Ended(SessionEnd),
 }
 
-/// How a reader begins.
+/// A new reader.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    /// Which of the session's readers it is.
+    /// Its number among the readers of the session.
     pub(crate) reader: u64,
     /// Number of the next message, when messages before it are missing.
     pub(crate) gap: Option<u64>,
-    /// Whose members must be told anew.
+    /// The regions whose snapshots must be requested.
     pub(crate) snapshots: Vec<RegionId>,
 }
 
-/// See the file's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
-    /// How long it is kept without a reader.
+    /// How long it continues without a reader.
     pub(crate) retention: Duration,
+    space: Space,
     state: Mutex<State>,
 }
 
-/// What the lock holds.
+/// What the lock protects.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) outbox: Outbox,
     pub(super) share: Share,
-    pub(super) regions: HashMap<u64, Standing>,
-    /// Their members are on their way: no events until then.
+    pub(super) regions: HashMap<u64, SessionRegion>,
+    /// A snapshot of them is requested: no events until it arrives.
     pub(super) awaiting: HashSet<RegionId>,
-    /// Their members could not be told or held; to be asked for again in a while.
+    /// Their snapshot was not possible; to be requested again after a delay.
     pub(super) deferred: HashSet<RegionId>,
-    /// Unread messages were lost and the reader does not know yet: nothing is told until then.
+    /// Unread messages were lost, and the reader has not read that: nothing is added until then.
     pub(super) is_lagged: bool,
     pub(super) is_read: bool,
     reader: u64,
     waker: Option<Waker>,
     left_at: Option<Instant>,
-    /// When a message was taken, or found nobody to take it.
+    /// When the reader last took or awaited a message.
     taken_at: Instant,
     pub(super) end: Option<SessionEnd>,
 }
 
 impl State {
-    /// The regions that promise their members.
+    /// The regions with snapshots.
     pub(super) fn with_snapshot(&self) -> impl Iterator<Item = RegionId> {
-        self.regions.values().filter(|of| of.snapshot).map(|of| of.region)
+        self.regions.values().filter(|of| of.snapshot).map(|of| of.id)
     }
 
-    /// What was held is not certain: members of the regions that promise them are awaited.
+    /// Messages were lost: awaits the snapshots of all regions that have them.
     fn await_all(&mut self) -> Vec<RegionId> {
         self.is_lagged = false;
         self.deferred.clear();
@@ -105,28 +106,19 @@ impl State {
         self.awaiting.iter().copied().collect()
     }
 
-    /// Awaits the members of a region. False when it does not promise them, or awaits them already.
-    fn await_members(&mut self, region_id: u64, region: RegionId) -> bool {
-        let standing = self.regions.get(&region_id).filter(|of| of.region == region);
-        standing.is_some_and(|of| of.snapshot) && self.awaiting.insert(region)
-    }
-
-    pub(super) fn wake(&mut self) -> Option<Waker> {
-        self.waker.take()
-    }
-
-    /// Tells the room that all share how much of it the outbox takes now.
-    pub(super) fn share_room(&mut self) {
-        self.share.set(self.outbox.bytes() as u64);
+    /// Awaits the snapshot of a region. False if it has none or awaits it already.
+    fn await_snapshot(&mut self, region_id: u64, region: RegionId) -> bool {
+        let known = self.regions.get(&region_id).filter(|known| known.id == region);
+        known.is_some_and(|known| known.snapshot) && self.awaiting.insert(region)
     }
 }
 
 impl Session {
-    /// A session whose first reader is there, under number 1.
-    pub(super) fn new(handle: SessionHandle, retention: Duration, pool: Arc<Pool>) -> Self {
+    /// A session with its first reader, which has number 1.
+    pub(super) fn new(handle: SessionHandle, retention: Duration, tools: &SessionTools) -> Self {
         let state = State {
             outbox: Outbox::default(),
-            share: Share::new(pool),
+            share: Share::new(tools.pool.clone()),
             regions: HashMap::new(),
             awaiting: HashSet::new(),
             deferred: HashSet::new(),
@@ -138,26 +130,26 @@ impl Session {
             taken_at: Instant::now(),
             end: None,
         };
-        Self { handle, retention, state: Mutex::new(state) }
+        Self { handle, retention, space: tools.space, state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is no more.
+    /// Whether it has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.lock().end.is_some()
     }
 
-    /// Number of the last message that was taken.
+    /// Number of the last message that was read.
     pub(crate) fn read_sequence(&self) -> u64 {
         self.lock().outbox.read_sequence()
     }
 
-    /// The next message for a reader; without one its waker is kept.
+    /// The next message for a reader; without one its waker is registered.
     pub(crate) fn take(&self, reader: u64, waker: &Waker) -> Take {
-        let piece = {
+        let message = {
             let mut state = self.lock();
             if state.reader != reader {
                 return Take::TakenOver;
@@ -169,48 +161,50 @@ impl Session {
             state.taken_at = now;
             match state.outbox.take(now) {
                 Some(Taken::Lagged(bytes)) => {
-                    // A reader that came back may see it again; then members are under way.
-                    let asked = if state.is_lagged { state.await_all() } else { Vec::new() };
-                    return Take::Lagged(bytes, asked);
+                    // A reader that resumed may read it twice: snapshots are requested once.
+                    let requested = if state.is_lagged { state.await_all() } else { Vec::new() };
+                    return Take::Lagged(bytes, requested);
                 }
                 Some(Taken::Released { region_id, region, numbers }) => {
-                    let asked = region.filter(|region| state.await_members(region_id, *region));
-                    let lagged = super::delivery::lagged(vec![region_id]);
+                    let requested =
+                        region.filter(|region| state.await_snapshot(region_id, *region));
+                    let lagged = lagged_body(vec![region_id]);
                     let bytes = seal(lagged, &self.handle, numbers, false);
-                    return Take::Lagged(bytes, asked.into_iter().collect());
+                    return Take::Lagged(bytes, requested.into_iter().collect());
                 }
-                Some(Taken::Message(bytes)) => return Take::Message(bytes),
-                Some(Taken::Piece { snapshot, held, index, sequence, epoch_done }) => {
-                    (snapshot, held, index, sequence, epoch_done)
-                }
+                Some(Taken::Message(message)) => message,
                 None => match state.end.filter(|_| !state.outbox.has_unread()) {
                     Some(end) => return Take::Ended(end),
                     None => {
                         state.waker = Some(waker.clone());
-                        let comes = state.outbox.has_unread();
-                        return if comes { Take::Wait } else { Take::Nothing };
+                        let has_unread = state.outbox.has_unread();
+                        return if has_unread { Take::Wait } else { Take::Nothing };
                     }
                 },
             }
         };
-        // Made without the lock: it takes a while.
-        let (snapshot, held, index, sequence, epoch_done) = piece;
-        Take::Message(snapshot.message(&held, index, &self.handle, sequence, epoch_done))
+        Take::Message(message.seal(&self.space, &self.handle))
     }
 
-    /// What its reader waited for is ready.
-    pub(super) fn wake(&self) {
-        let waker = self.lock().wake();
+    /// Changes the state, reports its memory to the pool and wakes the reader.
+    pub(super) fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (result, waker) = {
+            let mut state = self.lock();
+            let result = change(&mut state);
+            let bytes = state.outbox.bytes() as u64;
+            state.share.set(bytes);
+            (result, state.waker.take())
+        };
         waker.into_iter().for_each(Waker::wake);
+        result
     }
 
-    /// A reader comes back that has everything up to a message; another one ends.
+    /// Attaches a reader that has everything up to a message; the previous one ends.
     ///
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
     pub(crate) fn attach(&self, sequence: u64) -> Result<Attached, ServiceError> {
-        let (attached, waker) = {
-            let mut state = self.lock();
+        self.update(|state| {
             if state.end.is_some() {
                 return Err(ServiceError::SessionGone);
             }
@@ -228,13 +222,11 @@ impl Session {
             snapshots.extend(state.deferred.drain());
             state.reader += 1;
             (state.is_read, state.left_at, state.taken_at) = (true, None, now);
-            (Attached { reader: state.reader, gap, snapshots }, state.wake())
-        };
-        waker.into_iter().for_each(Waker::wake);
-        Ok(attached)
+            Ok(Attached { reader: state.reader, gap, snapshots })
+        })
     }
 
-    /// A reader leaves. True when nobody else reads.
+    /// Detaches a reader. True when there is no other.
     pub(crate) fn detach(&self, reader: u64) -> bool {
         let mut state = self.lock();
         if state.reader != reader {
@@ -244,15 +236,15 @@ impl Session {
         true
     }
 
-    /// Whether its time without a reader is over.
+    /// Whether it had no reader for its retention.
     pub(super) fn is_left(&self, now: Instant) -> bool {
         let left_at = self.lock().left_at;
         left_at.is_some_and(|left_at| now.duration_since(left_at) >= self.retention)
     }
 
-    /// Releases large snapshots: unread ones when the reader stalls, since others wait for the
-    /// memory, and delivered ones when the reader had the time to resume inside them. Without a
-    /// reader the latter stay as long as the session.
+    /// Releases large snapshots: unread ones when the reader stalls, since other requests wait for
+    /// the memory; delivered ones when the reader had time to resume inside them. Without a reader
+    /// the latter are kept until the session ends.
     pub(super) fn release(&self, now: Instant, tools: &SessionTools) {
         let mut state = self.lock();
         let is_before = |at, time| now.saturating_duration_since(at) >= time;
@@ -270,39 +262,33 @@ impl Session {
         }
     }
 
-    /// Loses what is unread, and says so.
+    /// Loses what is unread, and reports it.
     pub(super) fn lag(&self, state: &mut State, tools: &SessionTools) {
-        state.outbox.lag(&self.handle, super::delivery::lagged(Vec::new()));
+        state.outbox.lag(&self.handle, lagged_body(Vec::new()));
         state.is_lagged = true;
-        state.share_room();
         tools.metrics.count_lagged();
     }
 
-    /// Regions whose members could not be told before.
-    pub(crate) fn retry(&self) -> Vec<RegionId> {
+    /// Regions whose snapshot was not possible before.
+    pub(crate) fn take_deferred(&self) -> Vec<RegionId> {
         self.lock().deferred.drain().collect()
     }
 
-    /// Ends it, the first reason stays; gives the regions that it had, once.
-    pub(super) fn end(&self, end: SessionEnd) -> Option<Vec<Standing>> {
-        let (regions, waker) = {
-            let mut state = self.lock();
+    /// Ends it; the first reason holds. Returns its regions the first time.
+    pub(super) fn end(&self, end: SessionEnd) -> Option<Vec<SessionRegion>> {
+        self.update(|state| {
             if state.end.is_some() {
                 return None;
             }
             state.end = Some(end);
             if end == SessionEnd::Closed {
-                // Its reader may take the rest, and cannot resume.
+                // Its reader may read the rest, and cannot resume.
                 state.outbox.release_delivered(Instant::now());
             } else {
                 state.outbox = Outbox::default();
             }
-            state.share_room();
             (state.awaiting, state.deferred) = Default::default();
-            let regions = state.regions.drain().map(|(_, standing)| standing).collect();
-            (regions, state.wake())
-        };
-        waker.into_iter().for_each(Waker::wake);
-        Some(regions)
+            Some(state.regions.drain().map(|(_, region)| region).collect())
+        })
     }
 }

@@ -1,7 +1,7 @@
-//! Which sessions does a fleet have, and is there room for one more, or for more regions?
+//! The sessions of a fleet and their limits.
 //!
-//! Opens, finds and closes them, and counts what they share: regions and vertices of the fleet.
-//! Knows its engine by numbers alone; changes go there as jobs, what nobody waits for as chores.
+//! Opens, finds and closes sessions, and counts the regions and vertices of the fleet. Changes
+//! reach the engine as jobs, or as pending changes where no caller waits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use shoal_engine::{RegionId, Space};
 
-use super::chores::Chores;
 use super::handle::SessionHandle;
-use super::message::Told;
+use super::message::EpochStamp;
+use super::pending_changes::PendingChanges;
 use super::pool::Pool;
 use super::session::{Session, SessionEnd};
-use super::standing::{Change, Standing, Wanted};
+use super::session_region::{RegionChange, RegionRequest, SessionRegion, SettledChange};
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::limits::ServerLimits;
 use crate::metrics::FleetMetrics;
 
-/// What all sessions of a fleet use.
+/// What the sessions of a fleet share.
 #[derive(Debug)]
 pub(crate) struct SessionTools {
     pub(crate) space: Space,
@@ -32,7 +32,7 @@ pub(crate) struct SessionTools {
     pub(crate) messages_max: usize,
 }
 
-/// What sessions of a fleet hold.
+/// What the sessions of a fleet hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionDepth {
     /// Sessions.
@@ -53,34 +53,34 @@ struct Table {
     is_ended: bool,
 }
 
-/// See the file's head.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) tools: SessionTools,
-    pub(crate) chores: Chores,
+    pub(crate) pending: PendingChanges,
     term: u64,
     limits: ServerLimits,
     table: Mutex<Table>,
     open: AtomicUsize,
-    told: Mutex<Told>,
+    delivered: Mutex<EpochStamp>,
 }
 
 impl Sessions {
     pub(crate) fn new(
         tools: SessionTools,
-        chores: Chores,
+        pending: PendingChanges,
         term: u64,
         limits: ServerLimits,
     ) -> Self {
-        let (table, open, told) = (Mutex::default(), AtomicUsize::new(0), Mutex::default());
-        Self { tools, chores, term, limits, table, open, told }
+        let (table, open, delivered) = Default::default();
+        Self { tools, pending, term, limits, table, open, delivered }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session with a reader, which is number 1. None when the fleet ended.
+    /// Opens a session with its first reader, which has number 1. None when the fleet ended.
     ///
     /// # Errors
     /// [`ServiceError::Limit`], [`ServiceError::Io`].
@@ -99,21 +99,21 @@ impl Sessions {
         let handle = SessionHandle::draw(self.term, table.last_session + 1)?;
         table.last_session += 1;
         let retention = Duration::from_millis(retention_ms);
-        let session = Arc::new(Session::new(handle, retention, self.tools.pool.clone()));
+        let session = Arc::new(Session::new(handle, retention, &self.tools));
         table.sessions.insert(handle.session, session.clone());
         self.open.store(table.sessions.len(), Ordering::Release);
         Ok(Some(session))
     }
 
-    /// The session that a client's handle names.
+    /// The session of a client's handle.
     ///
     /// # Errors
     /// [`ServiceError::SessionGone`], [`ServiceError::Token`].
-    pub(crate) fn find(&self, brought: &SessionHandle) -> Result<Arc<Session>, ServiceError> {
-        let session = self.lock().sessions.get(&brought.session).cloned();
-        let session = session.filter(|_| brought.term == self.term);
+    pub(crate) fn find(&self, handle: &SessionHandle) -> Result<Arc<Session>, ServiceError> {
+        let session = self.lock().sessions.get(&handle.session).cloned();
+        let session = session.filter(|_| handle.term == self.term);
         let session = session.ok_or(ServiceError::SessionGone)?;
-        session.handle.authenticate(brought)?;
+        session.handle.authenticate(handle)?;
         Ok(session)
     }
 
@@ -125,10 +125,10 @@ impl Sessions {
         self.open.store(table.sessions.len(), Ordering::Release);
         table.release(&regions);
         drop(table);
-        self.chores.remove(regions.into_iter().map(|standing| standing.region));
+        self.pending.remove(regions.into_iter().map(|region| region.id));
     }
 
-    /// Ends all sessions, and every one to come.
+    /// Ends all sessions and opens none from now on.
     pub(crate) fn end(&self) {
         let sessions: Vec<_> = {
             let mut table = self.lock();
@@ -138,9 +138,9 @@ impl Sessions {
         sessions.iter().for_each(|session| self.close(session, SessionEnd::FleetGone));
     }
 
-    /// Ends sessions that were left for too long, and takes back what others wait for.
+    /// Ends sessions without a reader for too long, and releases memory that others wait for.
     pub(crate) fn sweep(&self, now: Instant) {
-        self.chores.remind();
+        self.pending.wake();
         let sessions: Vec<_> = self.lock().sessions.values().cloned().collect();
         for session in sessions {
             if session.is_left(now) {
@@ -151,23 +151,23 @@ impl Sessions {
         }
     }
 
-    /// Whether anybody is to be told anything.
+    /// Whether there are no sessions.
     pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub(super) fn count(&self) -> usize {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Up to which epoch all events are in their sessions.
-    pub(crate) fn told(&self) -> Told {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The epoch up to which all events are delivered to their sessions.
+    pub(crate) fn delivered(&self) -> EpochStamp {
+        *self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_told(&self, told: Told) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    pub(super) fn set_delivered(&self, stamp: EpochStamp) {
+        *self.delivered.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
     }
 
     pub(crate) fn depth(&self) -> SubscriptionDepth {
@@ -179,31 +179,31 @@ impl Sessions {
         SubscriptionDepth { sessions, regions, bytes: held.iter().map(bytes).sum() }
     }
 
-    /// Makes room for what a client wants of a session's regions, one by one, and hands the changes
-    /// that have room to `send`, in the order in which sessions changed.
+    /// Checks the changes that a client requests one by one, and passes those within the limits to
+    /// `send`, in the order in which sessions change.
     ///
     /// # Errors
-    /// [`ServiceError::SessionGone`]; inside, why a region cannot be had.
+    /// [`ServiceError::SessionGone`]; inside, for each request, why it failed.
     pub(crate) fn change(
         &self,
         session: &Session,
-        wanted: Vec<Wanted>,
-        send: impl FnOnce(Vec<Change>),
+        requests: Vec<RegionRequest>,
+        send: impl FnOnce(Vec<RegionChange>),
     ) -> Result<Vec<Option<ServiceError>>, ServiceError> {
         let mut state = session.lock();
         if state.end.is_some() {
             return Err(ServiceError::SessionGone);
         }
-        let mut changes = Vec::with_capacity(wanted.len());
-        let mut plan = |wanted| {
+        let mut changes = Vec::with_capacity(requests.len());
+        let mut plan = |request| {
             let regions = &mut state.regions;
-            self.plan(regions, wanted).map(|change| changes.push(change)).err()
+            self.plan(regions, request).map(|change| changes.push(change)).err()
         };
-        let failures = wanted.into_iter().map(&mut plan).collect();
+        let failures = requests.into_iter().map(&mut plan).collect();
         for change in &changes {
-            if let Change::Remove { region } = change {
-                state.awaiting.remove(region);
-                state.deferred.remove(region);
+            if let RegionChange::Remove { id } = change {
+                state.awaiting.remove(id);
+                state.deferred.remove(id);
             }
         }
         if !changes.is_empty() {
@@ -214,100 +214,90 @@ impl Sessions {
 
     fn plan(
         &self,
-        regions: &mut HashMap<u64, Standing>,
-        wanted: Wanted,
-    ) -> Result<Change, ServiceError> {
+        regions: &mut HashMap<u64, SessionRegion>,
+        request: RegionRequest,
+    ) -> Result<RegionChange, ServiceError> {
         let unknown = |field| ServiceError::field(field, "the session has no region with this id");
-        match wanted {
-            Wanted::Add { region_id, subscription, snapshot } => {
+        match request {
+            RegionRequest::Add { region_id, subscription, snapshot } => {
                 if regions.contains_key(&region_id) {
                     let problem = "the session already has a region with this id";
                     return Err(ServiceError::field("region_id", problem));
                 }
                 let (value, limit) = (regions.len() + 1, self.limits.session_regions_max);
                 within("the number of the session's regions", value, limit)?;
-                let standing = Standing::new(RegionId(0), &subscription, snapshot);
-                let standing = self.lock().reserve(standing, true, &self.limits)?;
-                regions.insert(region_id, standing);
-                Ok(Change::Add { region_id, standing, subscription })
+                let region = SessionRegion::new(RegionId(0), &subscription, snapshot);
+                let region = self.lock().reserve(region, true, &self.limits)?;
+                regions.insert(region_id, region);
+                Ok(RegionChange::Add { region_id, region, subscription })
             }
-            Wanted::Change { region_id, subscription, snapshot } => {
-                let region = regions.get(&region_id).ok_or_else(|| unknown("region_id"))?.region;
-                let standing = Standing::new(region, &subscription, snapshot);
-                let standing = self.lock().reserve(standing, false, &self.limits)?;
-                Ok(Change::Alter { region_id, standing, subscription })
+            RegionRequest::Change { region_id, subscription, snapshot } => {
+                let id = regions.get(&region_id).ok_or_else(|| unknown("region_id"))?.id;
+                let region = SessionRegion::new(id, &subscription, snapshot);
+                let region = self.lock().reserve(region, false, &self.limits)?;
+                Ok(RegionChange::Alter { region_id, region, subscription })
             }
-            Wanted::Remove { region_id } => {
-                let standing = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
-                self.lock().release(&[standing]);
-                Ok(Change::Remove { region: standing.region })
+            RegionRequest::Remove { region_id } => {
+                let region = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
+                self.lock().release(&[region]);
+                Ok(RegionChange::Remove { id: region.id })
             }
         }
     }
 
-    /// The engine carried a change out, or refused it.
+    /// Completes a change that the engine applied or refused.
     pub(crate) fn settle(&self, session: &Session, change: &SettledChange, is_applied: bool) {
         let mut state = session.lock();
         match *change {
-            SettledChange::Add { region_id, standing } if !is_applied => {
-                // Whoever closed the session meanwhile released it.
-                let is_its = |of: &mut Standing| of.region == standing.region;
-                if state.regions.get_mut(&region_id).is_some_and(is_its) {
+            SettledChange::Add { region_id, region } if !is_applied => {
+                // A session that was closed meanwhile has released it.
+                if state.regions.get(&region_id).is_some_and(|known| known.id == region.id) {
                     state.regions.remove(&region_id);
-                    self.lock().release(&[standing]);
+                    self.lock().release(&[region]);
                 }
             }
-            SettledChange::Alter { region_id, standing } => {
+            SettledChange::Alter { region_id, region } => {
                 let known = state.regions.get_mut(&region_id);
-                let known = known.filter(|of| of.region == standing.region);
                 let mut table = self.lock();
-                match known {
-                    Some(of) if is_applied => {
-                        table.vertices -= of.vertices;
-                        *of = standing;
+                match known.filter(|known| known.id == region.id) {
+                    Some(known) if is_applied => {
+                        table.vertices -= known.vertices;
+                        *known = region;
                     }
-                    _ => table.vertices -= standing.vertices,
+                    _ => table.vertices -= region.vertices,
                 }
             }
-            // Nobody knows it any more, so nobody would ask again.
-            SettledChange::Remove { region } if !is_applied => self.chores.remove([region]),
+            // The session does not have it any more, so the client cannot retry.
+            SettledChange::Remove { id } if !is_applied => self.pending.remove([id]),
             SettledChange::Add { .. } | SettledChange::Remove { .. } => {}
         }
     }
 }
 
-/// A change without what it brought to the engine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SettledChange {
-    Add { region_id: u64, standing: Standing },
-    Alter { region_id: u64, standing: Standing },
-    Remove { region: RegionId },
-}
-
 impl Table {
-    /// Counts a region, with a number of its own if it is new.
+    /// Counts a region; a new one gets its id.
     fn reserve(
         &mut self,
-        standing: Standing,
+        region: SessionRegion,
         is_new: bool,
         limits: &ServerLimits,
-    ) -> Result<Standing, ServiceError> {
+    ) -> Result<SessionRegion, ServiceError> {
         let regions = self.regions + usize::from(is_new);
         within("the number of the fleet's regions", regions, limits.fleet_regions_max)?;
-        let vertices = self.vertices + standing.vertices;
+        let vertices = self.vertices + region.vertices;
         let what = "the number of polygon vertices of the fleet's regions";
         within(what, vertices, limits.fleet_polygon_vertices_max)?;
         (self.regions, self.vertices) = (regions, vertices);
         if !is_new {
-            return Ok(standing);
+            return Ok(region);
         }
         self.last_region += 1;
-        Ok(Standing { region: RegionId(self.last_region), ..standing })
+        Ok(SessionRegion { id: RegionId(self.last_region), ..region })
     }
 
-    fn release(&mut self, regions: &[Standing]) {
+    fn release(&mut self, regions: &[SessionRegion]) {
         self.regions -= regions.len();
-        self.vertices -= regions.iter().map(|standing| standing.vertices).sum::<usize>();
+        self.vertices -= regions.iter().map(|region| region.vertices).sum::<usize>();
     }
 }
 

@@ -1,7 +1,6 @@
-//! What does every call share?
+//! What all calls share: fleets, limits, metrics, the answer budget and the shutdown signal.
 //!
-//! Fleets, limits, counters, the budget of answers, and whether the server is going down.
-//! Long-lived streams are counted here, so that their number is bounded.
+//! Implements the gRPC services. Counts long-lived streams, so that their number is bounded.
 
 use std::sync::Arc;
 
@@ -14,9 +13,9 @@ use crate::fleet::Registry;
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 use crate::metrics::Metrics;
 
-/// See the file's head.
-#[derive(Debug)]
-pub struct Door {
+/// See the module documentation.
+#[derive(Clone, Debug)]
+pub struct ServiceContext {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: ServerLimits,
     pub(super) answers: Arc<AnswerBudget>,
@@ -25,7 +24,7 @@ pub struct Door {
     stopping: watch::Receiver<bool>,
 }
 
-/// A long-lived stream that counts.
+/// The place of a long-lived stream among those that may be open.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     _permit: OwnedSemaphorePermit,
@@ -38,8 +37,8 @@ impl Drop for OpenStream {
     }
 }
 
-impl Door {
-    /// A door to these fleets; `stopping` turns true when the server goes down.
+impl ServiceContext {
+    /// The context of these fleets; `stopping` becomes true when the server shuts down.
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
@@ -52,7 +51,7 @@ impl Door {
         Self { registry, limits, answers, metrics, streams, stopping }
     }
 
-    /// Counts a long-lived stream until it is dropped.
+    /// Counts a long-lived stream until the result is dropped.
     ///
     /// # Errors
     /// [`ServiceError::Busy`]; [`ServiceError::ShuttingDown`].
@@ -70,13 +69,13 @@ impl Door {
         Ok(OpenStream { _permit, gauge: self.metrics.streams.clone() })
     }
 
-    /// Completes when the server goes down.
+    /// Completes when the server shuts down.
     pub(super) async fn stopped(&self) {
-        // The sender lives as long as the server; without it, it is down.
+        // The sender lives as long as the server.
         let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
     }
 
-    /// Counts a call that was refused because something was full.
+    /// Counts a call that fails because a queue or budget is full.
     pub(super) fn count(&self, error: ServiceError) -> ServiceError {
         if matches!(error, ServiceError::Busy { .. }) {
             self.metrics.busy.inc();

@@ -1,82 +1,81 @@
-//! How is an answer of unknown size had without unknown memory?
+//! Answers whose memory is taken from the answer budget before the engine runs.
 //!
-//! Every query is asked first with a cap on its rows, so that the whole request fits a small share
-//! of the budget. Most answers do. When one was cut by our cap (not by the client's limit), its
-//! true size is known from the total: room for that is taken, and the whole request is asked again,
-//! alone in its cycle, so that all its queries still see one epoch.
+//! The first attempt caps the rows of each query, so that the request fits a small share of the
+//! budget; most answers do. If a cap cut an answer, its total states the true size: that much is
+//! reserved, and the request runs again, alone in its cycle, so that all its queries see one epoch.
 
 use std::time::Instant;
 
 use shoal_engine::{Projection, Query, QueryKind};
 
-use super::asking::Asking;
 use super::deadline::Deadline;
-use super::door::Door;
+use super::query_context::QueryContext;
+use super::service_context::ServiceContext;
 use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
 use crate::fleet::{Answered, Question};
 use crate::limits::{ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES};
 
-/// Answers and the room that they take.
+/// Answers and their part of the answer budget.
 #[derive(Debug)]
-pub(super) struct HeldAnswer {
+pub(super) struct BudgetedAnswer {
     pub(super) answered: Answered,
-    /// Dropped with the answers.
+    /// Returned to the budget with the answers.
     _room: AnswerRoom,
 }
 
-/// Asks all queries of a request at one epoch. `patient` requests wait for room in the queue.
+/// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.
 ///
 /// # Errors
 /// [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
-/// [`ServiceError::Deadline`]; that the fleet is gone.
+/// [`ServiceError::Deadline`]; that the fleet ended.
 pub(super) async fn ask(
-    door: &Door,
-    asking: &Asking,
+    context: &ServiceContext,
+    query_context: &QueryContext,
     queries: Vec<Query>,
     deadline: Deadline,
     patient: bool,
-) -> Result<HeldAnswer, ServiceError> {
-    let arrived = Instant::now();
-    let held = deadline.bound(ask_whole(door, asking, queries, deadline, patient)).await;
-    let held = held.map_err(|error| door.count(error))?;
-    asking.fleet.metrics().query_seconds.observe(arrived.elapsed().as_secs_f64());
-    Ok(held)
+) -> Result<BudgetedAnswer, ServiceError> {
+    let started = Instant::now();
+    let attempts = run(context, query_context, queries, deadline, patient);
+    let answer = deadline.bound(attempts).await.map_err(|error| context.count(error))?;
+    query_context.fleet.metrics().query_seconds.observe(started.elapsed().as_secs_f64());
+    Ok(answer)
 }
 
-async fn ask_whole(
-    door: &Door,
-    asking: &Asking,
+async fn run(
+    context: &ServiceContext,
+    query_context: &QueryContext,
     queries: Vec<Query>,
     deadline: Deadline,
     patient: bool,
-) -> Result<HeldAnswer, ServiceError> {
+) -> Result<BudgetedAnswer, ServiceError> {
     let mut caps = probe_caps(&queries);
     let mut alone = false;
     for _ in 0..ASK_AGAIN_MAX {
         let bytes = queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
-        let mut room = door.answers.room(bytes).await?;
+        let mut room = context.answers.room(bytes).await?;
         let question = Question {
             queries: capped(&queries, &caps),
-            epoch_min: asking.epoch_min,
+            epoch_min: query_context.epoch_min,
             alone,
             deadline: deadline.instant(),
             patient,
         };
-        let answered = asking.fleet.ask(question).await?;
+        let answered = query_context.fleet.ask(question).await?;
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
             room.shrink(answered.bytes());
-            return Ok(HeldAnswer { answered, _room: room });
+            return Ok(BudgetedAnswer { answered, _room: room });
         }
-        // The room goes back before more is asked for: nobody waits while holding.
+        // `room` is returned before more is requested: no request waits while it holds memory.
         (caps, alone) = (with_margin(&queries, &wanted), true);
     }
     let what = "the number of attempts at an answer that keeps growing";
     Err(ServiceError::Limit { what, value: ASK_AGAIN_MAX.into(), limit: ASK_AGAIN_MAX.into() })
 }
 
-/// Most rows that a query can return by what it says.
+/// An upper bound of the rows of a query, from the query alone.
 fn rows_max(query: &Query) -> u64 {
     let kind = match &query.kind {
         QueryKind::Get(objects) => objects.len() as u64,
@@ -89,7 +88,7 @@ fn rows_max(query: &Query) -> u64 {
     }
 }
 
-/// Bytes that a row takes while the answer is held.
+/// Bytes of a row in memory.
 fn row_bytes(query: &Query) -> u64 {
     let fix = match query.projection {
         Projection::Fixes => ROW_ANSWER_BYTES.fix,
@@ -102,30 +101,40 @@ fn row_bytes(query: &Query) -> u64 {
     ROW_ANSWER_BYTES.id + fix + rank
 }
 
-/// Rows that each query may return at first.
+/// The caps of the first attempt: what small queries do not need is left to large ones, so that
+/// few requests run twice.
 fn probe_caps(queries: &[Query]) -> Vec<u64> {
-    let row_of_each: u64 = queries.iter().map(row_bytes).sum();
-    let fair = (PROBE_BYTES_MAX / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
-    queries.iter().map(|query| rows_max(query).min(fair)).collect()
+    let mut caps = vec![0; queries.len()];
+    let mut by_rows: Vec<_> = queries.iter().zip(&mut caps).collect();
+    by_rows.sort_by_key(|(query, _)| rows_max(query));
+    let mut bytes = PROBE_BYTES_MAX;
+    let mut row_of_each: u64 = queries.iter().map(row_bytes).sum();
+    for (query, cap) in by_rows {
+        let fair = (bytes / row_of_each.max(1)).clamp(1, PROBE_ROWS_MAX);
+        *cap = rows_max(query).min(fair);
+        bytes = bytes.saturating_sub(*cap * row_bytes(query));
+        row_of_each -= row_bytes(query);
+    }
+    caps
 }
 
 /// The queries with their rows capped.
 fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
     let cap = |(query, &cap): (&Query, &u64)| {
-        // 0 would cut the answer of a count; it returns no rows anyway.
+        // A limit of 0 would mark the answer of a count as cut.
         let limit = if cap == 0 { query.limit } else { Some(cap) };
         Query { limit, ..query.clone() }
     };
     queries.iter().zip(caps).map(cap).collect()
 }
 
-/// Rows that each query should return, now that its total is known.
+/// Rows that each query returns without a cap.
 fn wanted_rows(queries: &[Query], answered: &Answered) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
     wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
 }
 
-/// A little more than was wanted: the fleet goes on while room is waited for.
+/// A little more than `wanted`: the fleet changes until the next attempt.
 fn with_margin(queries: &[Query], wanted: &[u64]) -> Vec<u64> {
     let margin = |(query, &wanted): (&Query, &u64)| (wanted + wanted / 8 + 64).min(rows_max(query));
     queries.iter().zip(wanted).map(margin).collect()
@@ -157,13 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn caps_respect_what_the_client_asked() {
+    fn caps_respect_the_limits_of_the_client() {
         let queries = [
             range(Projection::Ids, Some(10)),
             range(Projection::Count, Some(3)),
             range(Projection::Ids, None),
         ];
         assert_eq!(probe_caps(&queries), [10, 0, PROBE_ROWS_MAX]);
+        // Small queries beside a large one leave it their share.
+        let mut many = vec![range(Projection::Ids, Some(1)); 4095];
+        many.push(range(Projection::Ids, None));
+        assert_eq!(probe_caps(&many)[4095], PROBE_ROWS_MAX);
         let limits: Vec<_> =
             capped(&queries, &[10, 0, 7]).iter().map(|query| query.limit).collect();
         assert_eq!(limits, [Some(10), Some(3), Some(7)]);

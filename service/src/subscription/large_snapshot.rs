@@ -1,33 +1,31 @@
-//! How is a snapshot sent that is larger than a session may be?
+//! Snapshots larger than the memory of a session.
 //!
-//! It stays where the engine wrote it and counts as an answer that is held; each message is made
-//! when the reader has room for it. Its numbers are taken from the start, so that what follows has
-//! its own. An engine may leave millions of members in no order until they are read: that is done
-//! by a thread of its own, and the reader waits for it. A delivered snapshot becomes a spare of the
-//! answer budget: each of its messages can be made again until it is released.
+//! The members stay where the engine wrote them and count against the answer budget; a message is
+//! encoded when it is read. The message numbers are assigned at once. An engine may leave millions
+//! of members unsorted until they are first read: a thread of its own does that, and the reader
+//! waits. A delivered snapshot becomes a spare of the answer budget, from which each message can be
+//! encoded again until it is released.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use bytes::Bytes;
 use shoal_engine::{EventSet, RegionId, Space};
 
-use super::handle::SessionHandle;
-use super::message::{Told, members_at_once, members_body, seal};
+use super::message::{Body, EpochStamp, members_body, members_per_message};
 use crate::answer_budget::{AnswerBudget, AnswerRoom, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
 
-/// The events of a cycle, held for the large snapshots among them.
+/// The events of a cycle with large snapshots.
 #[derive(Debug)]
 pub(super) struct HeldSet {
     set: Arc<EventSet>,
-    /// Goes with the set.
+    /// Returned to the budget with the set.
     _room: AnswerRoom,
 }
 
 impl HeldSet {
-    /// None when there is no room for the set.
+    /// None when the budget has no memory for the set.
     pub(super) fn new(answers: &AnswerBudget, set: &Arc<EventSet>) -> Option<Arc<Self>> {
         let fixes: u64 = set.heads().map(|head| head.fixes() as u64).sum();
         let bytes = set.events() * (ROW_ANSWER_BYTES.id + 1) + fixes * ROW_ANSWER_BYTES.fix;
@@ -36,16 +34,15 @@ impl HeldSet {
     }
 }
 
-/// One region's members, in the set of their cycle.
+/// The members of a region, in the set of their cycle.
 #[derive(Debug)]
 pub(super) struct LargeSnapshot {
-    /// What the engine calls the region.
+    /// The region in the engine.
     pub(super) region: RegionId,
-    /// What the client calls it.
+    /// Its number at the client.
     pub(super) region_id: u64,
     place: usize,
-    told: Told,
-    space: Space,
+    stamp: EpochStamp,
     members: usize,
     with_fixes: bool,
     is_ready: AtomicBool,
@@ -53,12 +50,12 @@ pub(super) struct LargeSnapshot {
     hold: Mutex<Hold>,
 }
 
-/// Where the members are.
+/// Who owns the members.
 #[derive(Debug)]
 enum Hold {
-    /// In the outbox: messages remain to be taken.
+    /// The outbox: messages are unread.
     Unread(Arc<HeldSet>),
-    /// In the answer budget, since the last message was taken.
+    /// The answer budget, since the last message was read.
     Delivered(Spare<HeldSet>, Instant),
     Released,
 }
@@ -69,34 +66,33 @@ impl LargeSnapshot {
         answers: Arc<AnswerBudget>,
         held: Arc<HeldSet>,
         (place, region_id): (usize, u64),
-        space: Space,
-        told: Told,
+        stamp: EpochStamp,
     ) -> Self {
         let head = held.set.head(place);
         let (region, members, with_fixes) = (head.region, head.events(), head.fixes() > 0);
         let (is_ready, hold) = (AtomicBool::new(false), Mutex::new(Hold::Unread(held)));
-        Self { region, region_id, place, told, space, members, with_fixes, is_ready, answers, hold }
+        Self { region, region_id, place, stamp, members, with_fixes, is_ready, answers, hold }
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the engine's lists made, if they are not yet.
+    /// Has the engine sort the members, if it has not yet.
     pub(super) fn make_ready(&self) {
-        // Made without the lock: it takes a while.
+        // Without the lock: it takes a while.
         if let Some(held) = self.read() {
             let _ = held.set.get(self.place);
             self.is_ready.store(true, Ordering::Release);
         }
     }
 
-    /// Whether messages can be made without delay.
+    /// Whether messages can be encoded without delay.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
     }
 
-    /// What messages are made of. It is no spare until it is delivered again. None when it was
+    /// The source of its messages, which is no spare until it is delivered again. None when it was
     /// released.
     pub(super) fn read(&self) -> Option<Arc<HeldSet>> {
         let mut hold = self.hold();
@@ -109,7 +105,7 @@ impl LargeSnapshot {
         held
     }
 
-    /// Its last message was taken.
+    /// Marks it as delivered: its last message was read.
     pub(super) fn deliver(&self, now: Instant) {
         let mut hold = self.hold();
         if let Hold::Unread(held) = &*hold {
@@ -117,12 +113,12 @@ impl LargeSnapshot {
         }
     }
 
-    /// Gives its memory back.
+    /// Releases its memory.
     pub(super) fn release(&self) {
         *self.hold() = Hold::Released;
     }
 
-    /// Gives its memory back if it was delivered at or before this time. Whether it has none now.
+    /// Releases its memory if it was delivered at or before `until`. True if it has none now.
     pub(super) fn release_delivered(&self, until: Instant) -> bool {
         let mut hold = self.hold();
         let is_released = match &*hold {
@@ -136,31 +132,23 @@ impl LargeSnapshot {
         is_released
     }
 
-    /// Whether messages of it remain to be taken.
+    /// Whether messages are unread.
     pub(super) fn is_unread(&self) -> bool {
         matches!(&*self.hold(), Hold::Unread(_))
     }
 
-    /// How many messages it takes.
+    /// The number of its messages.
     pub(super) fn messages(&self) -> u64 {
-        self.members.div_ceil(members_at_once(self.with_fixes)).max(1) as u64
+        self.members.div_ceil(members_per_message(self.with_fixes)).max(1) as u64
     }
 
-    /// One of them.
-    pub(super) fn message(
-        &self,
-        held: &HeldSet,
-        index: u64,
-        handle: &SessionHandle,
-        sequence: u64,
-        epoch_done: bool,
-    ) -> Bytes {
+    /// The body of one of them.
+    pub(super) fn body(&self, space: &Space, held: &HeldSet, index: u64) -> Body {
         let members = held.set.get(self.place);
-        let (rows, at_once) = (self.members, members_at_once(self.with_fixes));
-        let from = index as usize * at_once;
-        let to = rows.min(from + at_once);
-        let body = members_body(&self.space, self.told, self.region_id, &members, (from, to));
-        seal(body, handle, (sequence, sequence), epoch_done)
+        let rows = members_per_message(self.with_fixes);
+        let from = index as usize * rows;
+        let range = (from, self.members.min(from + rows));
+        members_body(space, self.stamp, self.region_id, &members, range)
     }
 }
 
@@ -175,14 +163,15 @@ mod tests {
     use shoal_proto::v1;
     use shoal_proto::v1::subscribe_response::Kind;
 
-    use super::super::delivery::lagged;
-    use super::super::entry::Taken;
+    use super::super::handle::SessionHandle;
+    use super::super::message::{lagged_body, seal};
     use super::super::outbox::{Bounds, Outbox, Outgoing, Rewound};
+    use super::super::outbox_entry::Taken;
     use super::*;
 
     const MEMBERS: usize = 100_000;
 
-    /// Columns that are made when they are read.
+    /// Columns that are made when they are first read.
     #[derive(Default)]
     struct Late(OnceLock<(Vec<u64>, Vec<u8>)>);
 
@@ -204,9 +193,9 @@ mod tests {
         }
     }
 
-    const TOLD: Told = Told { epoch: 3, clock_ms: 4 };
+    const STAMP: EpochStamp = EpochStamp { epoch: 3, clock_ms: 4 };
 
-    /// One snapshot and room for it alone.
+    /// A snapshot, and a budget for it alone.
     struct Scene {
         late: Arc<Late>,
         set: Arc<EventSet>,
@@ -230,11 +219,10 @@ mod tests {
 
         fn hold(&self) -> Option<Arc<LargeSnapshot>> {
             let held = HeldSet::new(&self.answers, &self.set)?;
-            let (answers, space) = (self.answers.clone(), Space::geographic());
-            Some(Arc::new(LargeSnapshot::new(answers, held, (0, 7), space, TOLD)))
+            Some(Arc::new(LargeSnapshot::new(self.answers.clone(), held, (0, 7), STAMP)))
         }
 
-        /// An outbox with the snapshot, ready to be taken.
+        /// An outbox with the snapshot, ready to be read.
         fn filled(&self) -> Outbox {
             let (mut outbox, snapshot) = (Outbox::default(), self.hold().unwrap());
             snapshot.make_ready();
@@ -242,15 +230,13 @@ mod tests {
             outbox
         }
 
-        /// Everything that can be taken.
+        /// Everything that can be read.
         fn taken(&self, outbox: &mut Outbox, now: Instant) -> Vec<v1::SubscribeResponse> {
             let taken = std::iter::from_fn(|| outbox.take(now)).map(|taken| match taken {
-                Taken::Message(bytes) | Taken::Lagged(bytes) => bytes,
-                Taken::Piece { snapshot, held, index, sequence, epoch_done } => {
-                    snapshot.message(&held, index, &self.handle, sequence, epoch_done)
-                }
+                Taken::Message(message) => message.seal(&Space::geographic(), &self.handle),
+                Taken::Lagged(bytes) => bytes,
                 Taken::Released { region_id, numbers, .. } => {
-                    seal(lagged(vec![region_id]), &self.handle, numbers, false)
+                    seal(lagged_body(vec![region_id]), &self.handle, numbers, false)
                 }
             });
             taken.map(|bytes| v1::SubscribeResponse::decode(bytes).unwrap()).collect()
@@ -269,7 +255,7 @@ mod tests {
     fn members_are_not_read_until_they_are_made_ready() {
         let scene = Scene::new();
         let snapshot = scene.hold().unwrap();
-        assert!(scene.hold().is_none(), "there is room for one");
+        assert!(scene.hold().is_none(), "the budget is for one");
         let mut outbox = Outbox::default();
         outbox.push(&scene.handle, Outgoing::Large(snapshot.clone()), true);
         assert_eq!((outbox.next_sequence() - 1, outbox.has_unread()), (snapshot.messages(), true));
@@ -298,7 +284,7 @@ mod tests {
             assert_eq!(scene.taken(&mut outbox, now), whole[after..]);
         }
         assert!(scene.gauge.get() > 0);
-        // It goes with its session's memory, as every message.
+        // It is dropped with the memory of its session, as every message.
         assert!(outbox.fit(&Bounds { bytes_max: 0, messages_max: 0 }));
         assert_eq!((outbox.rewind(1, now), scene.gauge.get()), (Rewound::Gap, 0));
     }
@@ -308,15 +294,15 @@ mod tests {
         let (scene, now) = (Scene::new(), Instant::now());
         let mut outbox = scene.filled();
         let count = scene.taken(&mut outbox, now).len() as u64;
-        outbox.push(&scene.handle, Outgoing::Other(lagged(vec![9])), true);
+        outbox.push(&scene.handle, Outgoing::Other(lagged_body(vec![9])), true);
         let other = scene.taken(&mut outbox, now);
         assert!(scene.answers.try_room(1 << 20).is_some(), "a spare is in the way");
-        for (sequence, asked) in [(1, Some(RegionId(4))), (0, None), (1, None)] {
+        for (sequence, requested) in [(1, Some(RegionId(4))), (0, None), (1, None)] {
             assert_eq!(outbox.rewind(sequence, now), Rewound::Done);
             let Some(Taken::Released { region_id, region, numbers }) = outbox.take(now) else {
-                panic!("it is there still");
+                panic!("it is still held");
             };
-            assert_eq!((region_id, region, numbers), (7, asked, (sequence + 1, count)));
+            assert_eq!((region_id, region, numbers), (7, requested, (sequence + 1, count)));
             assert_eq!(scene.taken(&mut outbox, now), other);
         }
     }
@@ -335,7 +321,7 @@ mod tests {
         scene.taken(&mut outbox, now);
         outbox.release_delivered(now);
         assert_eq!(scene.gauge.get(), 0);
-        // A reader that was inside it comes back with a later token.
+        // A reader that was inside it resumes with a later token.
         let mut outbox = scene.filled();
         let count = scene.taken(&mut outbox, now).len() as u64;
         outbox.rewind(1, now);
@@ -344,7 +330,7 @@ mod tests {
         assert_eq!(outbox.rewind(count, now), Rewound::Done);
         outbox.release_delivered(now);
         assert_eq!(scene.gauge.get(), 0);
-        // One that its reader does not go on with is given up as well.
+        // One that its reader leaves unread is released as well.
         let mut outbox = scene.filled();
         outbox.take(now);
         outbox.release_unread();

@@ -1,0 +1,120 @@
+//! The options of a query request, and its queries in the engine's types.
+//!
+//! Converts what all queries share: fleet, token, filter, projection, limit. Errors name the field.
+
+use std::sync::Arc;
+
+use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
+use shoal_engine::{Filter, Projection, Query, QueryKind};
+use shoal_proto::v1;
+
+use super::filter::filter;
+use super::position_service::at_most;
+use super::region::region;
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::Fleet;
+
+/// See the module documentation.
+#[derive(Clone, Debug)]
+pub(super) struct QueryContext {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) epoch_min: u64,
+    filter: Option<Box<Filter>>,
+    projection: Projection,
+    limit: Option<u64>,
+}
+
+impl QueryContext {
+    /// Converts options, which are at `path` of the request.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`], [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`],
+    /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
+    pub(super) fn new(
+        context: &ServiceContext,
+        options: &v1::QueryOptions,
+        path: &str,
+    ) -> Result<Self, ServiceError> {
+        let convert = || {
+            let fleet = context.registry.find_requested("fleet", &options.fleet)?;
+            let epoch_min = fleet.epoch_min(&options.min_token)?;
+            let projection = match v1::Projection::try_from(options.projection) {
+                Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
+                Ok(v1::Projection::Fixes) => Projection::Fixes,
+                Ok(v1::Projection::Count) => Projection::Count,
+                Err(_) => {
+                    let problem = format!("unknown projection: {}", options.projection);
+                    return Err(ServiceError::field("projection", problem));
+                }
+            };
+            let filter = filter(options.filter.as_ref()).map_err(|error| error.under("filter"))?;
+            let filter = Filter { object_after: options.after_object, ..filter }.boxed();
+            let limit = Some(options.limit).filter(|&limit| limit > 0);
+            Ok(Self { fleet, epoch_min, filter, projection, limit })
+        };
+        convert().map_err(|error: ServiceError| error.under(path))
+    }
+
+    fn query(&self, kind: QueryKind) -> Query {
+        Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
+    }
+
+    /// A query for these objects.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`] for too many.
+    pub(super) fn get(&self, objects: Vec<u64>) -> Result<Query, ServiceError> {
+        at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+        Ok(self.query(QueryKind::Get(objects)))
+    }
+
+    /// A query for all objects in a region, which is at `path` of the request.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`].
+    pub(super) fn range(
+        &self,
+        path: &str,
+        sent: Option<&v1::Region>,
+    ) -> Result<Query, ServiceError> {
+        let region = region(self.fleet.space(), sent).map_err(|error| error.under(path))?;
+        Ok(self.query(QueryKind::Range(region)))
+    }
+
+    /// A query for the `k` objects nearest to a point, which is at `path` of the request.
+    ///
+    /// # Errors
+    /// [`ServiceError::Field`].
+    pub(super) fn nearest(
+        &self,
+        path: &str,
+        sent: v1::NearestQuery,
+    ) -> Result<Query, ServiceError> {
+        if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
+            let problem = "is set: nearest objects are in order of distance, not of object";
+            return Err(ServiceError::field("options.after_object", problem));
+        }
+        let kind = self.nearest_kind(sent).map_err(|error| error.under(path))?;
+        Ok(self.query(kind))
+    }
+
+    fn nearest_kind(&self, sent: v1::NearestQuery) -> Result<QueryKind, ServiceError> {
+        let v1::NearestQuery { x, y, k, distance_max_m } = sent;
+        if !(1..=NEAREST_MAX).contains(&(k as usize)) {
+            let problem = format!("{k} is outside 1 to {NEAREST_MAX}");
+            return Err(ServiceError::field("k", problem));
+        }
+        let space = self.fleet.space();
+        let (x, y) = space.point(x, y).map_err(|error| ServiceError::geometry("", &error))?;
+        let rank_max = match distance_max_m {
+            None => u64::MAX,
+            Some(distance_m) if distance_m >= 0.0 => space.rank_within(distance_m),
+            Some(distance_m) => {
+                let problem = format!("{distance_m} m must be 0 or greater");
+                return Err(ServiceError::field("distance_max_m", problem));
+            }
+        };
+        Ok(QueryKind::Nearest { x, y, k, rank_max })
+    }
+}

@@ -1,0 +1,57 @@
+//! The regions of a session, and changes of them.
+//!
+//! The client chooses the numbers of its regions; the engine's ids are unique in the life of the
+//! fleet, so that events of a removed region are never attributed to another.
+
+use shoal_engine::{EventKind, Region, RegionId, Subscription};
+
+/// A region of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionRegion {
+    /// Its id in the engine.
+    pub(crate) id: RegionId,
+    /// The client receives a snapshot when messages were lost.
+    pub(crate) snapshot: bool,
+    /// The client receives moves.
+    pub(crate) wants_move: bool,
+    /// Vertices of its polygons.
+    pub(crate) vertices: usize,
+}
+
+impl SessionRegion {
+    pub(super) fn new(id: RegionId, subscription: &Subscription, snapshot: bool) -> Self {
+        let vertices = match &subscription.region {
+            Region::Polygon(polygon) => polygon.vertices(),
+            Region::Rectangle(_) | Region::Circle(_) => 0,
+        };
+        let wants_move = subscription.wanted.contains(EventKind::Move);
+        Self { id, snapshot, wants_move, vertices }
+    }
+}
+
+/// A change that a client requests.
+#[derive(Debug)]
+pub(crate) enum RegionRequest {
+    /// Adds a region that the session does not have.
+    Add { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
+    /// Replaces one that it has.
+    Change { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
+    /// Removes one that it has.
+    Remove { region_id: u64 },
+}
+
+/// A change within the limits, to be sent to the engine.
+#[derive(Debug)]
+pub(crate) enum RegionChange {
+    Add { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Alter { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Remove { id: RegionId },
+}
+
+/// A change without its subscription.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SettledChange {
+    Add { region_id: u64, region: SessionRegion },
+    Alter { region_id: u64, region: SessionRegion },
+    Remove { id: RegionId },
+}
