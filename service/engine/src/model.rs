@@ -252,8 +252,7 @@ impl Model {
     /// Removes the records that are too old; how many there were.
     fn expire(&mut self, modified: &mut BTreeMap<u64, ModifiedObject>) -> u64 {
         let mut expired = 0;
-        while let (Some(ttl_ms), Some(&(time_ms, id))) =
-            (self.options.ttl_ms, self.by_time.first())
+        while let (Some(ttl_ms), Some(&(time_ms, id))) = (self.options.ttl_ms, self.by_time.first())
             && self.clock_ms - time_ms > ttl_ms
         {
             let record = Some(self.records[&id]);

@@ -202,7 +202,11 @@ impl Followers {
             let model = trial.model();
             let answers = model.answer([&query], tick_ms(model.clock_ms()));
             let epoch = model.epoch();
-            assert!(answers.get(0).objects.iter().eq(held), "epoch {epoch}: region {} holds {held:?}", region.0);
+            assert!(
+                answers.get(0).objects.iter().eq(held),
+                "epoch {epoch}: region {} holds {held:?}",
+                region.0
+            );
         }
     }
 }

@@ -37,7 +37,7 @@ impl<'a> Search<'a> {
             QueryKind::Get(objects) => {
                 let objects: BTreeSet<&u64> = objects.iter().collect();
                 let rows = objects.into_iter().filter_map(|object| records.get(object));
-                rows.for_each(|row| search.test(row, clock_ms));
+                rows.for_each(|row| search.keep(0, row, clock_ms));
             }
             QueryKind::Nearest { x, y, rank_max, .. } => {
                 search.ranker = Some(Ranker::new(space, *x, *y));
@@ -63,17 +63,26 @@ impl<'a> Search<'a> {
                 return;
             }
             for search in &mut searches {
-                chunk.iter().for_each(|row| search.test(row, clock_ms));
+                search.test(&chunk, clock_ms);
             }
             chunk.clear();
         }
     }
 
-    fn test(&mut self, row: &FixRow, clock_ms: i64) {
-        let rank = match &self.query.kind {
-            QueryKind::Range(region) if !region.contains(row.x, row.y) => return,
-            _ => self.ranker.as_ref().map_or(0, |ranker| ranker.rank(row.x, row.y)),
-        };
+    fn test(&mut self, rows: &[FixRow], clock_ms: i64) {
+        for row in rows {
+            match (&self.query.kind, &self.ranker) {
+                (QueryKind::Range(region), _) if region.contains(row.x, row.y) => {
+                    self.keep(0, row, clock_ms);
+                }
+                (_, Some(ranker)) => self.keep(ranker.rank(row.x, row.y), row, clock_ms),
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps a record that passes the filter and is near enough.
+    fn keep(&mut self, rank: u64, row: &FixRow, clock_ms: i64) {
         if rank > self.rank_max || !self.query.passes(row, clock_ms) {
             return;
         }
