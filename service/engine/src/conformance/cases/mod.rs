@@ -1,17 +1,17 @@
-//! Which hazards have hand-made cases? One file a hazard, one public function a case.
+//! The hand-made cases: one file per hazard, one public function per case.
 //!
-//! Cases are added here and in the list of `suite.rs`; they know backends only through a trial.
+//! Each case is listed in `suite.rs` and uses the backend through a [`super::Trial`] only.
 
 pub mod admission;
 pub mod borders;
 pub mod clock;
-pub mod flight;
+pub mod in_flight;
+pub mod large_regions;
 pub mod limits;
 pub mod memberships;
-pub mod multitudes;
 pub mod order;
-pub mod passes;
 pub mod queries;
 pub mod refusals;
 pub mod snapshots;
 pub mod timelines;
+pub mod trajectories;
