@@ -64,14 +64,14 @@ fn correct() -> Stream {
     }
     let mut stream = Stream { messages, members };
     for epoch in 2..EPOCHS {
-        honest.epoch(epoch, sequence, &mut random);
+        stream.epoch(epoch, sequence, &mut random);
         sequence += 1;
         if epoch % 7 == 0 {
             let progress = Progress { epoch, clock_ms: epoch as i64 };
-            honest.messages.push(message(0, false, Kind::Progress(progress)));
+            stream.messages.push(message(0, false, Kind::Progress(progress)));
         }
     }
-    honest
+    stream
 }
 
 impl Stream {
@@ -130,10 +130,10 @@ impl Stream {
 
 /// Changes the correct stream at every batch and expects each change to be counted.
 fn each_batch(corrupt: impl Fn(&mut Stream, usize), is_counted: impl Fn(&Counts) -> bool) {
-    let honest = correct();
-    assert!(honest.counts().is_clean(), "{:?}, seed {SEED}", honest.counts());
-    for place in honest.batches() {
-        let mut stream = honest.clone();
+    let correct = correct();
+    assert!(correct.counts().is_clean(), "{:?}, seed {SEED}", correct.counts());
+    for place in correct.batches() {
+        let mut stream = correct.clone();
         corrupt(&mut stream, place);
         let counts = stream.counts();
         assert!(is_counted(&counts), "at {place}: {counts:?}, seed {SEED}");
@@ -159,9 +159,9 @@ fn a_repeated_message_is_repeated_and_nothing_else() {
 
 #[test]
 fn messages_in_another_order_are_misordered() {
-    let honest = correct();
-    for pair in honest.batches().windows(2) {
-        let mut stream = honest.clone();
+    let correct = correct();
+    for pair in correct.batches().windows(2) {
+        let mut stream = correct.clone();
         stream.messages.swap(pair[0], pair[1]);
         let counts = stream.counts();
         assert!(counts.misordered > 0, "{pair:?}: {counts:?}");
@@ -230,7 +230,7 @@ fn progress_that_was_not_kept_is_misordered() {
 }
 
 #[test]
-fn what_the_server_says_it_dropped_is_no_fault_once_it_is_counted_anew() {
+fn announced_drops_are_no_fault_after_a_new_snapshot() {
     let Stream { mut messages, members } = correct();
     // All messages between the snapshot and the last batch are dropped, and announced.
     let last = messages.len() as u64;
