@@ -3,16 +3,7 @@
 //! The limit applies row by row in order of arrival: removals and clears free capacity for later
 //! arrivals, expiry for the next cycle. A refused row has no effect, not even on the clock.
 
-use shoal_codec::{BlockPlan, FixRow};
-
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{
-    START_MS, fix, fixes, invalid_block, plane, planned_block, query, rectangle, request, set,
-};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Refusal, Request, RequestOutcome};
-use crate::query::QueryKind;
-use crate::subscription::{EvaluationMode, Subscription};
+use super::*;
 
 /// An empty engine on a plane with this object limit and an event clock.
 fn limited(make: Make, objects_max: u64) -> Trial {

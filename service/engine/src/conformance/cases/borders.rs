@@ -3,14 +3,7 @@
 //! Each case places objects where an off-by-one or a wrap would lose them, and queries regions
 //! whose border passes through them.
 
-use shoal_codec::FixRow;
-
-use crate::backend::EngineOptions;
-use crate::conformance::builders::{fix, fixes, plane, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::query::QueryKind;
-use crate::region::Region;
-use crate::space::{HALF_TURN, QUARTER_TURN, Space};
+use super::*;
 
 /// The largest plane that can be built.
 fn largest_plane() -> Space {

@@ -3,11 +3,7 @@
 //! The clock never steps back. Expiry uses the clock of the cycle, after its rows; the due time may
 //! be early but never late.
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{START_MS, fix, fixes, plane, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::query::{Filter, Query, QueryKind};
+use super::*;
 
 fn trial(make: Make, clock: Clock, ttl_ms: Option<i64>) -> Trial {
     let options = EngineOptions { clock, ttl_ms, ..EngineOptions::new(plane()) };

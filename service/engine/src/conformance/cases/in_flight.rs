@@ -3,15 +3,7 @@
 //! Two cycles may be submitted before the first wait; each output is returned once, in any order.
 //! Twenty runs of the same cycles agree in every field.
 
-use crate::backend::EngineOptions;
-use crate::conformance::builders::{START_MS, fix, fixes, plane, query};
-use crate::conformance::compare::first_difference;
-use crate::conformance::random::Random;
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{CycleInput, CycleOutput, Request, Ticket};
-use crate::error::EngineError;
-use crate::limits::CYCLES_IN_FLIGHT_MAX;
-use crate::query::QueryKind;
+use super::*;
 
 /// Two cycles in flight, waited for in either order.
 pub fn two_cycles_in_flight(make: Make) {

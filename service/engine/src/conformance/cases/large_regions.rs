@@ -3,19 +3,7 @@
 //! There are enough members that backends process them in bulk: order, epoch and the event limit
 //! must hold all the same.
 
-use shoal_codec::FixRow;
-
-use crate::backend::EngineOptions;
-use crate::conformance::builders::{
-    circle, events_of, fix, fixes, plane, polygon, query, rectangle, set,
-};
-use crate::conformance::trial::{Make, Trial};
-use crate::events::EventSet;
-use crate::query::{Filter, Projection, Query, QueryKind};
-use crate::region::Region;
-use crate::subscription::{EventKind, EventKinds, RegionId, Subscription, SubscriptionChange};
-
-use EventKind::Present;
+use super::*;
 
 const OBJECTS: u64 = 140_000;
 

@@ -2,20 +2,7 @@
 //!
 //! No dwell, no hysteresis: the members are the answer of a range query.
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{
-    START_MS, circle, columns, events_of, fix, fixes, plane, query, rectangle, set, square,
-};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::events::EventSet;
-use crate::query::{Filter, Query, QueryKind};
-use crate::region::Region;
-use crate::subscription::{EventKind, EventKinds, RegionId, Subscription, SubscriptionChange};
-
-use EventKind::{
-    Cleared, Cross, Enter, Expired, Filtered, Left, Move, Present, RegionChanged, Removed,
-};
+use super::*;
 
 /// Enters, moves and leaves, at the borders and across cycles.
 pub fn objects_enter_move_and_leave(make: Make) {

@@ -3,10 +3,7 @@
 //! Event time decides, then arrival; removals act where they arrive. The outcomes of all requests
 //! are written out.
 
-use crate::conformance::builders::{fix, fixes, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Request, RequestOutcome};
-use crate::query::QueryKind;
+use super::*;
 
 fn outcome(applied: u64, duplicate: u64, superseded: u64, late: u64) -> RequestOutcome {
     RequestOutcome { applied, duplicate, superseded, late, ..RequestOutcome::default() }
@@ -89,7 +86,7 @@ pub fn identical_reports_are_duplicates(make: Make) {
         assert_eq!(trial.send_one(fixes(&[row])), outcome(1, 0, 0, 0), "change {change} back");
     }
     // A winner equal to the record is a duplicate though others of the cycle differ.
-    let rows = [shoal_codec::FixRow { x: 9, ..row }, row];
+    let rows = [FixRow { x: 9, ..row }, row];
     assert_eq!(trial.send_one(fixes(&rows)), outcome(0, 1, 1, 0));
     trial.export();
 }

@@ -2,13 +2,7 @@
 //!
 //! Ten hand-made records; expectations are written out, not computed.
 
-use shoal_codec::FixRow;
-
-use crate::conformance::builders::{fix, fixes, query, rectangle};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::limits::NEAREST_MAX;
-use crate::query::{Filter, Projection, Query, QueryKind};
+use super::*;
 
 /// Ten objects on a line, 10 quanta apart, with attributes that differ.
 fn crowd(make: Make) -> Trial {

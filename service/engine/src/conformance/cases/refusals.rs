@@ -3,15 +3,7 @@
 //! A refused row has no effect. A block equals its rows, unless its values contradict its header:
 //! then the whole block is dropped, and nothing else.
 
-use shoal_codec::{BlockPlan, FixRow};
-
-use crate::conformance::builders::{
-    START_MS, fix, fixes, invalid_block, plane, planned_block, query, request,
-};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Refusal, Request, RequestOutcome};
-use crate::limits::TIME_MIN_MS;
-use crate::query::QueryKind;
+use super::*;
 
 use Refusal::{
     Altitude, Heading, NotFinite, Object, OutsideSpace, Speed, TimeTooEarly, TimeTooLate,

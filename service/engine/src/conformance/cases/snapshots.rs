@@ -2,15 +2,7 @@
 //!
 //! Records, epoch and clock survive the move. A refused import leaves an empty engine that works.
 
-use shoal_codec::FixColumns;
-
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{START_MS, columns, fix, fixes, plane};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Refusal, Request, Snapshot};
-use crate::error::EngineError;
-use crate::limits::SNAPSHOT_BATCH_ROWS;
-use crate::query::QueryKind;
+use super::*;
 
 /// An empty state moves.
 pub fn an_empty_state_moves(make: Make) {
@@ -84,7 +76,7 @@ pub fn the_clock_of_a_snapshot_is_taken_as_it_is(make: Make) {
         backend.import(snapshot).expect("the snapshot is right");
         let exported = backend.export().expect("it exports");
         assert_eq!((exported.epoch, exported.clock_ms, exported.term), (77, clock_ms, 0));
-        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        let output = backend.run(CycleInput::default()).expect("it runs");
         assert_eq!((output.epoch, output.clock_ms, output.objects), (78, clock_ms, 1));
     }
 }
@@ -146,7 +138,7 @@ pub fn wrong_snapshots_are_refused(make: Make) {
         let snapshot = Snapshot { epoch: 9, clock_ms: START_MS, batches, ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("it is wrong");
         assert!(matches!(error, EngineError::Snapshot(_)), "snapshot {number}: {error}");
-        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        let output = backend.run(CycleInput::default()).expect("it runs");
         assert_eq!((output.epoch, output.objects), (1, 0), "snapshot {number}");
         let snapshot = Snapshot { batches: vec![right.clone()], ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("a cycle has run");

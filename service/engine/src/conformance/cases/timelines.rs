@@ -2,14 +2,7 @@
 //!
 //! Written as timelines: the system clock, the position of the object, the event.
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{START_MS, circle, events_of, fix, fixes, plane, set, square};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::query::Filter;
-use crate::subscription::{EventKind, EventKinds, RegionId, Subscription, SubscriptionChange};
-
-use EventKind::{Cleared, Enter, Filtered, Left, Move, Present, RegionChanged, Removed};
+use super::*;
 
 /// Inside the square.
 const IN: i32 = 150;

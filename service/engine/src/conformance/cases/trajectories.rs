@@ -3,19 +3,9 @@
 //! Fixes are evaluated in the order of their times, within each life of their object; a segment
 //! between two fixes outside may cut the region.
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::builders::{
-    START_MS, circle, events_of, fix, fixes, plane, polygon, set, square,
-};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::query::Filter;
-use crate::region::Region;
-use crate::subscription::{EvaluationMode, EventKind, Subscription};
+use super::*;
 
-use EventKind::{Cleared, Cross, Enter, Expired, Filtered, Left, Move, Removed};
-
-fn kinds(events: &crate::events::EventSet, region: u64) -> Vec<EventKind> {
+fn kinds(events: &EventSet, region: u64) -> Vec<EventKind> {
     events_of(events, region).into_iter().map(|(_, kind)| kind).collect()
 }
 
@@ -125,7 +115,7 @@ pub fn crosses_are_filtered(make: Make) {
     trial.change(set(1, &Subscription { filter: filter.boxed(), judging, ..square() }, false));
     let held = Subscription { hysteresis_rank_max: Some(80 * 80), judging, ..square() };
     trial.change(set(2, &held, false));
-    let state = |mut row: shoal_codec::FixRow| {
+    let state = |mut row: FixRow| {
         row.state = 1;
         row
     };
