@@ -1,7 +1,7 @@
 //! The hand-made cases: one file per hazard, one public function per case.
 //!
-//! Each case is listed in `suite.rs` and uses the backend through a [`super::Trial`] only. The files
-//! share the imports below.
+//! Each case is listed in `suite.rs` and uses the backend through a [`super::Trial`] only. The
+//! files share the imports below.
 
 pub mod admission;
 pub mod borders;
