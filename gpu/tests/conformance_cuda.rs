@@ -14,5 +14,3 @@ fn cuda(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 shoal_engine::conformance_suite!(cuda, #[ignore = "needs an NVIDIA GPU"]);
-shoal_engine::conformance_subscriptions!(cuda, #[ignore = "needs an NVIDIA GPU"]);
-shoal_engine::conformance_standing!(cuda, #[ignore = "needs an NVIDIA GPU"]);

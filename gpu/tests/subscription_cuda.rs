@@ -202,7 +202,7 @@ fn members_are_watched_while_a_fleet_grows() {
         of.for_each(|id| columns.push_row(FixRow::new(id, START_MS + turn, x, 10_000)));
         Request::Fixes(columns)
     };
-    trial.tell(vec![rows(1..3, 0, 10_000)]);
+    trial.events(vec![rows(1..3, 0, 10_000)]);
     let mut told = 0;
     for turn in 1..=6 {
         // Inside, beyond the cells of the region and near enough, too far.
@@ -210,7 +210,7 @@ fn members_are_watched_while_a_fleet_grows() {
         let first = 1_000 + 6_000 * turn as u64;
         let others = rows(first..first + 6_000, turn, 150_000);
         let gone = (first - 6_000..first).collect();
-        let events = trial.tell(vec![rows(1..3, turn, x), others, Request::Remove(gone)]);
+        let events = trial.events(vec![rows(1..3, turn, x), others, Request::Remove(gone)]);
         told += events.events();
     }
     assert!(told >= 10, "{told} events");

@@ -1,7 +1,7 @@
-//! Hazard: a checker that notices nothing.
+//! Hazard: a follower that misses faults.
 //!
-//! An honest stream of some regions, made from random walks, passes; the same stream with one
-//! message or one event left out, doubled or out of place is told as lost, repeated or misordered.
+//! A correct stream of random walks passes; the same stream with one message or event left out,
+//! doubled or out of place is counted as lost, repeated or misordered.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
@@ -20,9 +20,9 @@ const OBJECTS: u64 = 40;
 const EPOCHS: u64 = 30;
 const SEED: u64 = 20_261_121;
 
-/// A stream, and who is in each region at its end.
+/// A stream, and the members of each region at its end.
 #[derive(Clone)]
-struct Honest {
+struct Stream {
     messages: Vec<SubscribeResponse>,
     members: Vec<BTreeSet<u64>>,
 }
@@ -37,8 +37,8 @@ fn message(first_sequence: u64, epoch_done: bool, kind: Kind) -> SubscribeRespon
     }
 }
 
-/// Every region's snapshot in two pieces, then epochs in which some objects come, stay and go.
-fn honest() -> Honest {
+/// Every region's snapshot in two pieces, then epochs of random enters, moves and leaves.
+fn correct() -> Stream {
     let mut random = Random::new(SEED, 0);
     let mut messages = vec![message(0, false, Kind::Opened(SessionOpened::default()))];
     let members: Vec<BTreeSet<u64>> =
@@ -62,24 +62,24 @@ fn honest() -> Honest {
         messages.push(message(sequence, part == 1, Kind::Snapshot(chunk)));
         sequence += 1;
     }
-    let mut honest = Honest { messages, members };
+    let mut stream = Stream { messages, members };
     for epoch in 2..EPOCHS {
-        honest.epoch(epoch, sequence, &mut random);
+        stream.epoch(epoch, sequence, &mut random);
         sequence += 1;
         if epoch % 7 == 0 {
             let progress = Progress { epoch, clock_ms: epoch as i64 };
-            honest.messages.push(message(0, false, Kind::Progress(progress)));
+            stream.messages.push(message(0, false, Kind::Progress(progress)));
         }
     }
-    honest
+    stream
 }
 
-impl Honest {
+impl Stream {
     fn epoch(&mut self, epoch: u64, sequence: u64, random: &mut Random) {
         let mut regions = Vec::new();
         for region in 0..REGIONS {
             let members = &mut self.members[region as usize];
-            let mut told = RegionEvents { region_id: region, ..RegionEvents::default() };
+            let mut events = RegionEvents { region_id: region, ..RegionEvents::default() };
             for object in 0..OBJECTS {
                 if random.below(4) > 0 {
                     continue;
@@ -93,16 +93,16 @@ impl Honest {
                     EventKind::Left => members.remove(&object),
                     _ => members.insert(object),
                 };
-                told.objects.push(object);
-                told.kinds.push(kind.into());
+                events.objects.push(object);
+                events.kinds.push(kind.into());
             }
-            regions.push(told);
+            regions.push(events);
         }
         let batch = EventBatch { epoch, regions, ..EventBatch::default() };
         self.messages.push(message(sequence, true, Kind::Events(batch)));
     }
 
-    /// What a follower says of the stream, its members compared at the end.
+    /// The faults of the stream; the members are compared at its end.
     fn counts(&self) -> Counts {
         let mut follower = Follower::default();
         (0..REGIONS).for_each(|region| follower.add(region));
@@ -114,7 +114,7 @@ impl Honest {
         follower.counts
     }
 
-    /// Places of the batches of events.
+    /// Indices of the batches of events.
     fn batches(&self) -> Vec<usize> {
         let is_batch = |place: &usize| matches!(self.messages[*place].kind, Some(Kind::Events(_)));
         (0..self.messages.len()).filter(is_batch).collect()
@@ -128,30 +128,30 @@ impl Honest {
     }
 }
 
-/// Changes the honest stream at every batch and expects each change to be told.
-fn each_batch(corrupt: impl Fn(&mut Honest, usize), is_told: impl Fn(&Counts) -> bool) {
-    let honest = honest();
-    assert!(honest.counts().is_clean(), "{:?}, seed {SEED}", honest.counts());
-    for place in honest.batches() {
-        let mut stream = honest.clone();
+/// Changes the correct stream at every batch and expects each change to be counted.
+fn each_batch(corrupt: impl Fn(&mut Stream, usize), is_counted: impl Fn(&Counts) -> bool) {
+    let correct = correct();
+    assert!(correct.counts().is_clean(), "{:?}, seed {SEED}", correct.counts());
+    for place in correct.batches() {
+        let mut stream = correct.clone();
         corrupt(&mut stream, place);
         let counts = stream.counts();
-        assert!(is_told(&counts), "at {place}: {counts:?}, seed {SEED}");
-        assert!(!counts.told.is_empty());
+        assert!(is_counted(&counts), "at {place}: {counts:?}, seed {SEED}");
+        assert!(!counts.problems.is_empty());
     }
 }
 
 #[test]
 fn a_lost_message_is_lost() {
     each_batch(|stream, place| drop(stream.messages.remove(place)), |counts| counts.lost > 0);
-    let mut stream = honest();
+    let mut stream = correct();
     stream.messages.remove(2);
     assert!(stream.counts().lost > 0, "half of a snapshot");
 }
 
 #[test]
 fn a_repeated_message_is_repeated_and_nothing_else() {
-    let repeat = |stream: &mut Honest, place: usize| {
+    let repeat = |stream: &mut Stream, place: usize| {
         stream.messages.insert(place, stream.messages[place].clone());
     };
     each_batch(repeat, |counts| (counts.lost, counts.repeated, counts.misordered) == (0, 1, 0));
@@ -159,9 +159,9 @@ fn a_repeated_message_is_repeated_and_nothing_else() {
 
 #[test]
 fn messages_in_another_order_are_misordered() {
-    let honest = honest();
-    for pair in honest.batches().windows(2) {
-        let mut stream = honest.clone();
+    let correct = correct();
+    for pair in correct.batches().windows(2) {
+        let mut stream = correct.clone();
         stream.messages.swap(pair[0], pair[1]);
         let counts = stream.counts();
         assert!(counts.misordered > 0, "{pair:?}: {counts:?}");
@@ -170,41 +170,41 @@ fn messages_in_another_order_are_misordered() {
 
 #[test]
 fn a_lost_event_is_lost() {
-    let lose = |stream: &mut Honest, place: usize| {
-        let told = &mut stream.batch(place).regions[1];
+    let lose = |stream: &mut Stream, place: usize| {
+        let events = &mut stream.batch(place).regions[1];
         // A move that is missing leaves no trace in the members; enters and leaves do.
         let turns = |kind: &i32| *kind != i32::from(EventKind::Move);
-        let event = told.kinds.iter().position(turns).unwrap();
-        told.objects.remove(event);
-        told.kinds.remove(event);
+        let event = events.kinds.iter().position(turns).unwrap();
+        events.objects.remove(event);
+        events.kinds.remove(event);
     };
     each_batch(lose, |counts| counts.lost + counts.repeated > 0);
 }
 
 #[test]
 fn a_repeated_event_is_repeated() {
-    let repeat = |stream: &mut Honest, place: usize| {
-        let told = &mut stream.batch(place).regions[1];
-        told.objects.insert(0, told.objects[0]);
-        told.kinds.insert(0, told.kinds[0]);
+    let repeat = |stream: &mut Stream, place: usize| {
+        let events = &mut stream.batch(place).regions[1];
+        events.objects.insert(0, events.objects[0]);
+        events.kinds.insert(0, events.kinds[0]);
     };
     each_batch(repeat, |counts| counts.repeated > 0);
 }
 
 #[test]
 fn events_and_regions_in_another_order_are_misordered() {
-    let swap_events = |stream: &mut Honest, place: usize| {
-        let told = &mut stream.batch(place).regions[2];
-        told.objects.swap(0, 1);
-        told.kinds.swap(0, 1);
+    let swap_events = |stream: &mut Stream, place: usize| {
+        let events = &mut stream.batch(place).regions[2];
+        events.objects.swap(0, 1);
+        events.kinds.swap(0, 1);
     };
     each_batch(swap_events, |counts| counts.misordered > 0 && counts.lost == 0);
-    let swap_regions = |stream: &mut Honest, place: usize| stream.batch(place).regions.swap(0, 1);
+    let swap_regions = |stream: &mut Stream, place: usize| stream.batch(place).regions.swap(0, 1);
     each_batch(swap_regions, |counts| counts.misordered > 0 && counts.lost == 0);
 }
 
 #[test]
-fn a_wrong_object_region_kind_or_epoch_is_told() {
+fn a_wrong_object_region_kind_or_epoch_is_counted() {
     each_batch(
         |stream, place| stream.batch(place).regions[0].region_id = 77,
         |counts| counts.misordered > 0,
@@ -214,7 +214,7 @@ fn a_wrong_object_region_kind_or_epoch_is_told() {
         |counts| counts.misordered > 0,
     );
     each_batch(|stream, place| stream.batch(place).epoch -= 1, |counts| counts.misordered > 0);
-    let shorten = |stream: &mut Honest, place: usize| {
+    let shorten = |stream: &mut Stream, place: usize| {
         stream.batch(place).regions[0].kinds.truncate(1);
     };
     each_batch(shorten, |counts| counts.lost > 0);
@@ -222,7 +222,7 @@ fn a_wrong_object_region_kind_or_epoch_is_told() {
 
 #[test]
 fn progress_that_was_not_kept_is_misordered() {
-    let mut stream = honest();
+    let mut stream = correct();
     let place = *stream.batches().last().unwrap();
     let progress = Progress { epoch: EPOCHS + 5, clock_ms: 0 };
     stream.messages.insert(place, message(0, false, Kind::Progress(progress)));
@@ -230,9 +230,9 @@ fn progress_that_was_not_kept_is_misordered() {
 }
 
 #[test]
-fn what_the_server_says_it_dropped_is_no_fault_once_it_is_told_anew() {
-    let Honest { mut messages, members } = honest();
-    // After the snapshot everything up to the last batch is dropped, and said to be.
+fn announced_drops_are_no_fault_after_a_new_snapshot() {
+    let Stream { mut messages, members } = correct();
+    // All messages between the snapshot and the last batch are dropped, and announced.
     let last = messages.len() as u64;
     messages.truncate(3);
     let lagged = Kind::Lagged(Lagged { region_ids: Vec::new() });
@@ -249,7 +249,7 @@ fn what_the_server_says_it_dropped_is_no_fault_once_it_is_told_anew() {
     let regions = (0..).zip(&members).map(piece).collect();
     let chunk = SnapshotChunk { epoch: EPOCHS, clock_ms: 1, regions };
     messages.push(message(last + 1, true, Kind::Snapshot(chunk)));
-    let stream = Honest { messages, members };
+    let stream = Stream { messages, members };
     assert!(stream.counts().is_clean(), "{:?}", stream.counts());
 
     let mut gone = stream;
@@ -267,13 +267,13 @@ fn removed_regions_are_silent_from_their_epoch_on() {
     let chunk = SnapshotChunk { epoch: 1, clock_ms: 0, regions: vec![members] };
     follower.take(message(1, true, Kind::Snapshot(chunk)));
     let events = |epoch: u64| {
-        let told = RegionEvents {
+        let events = RegionEvents {
             region_id: 5,
             objects: vec![9],
             kinds: vec![EventKind::Enter.into()],
             fixes: Vec::new(),
         };
-        let batch = EventBatch { epoch, regions: vec![told], ..EventBatch::default() };
+        let batch = EventBatch { epoch, regions: vec![events], ..EventBatch::default() };
         message(epoch, true, Kind::Events(batch))
     };
     follower.remove(5);

@@ -1,7 +1,6 @@
-//! What did subscribers see?
+//! The tally of a subscriber, the sum of all tallies, and its keys in the results.
 //!
-//! A tally per session, their sum, and its keys in the results. Events count from the start of the
-//! clock; what is wrong counts always.
+//! Events count from the start of the clock; faults count always.
 
 use serde::Serialize;
 use tokio::time::Instant;
@@ -11,33 +10,33 @@ use super::plan::SubscriptionPlan;
 use crate::measure::progress::thousands;
 use crate::measure::{Latency, Percentiles};
 
-/// What one session saw, or several.
+/// Counts of one session, or of several.
 #[derive(Clone, Debug, Default)]
 pub struct FollowTally {
-    /// What was wrong.
+    /// Faults of the streams.
     pub counts: Counts,
     /// Events since the clock started; silent sessions have none.
     pub events: u64,
-    /// Members told in snapshots.
+    /// Members delivered in snapshots.
     pub present: u64,
-    /// Batches that stand for several epochs.
+    /// Batches that merge several epochs.
     pub coalesced: u64,
-    /// Times that the server dropped messages for a slow reader, and said so.
+    /// `Lagged` messages: the server dropped messages for a slow reader.
     pub lagged: u64,
-    /// Times that the server had messages no more, and said so.
+    /// `Gap` messages: the server no longer kept the messages.
     pub gaps: u64,
-    /// Streams that were broken off and resumed.
+    /// Streams that were killed and resumed.
     pub killed: u64,
-    /// Regions whose members were compared with a range query, each time counted.
+    /// Comparisons of a region with a range query.
     pub compared: u64,
-    /// From the moment at which the earliest fix of an epoch should have left to its events.
+    /// From the intended send time of the earliest fix of an epoch to its events.
     pub latency: Latency,
-    /// When the last event with a latency came.
+    /// Arrival of the last event with a latency.
     pub last_timed: Option<Instant>,
 }
 
 impl FollowTally {
-    /// Adds what another session saw.
+    /// Adds the tally of another session.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.events += other.events;
@@ -51,7 +50,7 @@ impl FollowTally {
         self.last_timed = self.last_timed.max(other.last_timed);
     }
 
-    /// As the results tell it.
+    /// The keys of the results.
     #[must_use]
     pub fn followed(&self, plan: &SubscriptionPlan, start: Option<Instant>) -> Followed {
         let seconds = match (start, self.last_timed) {
@@ -82,42 +81,42 @@ impl FollowTally {
     }
 }
 
-/// What subscribers saw, as keys of the results.
+/// The tally of all subscribers as keys of the results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Followed {
-    /// Regions that stood at a time; those of silent sessions come on top.
+    /// Regions at a time; those of silent sessions are extra.
     pub subscriptions: u64,
-    /// Of `timed_events`, from the start of the clock to the last of them: what placing the
-    /// objects told, and came late, is no event of the rows sent.
+    /// Rate of `timed_events`, from the start of the clock to the last of them: late events of the
+    /// initial placement do not count.
     pub events_per_s: f64,
-    /// From the intended (at full speed: real) moment of sending the earliest fix of an epoch to
-    /// its events: an upper bound for each.
+    /// From the intended (at full speed: actual) send time of the earliest fix of an epoch to its
+    /// events: an upper bound for each.
     pub event_ms: Percentiles,
-    /// Messages and events that are missing, and members that a range query finds otherwise.
+    /// Missing messages and events, and members that differ from a range query.
     pub lost: u64,
-    /// Messages and events that came twice.
+    /// Repeated messages and events.
     pub repeated: u64,
-    /// Messages and events out of their order.
+    /// Misordered messages and events.
     pub misordered: u64,
-    /// Events since the clock started, those of silent sessions left out.
+    /// Events since the clock started, without those of silent sessions.
     pub events: u64,
-    /// Of those, events of epochs whose fixes have a moment of sending.
+    /// Of those, events of epochs whose fixes have a send time.
     pub timed_events: u64,
-    /// Members told in snapshots.
+    /// Members delivered in snapshots.
     pub snapshot_members: u64,
     /// Sessions that read.
     pub sessions: u32,
     /// Sessions that read nothing before all rows were sent.
     pub silent_sessions: u32,
-    /// Streams that were broken off at random and resumed with their token.
+    /// Streams that were killed at random and resumed with their token.
     pub killed_streams: u64,
-    /// Regions whose members were compared with a range query, each time counted.
+    /// Comparisons of a region with a range query.
     pub compared_regions: u64,
-    /// Batches that stand for several epochs, for readers that were slow.
+    /// Batches that merge several epochs for slow readers.
     pub coalesced_batches: u64,
-    /// Times that a session was told to start from a snapshot because it was slow.
+    /// `Lagged` messages: a slow session must start from a snapshot.
     pub lagged: u64,
-    /// Times that a session was told to start from a snapshot because its messages were not kept.
+    /// `Gap` messages: a session must start from a snapshot, its messages were not kept.
     pub gaps: u64,
     /// Radius of a region.
     pub radius_m: f64,
@@ -170,7 +169,7 @@ mod tests {
     use crate::args::ToldEvents;
 
     #[test]
-    fn only_events_with_a_moment_count_for_the_rate() {
+    fn only_timed_events_count_for_the_rate() {
         let regions = RegionParams { regions: 1, radius_m: 1.0, churn: 0.0, follows: false };
         let told = ToldEvents::EnterLeave;
         let plan = SubscriptionPlan { regions, told, session_regions: 1, kills: 0, silent: 0 };

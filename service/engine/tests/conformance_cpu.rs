@@ -1,6 +1,4 @@
-//! Does the CPU backend keep the contract?
-//!
-//! The whole suite: hand-made cases and ten seeds of both random parts.
+//! The conformance suite on the CPU backend.
 
 #![cfg(feature = "cpu")]
 
@@ -12,5 +10,3 @@ fn cpu(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 shoal_engine::conformance_suite!(cpu);
-shoal_engine::conformance_subscriptions!(cpu);
-shoal_engine::conformance_standing!(cpu);

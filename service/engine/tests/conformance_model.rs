@@ -1,6 +1,4 @@
-//! Does the model keep the contract it is the measure of?
-//!
-//! The hand-made cases only: against itself the random part would show nothing.
+//! The hand-made cases on the model; random operations would compare it with itself.
 
 use shoal_engine::{Backend, EngineOptions, Model};
 
@@ -9,4 +7,3 @@ fn model(options: EngineOptions) -> Box<dyn Backend> {
 }
 
 shoal_engine::conformance_cases!(model);
-shoal_engine::conformance_subscriptions!(model);

@@ -1,7 +1,7 @@
-//! How far off are the metres of a rank?
+//! The error of the metres of a rank.
 //!
-//! Against formulas that are well conditioned where they are used: near a point and near its
-//! antipode from differences of integers, elsewhere from cross and dot product.
+//! The references are well conditioned where they are used: differences of integers near a point
+//! and near its antipode, cross and dot product elsewhere.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -70,5 +70,5 @@ fn metres_of_a_rank_are_exact_to_their_bound() {
         assert!(error <= bound, "{error} m, {from_antipode} m from the antipode of {a:?}: {b:?}");
         is_tight |= error > 0.25;
     }
-    assert!(is_tight, "the bound at the antipode is looser than it need be");
+    assert!(is_tight, "the bound at the antipode is too loose");
 }

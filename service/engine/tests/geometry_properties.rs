@@ -1,4 +1,4 @@
-//! Do covers cover, does wholly inside mean inside, and are regions what geometry says they are?
+//! Properties of regions, covers and boxes.
 //!
 //! Random regions and points against independent references: wide integers for polygons, haversine
 //! for circles. Every failure prints its seed; borders are hit on purpose.
@@ -63,7 +63,7 @@ fn api_vertex(random: &mut Random, space: &Space) -> (f64, f64) {
     if space.is_geographic() && random.once_in(6) { (180.0, lat) } else { (lon, lat) }
 }
 
-/// Radii of every size the space knows, from nothing to everything.
+/// Radii of every magnitude, from 0 to the whole space.
 fn radius_m(random: &mut Random, space: &Space) -> f64 {
     let bounds = space.bounds();
     let longest = if space.is_geographic() {
@@ -75,7 +75,7 @@ fn radius_m(random: &mut Random, space: &Space) -> f64 {
     if random.once_in(20) { 0.0 } else { longest * random.unit() * scale }
 }
 
-/// A point near the region's cover, so that both sides of the border are met.
+/// A point near the region's cover, so that both sides of the border occur.
 fn near(random: &mut Random, space: &Space, region: &Region) -> (i32, i32) {
     let cover = region.cover();
     if cover.as_slice().is_empty() || random.once_in(4) {

@@ -1,4 +1,4 @@
-//! Is a multipolygon the union of its polygons, wherever they overlap, touch or lie apart?
+//! A multipolygon is the union of its polygons, whether they overlap, touch or are apart.
 //!
 //! Random parts against the same parts one by one. Every failure prints its seed.
 
@@ -45,7 +45,7 @@ fn ring(random: &mut Random, space: &Space, middle: (i32, i32), reach: i64) -> R
     (0..count).map(vertex).collect()
 }
 
-/// Polygons in a few places: some overlap, some lie on both sides of the antimeridian.
+/// Polygons in a few places: some overlap, some are on both sides of the antimeridian.
 fn polygons(random: &mut Random, space: &Space) -> Vec<Vec<Ring>> {
     let reach = *random.pick(&[3, 100, 1_000_000, 500_000_000]);
     let bounds = space.bounds();
@@ -74,7 +74,7 @@ fn regions(seed: u64) -> Option<(Random, Space, Region, Vec<Region>)> {
     Some((random, space, whole.ok()?, parts.ok()?))
 }
 
-/// A point of the space, mostly in or beside one of the boxes that hold a part.
+/// A point of the space, mostly in or beside one of the boxes of a part.
 fn near(random: &mut Random, space: &Space, parts: &[Region]) -> (i32, i32) {
     let cover = random.pick(parts).cover();
     if cover.as_slice().is_empty() || random.once_in(6) {
@@ -142,7 +142,7 @@ fn boxes_wholly_inside_and_outside_are_so() {
 }
 
 #[test]
-fn ways_cut_a_multipolygon_where_they_cut_a_polygon() {
+fn segments_cut_a_multipolygon_where_they_cut_a_polygon() {
     let mut found = [0_u32; 2];
     for seed in 0..20_000 {
         let Some((mut random, space, whole, parts)) = regions(seed) else { continue };
@@ -176,7 +176,7 @@ fn overlaps_are_inside_a_multipolygon_and_outside_a_polygon() {
     let hole = Region::multi_polygon(&space, &[rings.to_vec(), vec![square(14.0, 16.0)]]).unwrap();
     assert!(hole.contains(15, 15) && !hole.contains(18, 18), "an island in a hole");
     let single = Region::multi_polygon(&space, &[rings.to_vec()]).unwrap();
-    assert_eq!(single, one, "one polygon costs nothing more");
+    assert_eq!(single, one, "a single polygon is stored as one");
 }
 
 #[test]

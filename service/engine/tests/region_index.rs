@@ -1,7 +1,6 @@
-//! Does every position find every region that holds it, while regions come and go?
+//! The region index against `Region::contains`, while regions are added and removed.
 //!
-//! Regions of every kind at poles, at the antimeridian and on single points, against
-//! `Region::contains`.
+//! Regions of every kind, at poles, at the antimeridian and on single points.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -59,15 +58,15 @@ fn points(space: &Space) -> Vec<(i32, i32)> {
     points
 }
 
-/// Checks every point against every region that stands.
-fn check(index: &RegionIndex, standing: &[(u32, &Region)], points: &[(i32, i32)]) {
+/// Checks every point against every region in the index.
+fn check(index: &RegionIndex, filed: &[(u32, &Region)], points: &[(i32, i32)]) {
     for (x, y) in points {
         let (mut partial, mut whole) = (Vec::new(), Vec::new());
         index.at(*x, *y, |cell| {
             partial.extend_from_slice(cell.partial());
             whole.extend_from_slice(cell.whole());
         });
-        for (number, region) in standing {
+        for (number, region) in filed {
             let is_inside = region.contains(*x, *y);
             let times = |list: &[u32]| list.iter().filter(|held| **held == *number).count();
             let (partly, wholly) = (times(&partial), times(&whole));
@@ -75,32 +74,32 @@ fn check(index: &RegionIndex, standing: &[(u32, &Region)], points: &[(i32, i32)]
             assert!(!is_inside || partly + wholly == 1, "{number} is found at {x}, {y}");
             assert!(is_inside || wholly == 0, "{number} does not hold {x}, {y}");
         }
-        assert!(partial.len() + whole.len() <= standing.len());
+        assert!(partial.len() + whole.len() <= filed.len());
     }
 }
 
 #[test]
-fn positions_find_their_regions_while_they_come_and_go() {
+fn positions_find_their_regions_while_regions_change() {
     for space in [Space::geographic(), Space::planar(1e4, 1e4, 0.01).unwrap()] {
         let (regions, points) = (regions(&space), points(&space));
         let mut index = RegionIndex::new(space.bounds());
-        let mut standing: Vec<(u32, &Region)> = Vec::new();
+        let mut filed: Vec<(u32, &Region)> = Vec::new();
         for (number, region) in (0..).zip(&regions) {
             index.insert(number, region);
-            standing.push((number, region));
+            filed.push((number, region));
         }
-        check(&index, &standing, &points);
+        check(&index, &filed, &points);
         for turn in 0..3 * regions.len() {
-            let (number, region) = standing.remove(turn * 5 % standing.len());
+            let (number, region) = filed.remove(turn * 5 % filed.len());
             index.remove(number, region);
             if turn % 3 == 0 {
-                check(&index, &standing, &points[..2_000]);
+                check(&index, &filed, &points[..2_000]);
             }
             index.insert(number + 100, region);
-            standing.push((number + 100, region));
+            filed.push((number + 100, region));
         }
-        check(&index, &standing, &points);
-        for (number, region) in standing {
+        check(&index, &filed, &points);
+        for (number, region) in filed {
             index.remove(number, region);
         }
         assert_eq!((index.levels(), index.memory_bytes()), (0, 0));
@@ -124,7 +123,7 @@ fn a_region_takes_few_cells_whatever_its_size() {
 }
 
 #[test]
-fn crowds_of_one_cell_come_and_go() {
+fn many_regions_of_one_cell_are_added_and_removed() {
     let space = Space::planar(1_000.0, 1_000.0, 1.0).unwrap();
     let region = Region::rectangle(&space, 3.0, 3.0, 3.0, 3.0).unwrap();
     let mut index = RegionIndex::new(space.bounds());
@@ -142,5 +141,5 @@ fn crowds_of_one_cell_come_and_go() {
     for number in (0..1_000).filter(|number| number % 7 != 0) {
         index.insert(number, &region);
     }
-    assert_eq!(index.memory_bytes(), crowd, "rooms are used again");
+    assert_eq!(index.memory_bytes(), crowd, "capacity is reused");
 }

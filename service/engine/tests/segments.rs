@@ -1,7 +1,7 @@
-//! Is a region cut by the ways that cut it, and by no other?
+//! Segments that cut regions.
 //!
-//! Random ways on a small plane, where touches are common, against exact parameters for rectangles
-//! and polygons and against distances for circles. Every failure prints its seed.
+//! Random segments on a small plane, where touches are common, against exact parameters for
+//! rectangles and polygons and against distances for circles. Every failure prints its seed.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -40,7 +40,7 @@ fn meet(a: (Point, Point), b: (Point, Point)) -> bool {
     lies_on(p, (r, s)) || lies_on(q, (r, s)) || lies_on(r, (p, q)) || lies_on(s, (p, q))
 }
 
-/// Ways with both ends outside a region, and the region's sides where it has some.
+/// Compares segments with both ends outside a region with the sides of the region.
 fn compare(seed: u64, space: &Space, region: &Region, sides: &[(Point, Point)], side: i32) {
     let mut random = Random::new(seed);
     for _ in 0..400 {

@@ -1,7 +1,7 @@
-//! Where do two outputs first differ?
+//! The first difference between two outputs, in one line.
 //!
-//! Everything is compared exactly, in the order in which a person would look: numbers of the cycle,
-//! outcomes by request, answers by query, then row by row. Says it in one line.
+//! All fields are compared exactly: numbers of the cycle, outcomes by request, answers by query,
+//! events by region.
 
 use std::fmt::Debug;
 
@@ -30,16 +30,16 @@ pub fn first_difference(expected: &CycleOutput, actual: &CycleOutput) -> Option<
                 Some(format!("query {query}: {difference}"))
             })
         })
-        .or_else(|| lists("query given back", &expected.queries, &actual.queries))
+        .or_else(|| lists("query returned", &expected.queries, &actual.queries))
         .or_else(|| {
             let pairs = expected.events.iter().zip(actual.events.iter());
             pairs.into_iter().find_map(|(expected, actual)| events_difference(&expected, &actual))
         })
-        .or_else(|| values("regions told", &expected.events.len(), &actual.events.len()))
+        .or_else(|| values("regions with events", &expected.events.len(), &actual.events.len()))
 }
 
-/// The first difference between two snapshots but for their terms, as rows: which optional columns
-/// a batch has is free.
+/// The first difference between two snapshots, by rows: the term and the set of optional columns
+/// are free.
 pub(super) fn snapshot_difference(expected: &Snapshot, actual: &Snapshot) -> Option<String> {
     let rows = |snapshot: &Snapshot| -> Vec<FixRow> {
         let batches = snapshot.batches.iter();
@@ -81,14 +81,14 @@ fn answer_difference(expected: &Answer<'_>, actual: &Answer<'_>) -> Option<Strin
 }
 
 fn events_difference(expected: &RegionEvents<'_>, actual: &RegionEvents<'_>) -> Option<String> {
-    let told = |events: &RegionEvents<'_>| -> Vec<(u64, EventKind)> {
+    let kinds = |events: &RegionEvents<'_>| -> Vec<(u64, EventKind)> {
         events.iter().map(|(object, kind, _)| (object, kind)).collect()
     };
     let region = expected.region;
-    values("region told", &region, &actual.region).or_else(|| {
+    values("region", &region, &actual.region).or_else(|| {
         let difference = values("is_lagged", &expected.is_lagged, &actual.is_lagged)
             .or_else(|| values("is_snapshot", &expected.is_snapshot, &actual.is_snapshot))
-            .or_else(|| lists("event", &told(expected), &told(actual)))
+            .or_else(|| lists("event", &kinds(expected), &kinds(actual)))
             .or_else(|| lists("fix of event", expected.fixes, actual.fixes))?;
         Some(format!("region {}: {difference}", region.0))
     })
@@ -127,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_told() {
+    fn the_first_difference_is_reported() {
         let refused = vec![(3, crate::Refusal::Speed)];
         let expected = output(vec![1, 2], refused.clone());
         assert_eq!(first_difference(&expected, &expected.clone()), None);
         let difference = |actual: &CycleOutput| first_difference(&expected, actual).unwrap();
-        let told = difference(&output(vec![1, 2, 5], refused.clone()));
-        assert!(told.contains("query 0: object 2 is Some(5)"), "{told}");
-        let told = difference(&output(vec![1, 4], refused));
-        assert!(told.contains("query 0: object 1 is 4, the model has 2"), "{told}");
-        let told = difference(&output(vec![1, 2], Vec::new()));
-        assert!(told.contains("request 0: refused row 0 is None"), "{told}");
-        let told = difference(&CycleOutput { epoch: 9, ..expected.clone() });
-        assert!(told.contains("epoch is 9"), "{told}");
+        let text = difference(&output(vec![1, 2, 5], refused.clone()));
+        assert!(text.contains("query 0: object 2 is Some(5)"), "{text}");
+        let text = difference(&output(vec![1, 4], refused));
+        assert!(text.contains("query 0: object 1 is 4, the model has 2"), "{text}");
+        let text = difference(&output(vec![1, 2], Vec::new()));
+        assert!(text.contains("request 0: refused row 0 is None"), "{text}");
+        let text = difference(&CycleOutput { epoch: 9, ..expected.clone() });
+        assert!(text.contains("epoch is 9"), "{text}");
     }
 }

@@ -1,14 +1,14 @@
-//! Which rows, removals and questions does the random part try?
+//! The generator of random rows, removals and queries.
 //!
-//! Few ids so that they collide, positions skewed in every way that has broken an index (one point,
-//! lines, borders, far corners), times that are late, equal, early and refused. All from one seed.
+//! Few ids, so that they collide; positions skewed in every manner that has broken an index (one
+//! point, lines, borders, far corners); late, equal, early and refused times. All from one seed.
 
 use std::f64::consts::PI;
 
 use shoal_codec::{BlockPlan, FixRow};
 
+use super::builders::{fixes, invalid_block, planned_block};
 use super::random::Random;
-use super::rows::{fixes, lying_block, planned_block};
 use crate::cycle::{Refusal, Request};
 use crate::model::Model;
 use crate::query::{Filter, Projection, Query, QueryKind};
@@ -35,11 +35,11 @@ enum Crowd {
     Ends,
 }
 
-/// Draws everything that a random run feeds.
+/// Draws the input of a random run.
 pub(super) struct Generator {
     pub(super) random: Random,
     space: Space,
-    /// Ids are drawn from so many.
+    /// Number of ids.
     ids: u64,
     crowd: Crowd,
     middle: (i32, i32),
@@ -56,7 +56,7 @@ impl Generator {
         generator
     }
 
-    /// Gathers the objects elsewhere from now on.
+    /// Gathers the objects elsewhere.
     pub(super) fn next_phase(&mut self) {
         self.crowd = *self.random.pick(&[
             Crowd::Uniform,
@@ -180,7 +180,7 @@ impl Generator {
         row
     }
 
-    /// A change and the number of operations it stands for.
+    /// A request and its number of operations.
     pub(super) fn request(&mut self, model: &Model, rows_max: u64) -> (Request, u64) {
         match self.random.below(40) {
             0..=3 => {
@@ -200,7 +200,7 @@ impl Generator {
     fn rows_request(&mut self, kind: u64, rows: &[FixRow]) -> Request {
         let times = rows.iter().map(|row| row.time_ms);
         let span_ms = times.clone().max().unwrap_or(0) - times.min().unwrap_or(0);
-        // Wider spans of time do not fit one block.
+        // A wider span of times does not fit one block.
         if kind.is_multiple_of(2) || span_ms > i64::from(u32::MAX) {
             return fixes(rows);
         }
@@ -208,7 +208,7 @@ impl Generator {
         let differs = rows.iter().any(|row| Some(row.x) != x_least);
         let plan = if self.random.once_in(2) { BlockPlan::raw() } else { BlockPlan::fixes() };
         if differs && self.random.once_in(15) {
-            lying_block(&self.space, rows, &plan)
+            invalid_block(&self.space, rows, &plan)
         } else {
             planned_block(&self.space, rows, &plan)
         }
@@ -282,7 +282,7 @@ impl Generator {
 
     pub(super) fn region(&mut self, model: &Model) -> Region {
         loop {
-            // Borders pass through objects: corners are places where objects are.
+            // Borders pass through objects.
             let (a, b) = (self.point_of_interest(model), self.point_of_interest(model));
             let region = match self.random.below(8) {
                 0..=2 => self.rectangle(a, b),

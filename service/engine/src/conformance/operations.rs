@@ -1,10 +1,10 @@
-//! Does a backend give the model's answers over hundreds of thousands of random operations?
+//! Random operations: rows, removals, clears and queries.
 //!
-//! A row, a removal, a clear and a question are one operation each. Every output is compared
-//! exactly; cycles overlap, states are exported and move to fresh engines on the way.
+//! Every output is compared with the model's; cycles overlap, and states are exported and move to
+//! fresh engines on the way.
 
+use super::builders::START_MS;
 use super::generate::Generator;
-use super::rows::START_MS;
 use super::trial::{Make, Trial};
 use crate::backend::{Clock, EngineOptions};
 use crate::space::Space;
@@ -16,7 +16,7 @@ pub fn operations_per_seed() -> u64 {
     set.and_then(|text| text.replace('_', "").parse().ok()).unwrap_or(200_000)
 }
 
-/// Runs so many random operations on a thousand ids and compares every output with the model.
+/// Runs that many random operations on a thousand ids and compares every output with the model.
 ///
 /// Even seeds are geographic, odd ones planar of three sizes; clock, TTL and object limit vary with
 /// the seed.
@@ -64,7 +64,7 @@ pub fn random_operations(make: Make, seed: u64, operations: u64) {
     finish(&mut trial);
 }
 
-/// Runs cycles of a hundred thousand objects and more, that gather, spread, vanish and come back.
+/// Runs cycles of a hundred thousand objects and more that gather, spread, vanish and return.
 pub fn many_objects(make: Make, seed: u64, operations: u64) {
     let space = if seed.is_multiple_of(2) {
         Space::geographic()
@@ -107,12 +107,12 @@ fn submit(
         operations += count;
         changes.push(request);
     }
-    let asked = (0..queries).map(|_| generator.query(trial.model())).collect();
-    trial.submit(changes, asked);
+    let queries = (0..queries).map(|_| generator.query(trial.model())).collect();
+    trial.submit(changes, queries);
     operations
 }
 
-/// Leaves the cycle flying or waits, in any order; at times exports or moves.
+/// Leaves the cycle in flight or waits, in any order; sometimes exports or moves.
 fn settle(trial: &mut Trial, generator: &mut Generator, options: &EngineOptions) {
     let random = &mut generator.random;
     if trial.in_flight() < 2 && random.once_in(2) {

@@ -1,7 +1,7 @@
-//! Where do the suite's random choices come from?
+//! The random numbers of the suite.
 //!
-//! SplitMix64 (Steele, Lea, Flood 2014): one word of state, the same stream on every machine for a
-//! seed. Good enough to pick test cases; not for statistics.
+//! SplitMix64 (Steele, Lea, Flood 2014): one word of state, the same stream on every machine. Good
+//! enough to pick test cases; not for statistics.
 
 /// A stream of random numbers, fixed by its seed.
 #[derive(Clone, Debug)]

@@ -1,37 +1,48 @@
-//! How does one case drive a backend? Beside the model, and every output is compared.
+//! A trial: a backend and the model on the same input, every output compared.
 //!
-//! Knows the answer lag: a backend that lags by one is compared with what the model would have said
-//! before the cycle. A difference panics with the label (which holds the seed), the cycle and the
-//! place.
+//! Answers of a backend with an answer lag are compared with the model's before the cycle. A
+//! difference panics with the label (which has the seed), the cycle and the place.
 
+use shoal_codec::FixRow;
+
+use super::builders::{START_MS, plane, query};
 use super::compare::{first_difference, snapshot_difference};
-use super::rows::{START_MS, query};
 use crate::backend::{Backend, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::events::EventSet;
-use crate::model::{Model, ModelAnswer};
-use crate::query::{AnswerHead, AnswerPage, AnswerSet, Query, QueryKind};
+use crate::model::Model;
+use crate::query::{Query, QueryKind};
 use crate::space::Space;
 use crate::subscription::SubscriptionChange;
 
 /// Makes an empty engine.
 pub type Make = fn(EngineOptions) -> Box<dyn Backend>;
 
+/// An answer, owned; the fields of [`crate::query::Answer`].
+#[derive(Debug)]
+pub struct OwnedAnswer {
+    pub(super) total: u64,
+    pub(super) truncated: bool,
+    pub(super) objects: Vec<u64>,
+    pub(super) fixes: Vec<FixRow>,
+    pub(super) ranks: Vec<u64>,
+}
+
 /// A backend and the model on the same input.
 pub struct Trial {
-    /// What failures are labelled with.
+    /// Label of failures.
     label: String,
     make: Make,
     backend: Box<dyn Backend>,
     model: Model,
-    /// Outputs that the model has given and the backend still owes.
-    owed: Vec<(Ticket, CycleOutput)>,
-    /// Changes of standing regions that the next cycle takes.
+    /// Expected outputs of the cycles in flight.
+    expected: Vec<(Ticket, CycleOutput)>,
+    /// Changes of continuous queries for the next cycle.
     changes: Vec<SubscriptionChange>,
-    /// A region was set at some time.
-    has_regions: bool,
-    /// Clock and limit of time of the next cycles.
+    /// A continuous query was set at some time.
+    has_queries: bool,
+    /// System clock of the next cycles.
     pub system_ms: i64,
     /// Latest acceptable event time of the next cycles.
     pub time_max_ms: i64,
@@ -46,9 +57,9 @@ impl Trial {
             make,
             backend: make(options.clone()),
             model: Model::new(options),
-            owed: Vec::new(),
+            expected: Vec::new(),
             changes: Vec::new(),
-            has_regions: false,
+            has_queries: false,
             system_ms: START_MS,
             time_max_ms: START_MS + 1_000_000_000,
         }
@@ -72,19 +83,19 @@ impl Trial {
         self.backend.options().space
     }
 
-    /// The model, as it stands after the last submitted cycle.
+    /// The model after the last submitted cycle.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Gives the next cycle a change of the standing regions.
+    /// Adds a change of continuous queries to the next cycle.
     pub fn change(&mut self, change: SubscriptionChange) {
-        self.has_regions = true;
+        self.has_queries = true;
         self.changes.push(change);
     }
 
-    /// The next cycle: these changes and questions, and the waiting changes of regions.
+    /// The next cycle, with the waiting changes of continuous queries.
     fn input(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> CycleInput {
         let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
         let subscriptions = std::mem::take(&mut self.changes);
@@ -94,49 +105,30 @@ impl Trial {
     /// Submits a cycle to both.
     pub fn submit(&mut self, requests: Vec<Request>, queries: Vec<Query>) {
         let input = self.input(requests, queries);
-        let earlier = (self.backend.answer_lag() == 1).then(|| self.earlier_answers(&input));
+        let lagging = (self.backend.answer_lag() == 1).then(|| {
+            let clock_ms = self.model.clock_ms();
+            (self.model.epoch(), clock_ms, self.model.answer(&input.queries, clock_ms))
+        });
         let mut expected = self.model.run(input.clone()).expect("the model takes the cycle");
-        if let Some((epoch, clock_ms, answers)) = earlier {
-            expected.answer_epoch = epoch;
-            expected.answer_clock_ms = clock_ms;
-            expected.answers = answers;
+        if let Some(lagging) = lagging {
+            (expected.answer_epoch, expected.answer_clock_ms, expected.answers) = lagging;
         }
         let epoch = expected.epoch;
         let ticket = self.backend.submit(input);
         let ticket = ticket.unwrap_or_else(|error| panic!("{} cycle {epoch}: {error}", self.label));
-        self.owed.push((ticket, expected));
+        self.expected.push((ticket, expected));
         self.check_state();
-    }
-
-    /// What the model says before a cycle.
-    fn earlier_answers(&self, input: &CycleInput) -> (u64, i64, AnswerSet) {
-        let clock_ms = self.model.clock_ms();
-        let answers = input.queries.iter().map(|query| self.model.answer(query, clock_ms));
-        let (mut pages, mut places) = (Vec::new(), Vec::new());
-        for (page, answer) in answers.enumerate() {
-            let ModelAnswer { total, truncated, objects, fixes, ranks } = answer;
-            let head = AnswerHead {
-                total,
-                truncated,
-                objects: (0, objects.len()),
-                fixes: (0, fixes.len()),
-                ranks: (0, ranks.len()),
-            };
-            pages.push(AnswerPage { heads: vec![head], objects, fixes, ranks });
-            places.push((page as u32, 0));
-        }
-        (self.model.epoch(), clock_ms, AnswerSet::new(pages, places))
     }
 
     /// Cycles submitted and not yet waited for.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.owed.len()
+        self.expected.len()
     }
 
     /// Waits for the cycle at `place` among those in flight and compares it.
     pub fn wait(&mut self, place: usize) -> CycleOutput {
-        let (ticket, expected) = self.owed.remove(place);
+        let (ticket, expected) = self.expected.remove(place);
         let label = format!("{} cycle {}", self.label, expected.epoch);
         let output = self.backend.wait(ticket);
         let output = output.unwrap_or_else(|error| panic!("{label}: {error}"));
@@ -148,33 +140,33 @@ impl Trial {
         output
     }
 
-    /// Runs one cycle with these changes and returns their outcomes.
+    /// Runs one cycle with these requests and returns their outcomes.
     pub fn send(&mut self, requests: Vec<Request>) -> Vec<RequestOutcome> {
         self.submit(requests, Vec::new());
-        self.wait(self.owed.len() - 1).requests
+        self.wait(self.expected.len() - 1).requests
     }
 
-    /// Runs one cycle with one change.
+    /// Runs one cycle with one request.
     pub fn send_one(&mut self, request: Request) -> RequestOutcome {
         self.send(vec![request]).remove(0)
     }
 
-    /// Runs one cycle with these changes and the waiting ones of regions; what it tells.
-    pub fn tell(&mut self, requests: Vec<Request>) -> EventSet {
+    /// Runs one cycle with these requests and returns its events.
+    pub fn events(&mut self, requests: Vec<Request>) -> EventSet {
         self.submit(requests, Vec::new());
-        self.wait(self.owed.len() - 1).events
+        self.wait(self.expected.len() - 1).events
     }
 
-    /// Runs a cycle without changes and returns the answer: the state as it is, whatever the lag.
-    pub fn ask(&mut self, query: &Query) -> ModelAnswer {
+    /// Runs a cycle without requests and returns the answer on the current state, whatever the lag.
+    pub fn answer(&mut self, query: &Query) -> OwnedAnswer {
         if self.backend.answer_lag() == 1 {
             // Lets the clock of the answer catch up.
             self.send(Vec::new());
         }
         self.submit(Vec::new(), vec![query.clone()]);
-        let output = self.wait(self.owed.len() - 1);
+        let output = self.wait(self.expected.len() - 1);
         let answer = output.answers.get(0);
-        ModelAnswer {
+        OwnedAnswer {
             total: answer.total,
             truncated: answer.truncated,
             objects: answer.objects.to_vec(),
@@ -185,7 +177,7 @@ impl Trial {
 
     /// The ids that a plain query of this kind returns.
     pub fn ids(&mut self, kind: QueryKind) -> Vec<u64> {
-        self.ask(&query(kind)).objects
+        self.answer(&query(kind)).objects
     }
 
     /// Compares the number of objects and the due time, which may be early but not late.
@@ -193,20 +185,20 @@ impl Trial {
         let label = &self.label;
         assert_eq!(self.backend.objects(), self.model.objects(), "{label}: objects");
         match (self.backend.due_ms(), self.model.due_ms()) {
-            (None, Some(due_ms)) => panic!("{label}: nothing is due, the model has {due_ms}"),
+            (None, Some(due_ms)) => panic!("{label}: no due time, the model has {due_ms}"),
             (Some(early_ms), Some(due_ms)) => {
                 assert!(early_ms <= due_ms, "{label}: due {early_ms}, the model has {due_ms}");
             }
             (Some(due_ms), None) => {
                 let ttl_ms = self.backend.options().ttl_ms;
-                let may_be_due = ttl_ms.is_some() || self.has_regions;
+                let may_be_due = ttl_ms.is_some() || self.has_queries;
                 assert!(may_be_due, "{label}: due {due_ms} without a TTL");
             }
             (None, None) => {}
         }
     }
 
-    /// When the model says that something is due; the backend's due time is not later.
+    /// The model's due time; the backend's is not later.
     #[must_use]
     pub fn model_due_ms(&self) -> Option<i64> {
         self.model.due_ms()
@@ -224,9 +216,9 @@ impl Trial {
         snapshot
     }
 
-    /// Goes on in a fresh engine that has imported this one's state, under these options.
+    /// Continues in a fresh engine that imports this one's state, with these options.
     pub fn migrate(&mut self, options: EngineOptions) {
-        assert!(self.owed.is_empty(), "{}: outputs would be lost", self.label);
+        assert!(self.expected.is_empty(), "{}: cycles are in flight", self.label);
         let snapshot = self.export();
         self.backend = (self.make)(options.clone());
         self.model = Model::new(options);
@@ -237,7 +229,7 @@ impl Trial {
         self.export();
     }
 
-    /// The error with which the backend refuses a cycle, which must leave everything as it was.
+    /// The error with which the backend refuses a cycle; the state must not change.
     pub fn refused(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> EngineError {
         let input = self.input(requests, queries);
         let Err(error) = self.backend.submit(input) else {
@@ -248,13 +240,8 @@ impl Trial {
         error
     }
 
-    /// The backend itself, for what has no model.
+    /// The backend itself.
     pub fn backend(&mut self) -> &mut dyn Backend {
         &mut *self.backend
     }
-}
-
-/// A plane of 1000 by 1000 quanta of a metre.
-pub(super) fn plane() -> Space {
-    Space::planar(1_000.0, 1_000.0, 1.0).expect("the plane exists")
 }

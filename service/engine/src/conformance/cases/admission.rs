@@ -1,19 +1,11 @@
-//! Does a fleet ever hold more objects than it may, and who gets the last place?
+//! Admission: a fleet never holds more objects than its limit.
 //!
-//! The limit holds row by row in order of arrival: removals and clears make room for what arrives
-//! after them, expiry for the next cycle. A refused row counts for nothing, its time included.
+//! The limit applies row by row in order of arrival: removals and clears free capacity for later
+//! arrivals, expiry for the next cycle. A refused row has no effect, not even on the clock.
 
-use shoal_codec::{BlockPlan, FixRow};
+use super::*;
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::rows::{START_MS, fix, fixes, lying_block, planned_block, query};
-use crate::conformance::trial::{Make, Trial, plane};
-use crate::cycle::{Refusal, Request, RequestOutcome};
-use crate::query::QueryKind;
-use crate::region::Region;
-use crate::subscription::{EvaluationMode, RegionId, Subscription, SubscriptionChange};
-
-/// An empty engine on a plane that takes so many objects; rows drive its clock.
+/// An empty engine on a plane with this object limit and an event clock.
 fn limited(make: Make, objects_max: u64) -> Trial {
     let options = EngineOptions { objects_max, ..EngineOptions::new(plane()) };
     Trial::new(make, options, &format!("at most {objects_max} objects"))
@@ -29,7 +21,7 @@ fn fixes_of(objects: impl IntoIterator<Item = u64>) -> Request {
     fixes(&rows_of(objects))
 }
 
-/// These rows are refused, by the object limit and nothing else.
+/// Asserts that exactly these rows are refused, all by the object limit.
 #[track_caller]
 fn over_limit(outcome: &RequestOutcome, rows: impl IntoIterator<Item = u32>) {
     let expected: Vec<_> = rows.into_iter().map(|row| (row, Refusal::ObjectLimit)).collect();
@@ -42,7 +34,7 @@ fn objects(trial: &mut Trial) -> Vec<u64> {
     snapshot.batches.into_iter().flat_map(|batch| batch.object).collect()
 }
 
-/// One message with more new objects than there is room for: the first ones come in.
+/// One message with more new objects than fit: the first ones are admitted.
 pub fn the_limit_holds_inside_a_message(make: Make) {
     let mut trial = limited(make, 10);
     let outcome = trial.send_one(fixes_of(0..15));
@@ -70,14 +62,14 @@ pub fn the_limit_and_its_neighbours(make: Make) {
         for object in 0..count {
             assert_eq!(trial.send_one(fixes_of([object])).applied, u64::from(object < 10));
         }
-        // What is known is served at the limit.
-        let known = trial.send_one(fixes(&[fix(3, 7, 2, 2), fix(3, -5, 2, 2), fix(4, 0, 1, 1)]));
-        assert_eq!((known.applied, known.late, known.duplicate), (1, 1, 1));
+        // Existing objects are updated at the limit.
+        let outcome = trial.send_one(fixes(&[fix(3, 7, 2, 2), fix(3, -5, 2, 2), fix(4, 0, 1, 1)]));
+        assert_eq!((outcome.applied, outcome.late, outcome.duplicate), (1, 1, 1));
     }
 }
 
-/// A limit of zero objects holds nothing, and nothing breaks.
-pub fn a_fleet_without_room(make: Make) {
+/// A limit of zero objects is legal.
+pub fn a_fleet_without_capacity(make: Make) {
     let mut trial = limited(make, 0);
     over_limit(&trial.send_one(fixes(&[fix(1, 0, 1, 1), fix(1, 1, 1, 1)])), [0, 1]);
     let outcomes = trial.send(vec![Request::Clear, fixes_of([1]), Request::Remove(vec![1])]);
@@ -110,7 +102,7 @@ pub fn a_row_over_the_limit_leaves_the_clock(make: Make) {
         over_limit(&trial.send(vec![late(), change, fixes_of([3, 4])])[0], [0]);
         assert_eq!((trial.model().clock_ms(), objects(&mut trial)), (START_MS + 40, vec![3]));
     }
-    // As a dictionary's row among rows that count.
+    // As a dictionary entry among admitted rows.
     let mut trial = Trial::new(make, options, "the clock and a dictionary");
     let rows: Vec<_> = (0..400).map(|at| fix(1 + at % 2, at as i64 % 2 * 50_000, 1, 1)).collect();
     let outcome = trial.send_one(planned_block(&plane(), &rows, &BlockPlan::fixes()));
@@ -118,7 +110,7 @@ pub fn a_row_over_the_limit_leaves_the_clock(make: Make) {
     assert_eq!((trial.model().clock_ms(), objects(&mut trial)), (START_MS, vec![1]));
 }
 
-/// Every row of a refused object is refused, wherever it stands; rows of admitted ones pass.
+/// Every row of a refused object is refused, at any place; rows of admitted objects pass.
 pub fn all_rows_of_a_refused_object_are_refused(make: Make) {
     let mut trial = limited(make, 2);
     trial.send_one(fixes(&[fix(1, 100, 1, 1)]));
@@ -135,8 +127,8 @@ pub fn all_rows_of_a_refused_object_are_refused(make: Make) {
     assert_eq!(objects(&mut trial), [1, 2]);
 }
 
-/// Rows that are refused for another reason take no place and keep their reason.
-pub fn faulty_rows_take_no_place(make: Make) {
+/// Rows refused for another reason use no capacity and keep their reason.
+pub fn faulty_rows_take_no_capacity(make: Make) {
     let mut trial = limited(make, 2);
     let mut poisoned = fix(7, 0, 1, 1);
     poisoned.speed_mm_s = Refusal::POISON_SPEED;
@@ -163,25 +155,25 @@ pub fn faulty_rows_take_no_place(make: Make) {
     assert_eq!(objects(&mut trial), [1, 2]);
 }
 
-/// A block that fails takes no place, wherever it stands.
-pub fn rows_of_a_lying_block_take_no_place(make: Make) {
+/// A block that fails to decode uses no capacity, at any place.
+pub fn rows_of_an_invalid_block_take_no_capacity(make: Make) {
     for plan in [BlockPlan::raw(), BlockPlan::fixes()] {
         let mut trial = limited(make, 2);
         let mut rows = vec![fix(1, 900, 5, 5)];
         rows.extend((0..200).map(|at| fix(2 + at % 3, 0, 6, 5)));
-        let lying = lying_block(&plane(), &rows, &plan);
-        let outcomes = trial.send(vec![lying.clone(), fixes_of([7, 8, 9]), lying.clone()]);
+        let invalid = invalid_block(&plane(), &rows, &plan);
+        let outcomes = trial.send(vec![invalid.clone(), fixes_of([7, 8, 9]), invalid.clone()]);
         assert!(outcomes[0].block_error.is_some() && outcomes[2].block_error.is_some());
         over_limit(&outcomes[1], [2]);
-        let outcomes = trial.send(vec![lying, Request::Remove(vec![7]), fixes_of([1, 2])]);
+        let outcomes = trial.send(vec![invalid, Request::Remove(vec![7]), fixes_of([1, 2])]);
         assert_eq!(outcomes[1].removed, 1);
         over_limit(&outcomes[2], [1]);
         assert_eq!((objects(&mut trial), trial.model().clock_ms()), (vec![1, 8], START_MS));
     }
 }
 
-/// A removal makes room for later rows and for no earlier one, once for every object it ends.
-pub fn a_removal_makes_room_for_later_rows(make: Make) {
+/// A removal frees capacity for later rows only, once for each object that it ends.
+pub fn a_removal_frees_capacity_for_later_rows(make: Make) {
     let mut trial = limited(make, 3);
     trial.send_one(fixes_of([1, 2]));
     let outcomes = trial.send(vec![
@@ -199,8 +191,8 @@ pub fn a_removal_makes_room_for_later_rows(make: Make) {
     assert_eq!(objects(&mut trial), [2, 3, 6]);
 }
 
-/// A removed object is as any other: its place may be taken before it comes back.
-pub fn a_removed_object_may_find_no_place(make: Make) {
+/// A removed object has no claim: another object may be admitted before it reports again.
+pub fn a_removed_object_may_find_no_capacity(make: Make) {
     let mut trial = limited(make, 2);
     trial.send_one(fixes(&[fix(1, 100, 1, 1), fix(2, 100, 1, 1)]));
     let remove = || Request::Remove(vec![1]);
@@ -222,8 +214,8 @@ pub fn a_removed_object_may_find_no_place(make: Make) {
     assert_eq!(objects(&mut trial), [3, 4]);
 }
 
-/// A clear makes room for everything after it; what stood before it does not count any more.
-pub fn a_clear_makes_room(make: Make) {
+/// A clear frees all capacity for the rows after it.
+pub fn a_clear_frees_capacity(make: Make) {
     let mut trial = limited(make, 2);
     trial.send_one(fixes_of([1, 2]));
     let outcomes = trial.send(vec![
@@ -241,15 +233,15 @@ pub fn a_clear_makes_room(make: Make) {
     assert_eq!((removed, outcomes[3].missing), ([2, 1, 1, 0], 1));
     over_limit(&outcomes[6], [2]);
     assert_eq!(objects(&mut trial), [2, 5]);
-    // A clear behind everything leaves room, but not for what came before it.
+    // A clear at the end frees nothing for the rows before it.
     let outcomes = trial.send(vec![fixes_of([7]), Request::Clear]);
     over_limit(&outcomes[0], [0]);
     assert_eq!(outcomes[1].removed, 2);
     assert_eq!(trial.send_one(fixes_of([7, 8])).applied, 2);
 }
 
-/// What expires makes room for the next cycle, whether it was there or came too old.
-pub fn expiry_makes_room_for_the_next_cycle(make: Make) {
+/// Expiry frees capacity for the next cycle, also of rows that were too old on arrival.
+pub fn expiry_frees_capacity_for_the_next_cycle(make: Make) {
     let options = EngineOptions {
         objects_max: 2,
         clock: Clock::System,
@@ -261,14 +253,14 @@ pub fn expiry_makes_room_for_the_next_cycle(make: Make) {
     trial.system_ms = START_MS + 1_001;
     over_limit(&trial.send_one(fixes(&[fix(3, 1_000, 1, 1)])), [0]);
     assert_eq!(objects(&mut trial), [2]);
-    // The one that is too old takes the place for its cycle.
+    // A row that is too old counts in its cycle.
     let outcome = trial.send_one(fixes(&[fix(4, 0, 1, 1), fix(3, 1_000, 1, 1)]));
     over_limit(&outcome, [1]);
     assert_eq!((outcome.applied, objects(&mut trial)), (1, vec![2]));
     assert_eq!(trial.send_one(fixes(&[fix(3, 1_000, 1, 1)])).applied, 1);
 }
 
-/// Blocks meet the limit as their rows do: raw, encoded, among others, before and after removals.
+/// The limit applies to blocks as to their rows: raw, encoded, before and after removals.
 pub fn blocks_meet_the_limit_as_their_rows(make: Make) {
     let row = |at: u64| fix(at * 7919 % 91, at as i64, (at % 990) as i32, 7);
     let rows: Vec<FixRow> = (0..3_000).map(row).collect();
@@ -277,10 +269,7 @@ pub fn blocks_meet_the_limit_as_their_rows(make: Make) {
             let plans = [None, Some(BlockPlan::raw()), Some(BlockPlan::fixes())];
             let [plain, raw, encoded] = plans.map(|plan| {
                 let mut trial = limited(make, objects_max);
-                let request = |rows: &[FixRow]| match &plan {
-                    Some(plan) => planned_block(&plane(), rows, plan),
-                    None => fixes(rows),
-                };
+                let request = |rows: &[FixRow]| request(&plane(), rows, plan.as_ref());
                 trial.send_one(request(&rows[..30]));
                 let mut requests = vec![request(&rows[20..700]), fixes_of([500, 3, 501])];
                 requests.extend(change.clone());
@@ -296,7 +285,7 @@ pub fn blocks_meet_the_limit_as_their_rows(make: Make) {
     }
 }
 
-/// More rows than are worked on at once, known and new ones mixed.
+/// More rows than are processed at once, of existing and new objects.
 pub fn many_rows_meet_the_limit(make: Make) {
     let mut trial = limited(make, 30_000);
     let row = |at: u64| fix(at, at as i64 % 50, (at % 1_000) as i32, (at % 997) as i32);
@@ -319,30 +308,26 @@ pub fn many_rows_meet_the_limit(make: Make) {
     assert_eq!(trial.export().rows(), 30_000);
 }
 
-/// A refused row is no step of a region that judges every fix, and no event of any.
-pub fn nothing_is_told_of_a_refused_row(make: Make) {
+/// A refused row has no events, in any evaluation mode.
+pub fn a_refused_row_has_no_events(make: Make) {
     let mut trial = limited(make, 2);
-    let region = Region::rectangle(&plane(), 0.0, 0.0, 100.0, 100.0).expect("the region exists");
+    let region = rectangle(0.0, 0.0, 100.0, 100.0);
     for (number, judging) in
         [(1, EvaluationMode::Cycle), (2, EvaluationMode::EveryFix), (3, EvaluationMode::Crossing)]
     {
         let subscription = Subscription { judging, ..Subscription::new(region.clone()) };
-        trial.change(SubscriptionChange::Set {
-            region: RegionId(number),
-            subscription: Box::new(subscription),
-            is_snapshot_wanted: false,
-        });
+        trial.change(set(number, &subscription, false));
     }
     trial.send_one(fixes(&[fix(1, 0, 500, 500), fix(2, 0, 500, 500)]));
-    let told = trial.tell(vec![
+    let events = trial.events(vec![
         fixes(&[fix(3, 10, 5, 5), fix(3, 20, 500, 500), fix(3, 30, 6, 6)]),
         Request::Remove(vec![1]),
         fixes(&[fix(4, 10, 5, 5), fix(1, 10, 5, 5), fix(1, 20, 500, 500)]),
     ]);
-    for region in told.iter() {
+    for region in events.iter() {
         assert!(region.objects.iter().all(|object| *object == 4), "{:?}", region.objects);
     }
-    assert_eq!(told.iter().count(), 3);
+    assert_eq!(events.len(), 3);
     let inside = query(QueryKind::Range(region));
-    assert_eq!(trial.ask(&inside).objects, [4]);
+    assert_eq!(trial.answer(&inside).objects, [4]);
 }

@@ -1,16 +1,9 @@
-//! Are points on borders found, at the corners of every space, at poles and at the antimeridian?
+//! Borders: points on region borders, at the corners of spaces, poles and the antimeridian.
 //!
-//! Hand-made seeds: each places objects where an off-by-one or a wrap would lose them and asks with
-//! regions whose border passes through them.
+//! Each case places objects where an off-by-one or a wrap would lose them, and queries regions
+//! whose border passes through them.
 
-use shoal_codec::FixRow;
-
-use crate::backend::EngineOptions;
-use crate::conformance::rows::{fix, fixes, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::query::QueryKind;
-use crate::region::Region;
-use crate::space::{HALF_TURN, QUARTER_TURN, Space};
+use super::*;
 
 /// The largest plane that can be built.
 fn largest_plane() -> Space {
@@ -97,11 +90,11 @@ pub fn corners_of_the_world(make: Make) {
     assert_eq!(circle(&mut trial, 0.0, 0.0, f64::INFINITY).len(), 5);
     assert_eq!(circle(&mut trial, 0.0, 90.0, 2.0 * quarter_m + 1.0).len(), 5);
     // Every longitude of a pole is one point.
-    let answer = trial.ask(&query(QueryKind::nearest(77, north, 2)));
+    let answer = trial.answer(&query(QueryKind::nearest(77, north, 2)));
     assert_eq!((answer.objects, answer.ranks), (vec![3, 4], vec![0, 0]));
 }
 
-/// Neighbours on both sides of the antimeridian see each other.
+/// Neighbours on both sides of the antimeridian are near each other.
 pub fn the_antimeridian_does_not_part(make: Make) {
     let mut trial = Trial::geographic(make);
     let (west, east) = (-HALF_TURN, HALF_TURN - 1);
@@ -125,7 +118,7 @@ pub fn the_antimeridian_does_not_part(make: Make) {
     assert_eq!(rectangle(&mut trial, [-180.0, -1.0, -179.0, 1.0]), [2, 3]);
 }
 
-/// Circles that hold a pole reach across it.
+/// Circles that contain a pole reach across it.
 pub fn circles_reach_over_the_pole(make: Make) {
     let mut trial = Trial::geographic(make);
     let points: Vec<(i32, i32)> =
@@ -141,7 +134,7 @@ pub fn circles_reach_over_the_pole(make: Make) {
     assert_eq!((ids[0], ids[23]), (13, 1));
 }
 
-/// Borders of rectangles, circles and polygons belong to them; one quantum further is outside.
+/// Borders are inside; one quantum further is outside.
 pub fn borders_belong_to_regions(make: Make) {
     let mut trial = Trial::planar(make);
     let points: Vec<(i32, i32)> =
@@ -158,7 +151,7 @@ pub fn borders_belong_to_regions(make: Make) {
     // Flat polygons are their border.
     let flat = [(495.0, 500.0), (505.0, 500.0), (500.0, 500.0)];
     assert_eq!(polygon(&mut trial, &flat).len(), 11);
-    // A bow tie holds both wings, its crossing too.
+    // A bow tie contains both wings and its crossing.
     let bow = [(495.0, 495.0), (505.0, 505.0), (505.0, 495.0), (495.0, 505.0)];
     assert_eq!(polygon(&mut trial, &bow).len(), 71);
 }
@@ -175,8 +168,8 @@ pub fn holes_and_islands(make: Make) {
     assert_eq!(trial.ids(QueryKind::Range(region)).len(), 441 - 81 + 25);
 }
 
-/// Where polygons of a multipolygon overlap or touch is inside, where rings of one polygon overlap
-/// is outside; an island may lie in another's hole.
+/// Overlaps of polygons are inside a multipolygon; overlaps of the rings of one polygon are
+/// outside. An island may lie in a hole of another polygon.
 pub fn overlapping_polygons_are_one_region(make: Make) {
     let mut trial = Trial::planar(make);
     let points: Vec<(i32, i32)> = (0..=40).flat_map(|x| (0..=40).map(move |y| (x, y))).collect();
@@ -186,14 +179,14 @@ pub fn overlapping_polygons_are_one_region(make: Make) {
     let mut count = |region: Result<Region, _>| {
         trial.ids(QueryKind::Range(region.expect("the region is right"))).len()
     };
-    let space = crate::conformance::trial::plane();
+    let space = plane();
     // Two squares of 21 x 21 share 11 x 11, of which an even-odd polygon keeps the border.
     assert_eq!(count(Region::polygon(&space, &[a.clone(), b.clone()])), 2 * 441 - 121 - 81);
     let parts = [vec![a.clone()], vec![b], vec![c]];
     assert_eq!(count(Region::multi_polygon(&space, &parts)), 2 * 441 - 121 + 121 - 1);
     let island = [vec![a.clone(), ring(5.0, 15.0)], vec![ring(8.0, 12.0)]];
     assert_eq!(count(Region::multi_polygon(&space, &island)), 441 - 81 + 25);
-    // The same polygon many times is that polygon.
+    // Many copies of a polygon equal the polygon.
     assert_eq!(count(Region::multi_polygon(&space, &vec![vec![a]; 1_000])), 441);
 }
 

@@ -1,13 +1,9 @@
-//! What drives the clock, and what goes by age?
+//! The clock, expiry and filters by age.
 //!
-//! The clock never steps back, whoever drives it. Expiry is judged on the clock of the cycle, after
-//! its rows; the due time may be early but never late.
+//! The clock never steps back. Expiry uses the clock of the cycle, after its rows; the due time may
+//! be early but never late.
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::rows::{START_MS, fix, fixes, query};
-use crate::conformance::trial::{Make, Trial, plane};
-use crate::cycle::Request;
-use crate::query::{Filter, Query, QueryKind};
+use super::*;
 
 fn trial(make: Make, clock: Clock, ttl_ms: Option<i64>) -> Trial {
     let options = EngineOptions { clock, ttl_ms, ..EngineOptions::new(plane()) };
@@ -27,7 +23,7 @@ pub fn an_event_clock_follows_the_rows(make: Make) {
     assert_eq!(trial.model().clock_ms(), START_MS + 100);
     trial.send_one(Request::Clear);
     assert_eq!(trial.model().clock_ms(), START_MS + 100);
-    // Beaten by a removal, and still the newest time that was accepted.
+    // Superseded by a removal, and still the newest accepted time.
     trial.send(vec![fixes(&[fix(3, 300, 1, 1)]), Request::Remove(vec![3])]);
     assert_eq!(trial.model().clock_ms(), START_MS + 300);
 }
@@ -49,7 +45,7 @@ pub fn a_system_clock_does_not_step_back(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2])), [2]);
 }
 
-/// A record goes when its age exceeds the TTL, not when it reaches it.
+/// A record expires when its age exceeds the TTL, not when it reaches it.
 pub fn records_expire_beyond_their_ttl(make: Make) {
     let mut trial = trial(make, Clock::System, Some(1_000));
     assert_eq!(trial.backend().due_ms(), None);
@@ -65,7 +61,7 @@ pub fn records_expire_beyond_their_ttl(make: Make) {
         let output = trial.wait(0);
         assert_eq!((output.expired, output.objects), (expired, left), "after {after_ms} ms");
     }
-    // A new report keeps an object that would have gone in this very cycle.
+    // A new report keeps an object that would expire in this cycle.
     trial.system_ms = START_MS + 10_000;
     trial.send_one(fixes(&[fix(4, 10_000, 1, 1)]));
     trial.system_ms = START_MS + 11_001;
@@ -73,28 +69,28 @@ pub fn records_expire_beyond_their_ttl(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![4])), [4]);
 }
 
-/// A row that is too old on arrival is applied and goes in the same cycle.
-pub fn old_rows_expire_as_they_come(make: Make) {
+/// A row that is too old on arrival is applied and expires in the same cycle.
+pub fn old_rows_expire_on_arrival(make: Make) {
     let mut trial = trial(make, Clock::Event, Some(100));
     let rows = [fix(1, 0, 1, 1), fix(2, 101, 1, 1), fix(3, 1, 1, 1)];
     trial.submit(vec![fixes(&rows)], Vec::new());
     let output = trial.wait(0);
     assert_eq!((output.requests[0].applied, output.expired, output.objects), (3, 1, 2));
-    // The same object comes back; it was not left behind anywhere.
+    // The same object reports again; nothing of it was left.
     assert_eq!(trial.send_one(fixes(&[fix(1, 50, 9, 9)])).applied, 1);
     let outcomes = trial.send(vec![Request::Remove(vec![2]), fixes(&[fix(5, 400, 1, 1)])]);
     assert_eq!((outcomes[0].removed, outcomes[1].applied), (1, 1));
     assert_eq!(trial.export().rows(), 1);
 }
 
-/// A TTL of zero keeps what is exactly as old as the clock.
+/// A TTL of zero keeps the records at the clock.
 pub fn a_ttl_of_zero_keeps_the_newest(make: Make) {
     let mut trial = trial(make, Clock::Event, Some(0));
     trial.send_one(fixes(&[fix(1, 5, 1, 1), fix(2, 5, 1, 1), fix(3, 4, 1, 1)]));
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3])), [1, 2]);
 }
 
-/// The largest TTL never lets anything go and overflows nowhere.
+/// The largest TTL expires nothing and does not overflow.
 pub fn the_largest_ttl_keeps_everything(make: Make) {
     let mut trial = trial(make, Clock::System, Some(i64::MAX));
     trial.send_one(fixes(&[fix(1, 5, 1, 1)]));
@@ -102,7 +98,7 @@ pub fn the_largest_ttl_keeps_everything(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![1])), [1]);
 }
 
-/// Ages are judged on the clock of the answer, fixes from the future included.
+/// Ages are relative to the clock of the answer, negative ones included.
 pub fn the_age_filter_uses_the_clock(make: Make) {
     let mut trial = trial(make, Clock::System, None);
     trial.system_ms = START_MS + 1_000;
@@ -119,7 +115,7 @@ pub fn the_age_filter_uses_the_clock(make: Make) {
         (i64::MIN, vec![]),
     ] {
         let filter = Filter { age_max_ms: Some(age_max_ms), ..Filter::default() };
-        let asked = Query { filter: filter.boxed(), ..query(QueryKind::Get(vec![1, 2, 3])) };
-        assert_eq!(trial.ask(&asked).objects, expected, "age {age_max_ms}");
+        let get = Query { filter: filter.boxed(), ..query(QueryKind::Get(vec![1, 2, 3])) };
+        assert_eq!(trial.answer(&get).objects, expected, "age {age_max_ms}");
     }
 }

@@ -1,17 +1,10 @@
-//! Does each limit of a cycle hold at 0, 1, the limit and one more?
+//! Limits of a cycle: each at 0, 1, the limit and one more.
 //!
-//! What is over a limit is refused with the number and the limit, and nothing of it is applied.
+//! A cycle over a limit is refused with the value and the limit, and nothing of it is applied.
 
-use crate::conformance::rows::{fix, fixes, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::Request;
-use crate::error::EngineError;
-use crate::limits::{
-    CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX, CYCLE_REQUESTS_MAX, GET_OBJECTS_MAX, NEAREST_MAX,
-};
-use crate::query::{Projection, Query, QueryKind};
+use super::*;
 
-/// Both refuse, and say by how much.
+/// Asserts that the cycle is refused for one more than `expected`.
 fn over(trial: &mut Trial, requests: Vec<Request>, queries: Vec<Query>, expected: usize) {
     match trial.refused(requests, queries) {
         EngineError::Limit { value, limit, what } => {
@@ -27,7 +20,7 @@ pub fn objects_of_a_get(make: Make) {
     trial.send_one(fixes(&[fix(3, 0, 1, 1)]));
     let get = |objects: usize| query(QueryKind::Get((0..objects as u64).collect()));
     for objects in [0, 1, GET_OBJECTS_MAX] {
-        assert_eq!(trial.ask(&get(objects)).total, u64::from(objects > 3));
+        assert_eq!(trial.answer(&get(objects)).total, u64::from(objects > 3));
     }
     over(&mut trial, Vec::new(), vec![get(GET_OBJECTS_MAX + 1)], GET_OBJECTS_MAX);
 }
@@ -83,7 +76,7 @@ pub fn requests_of_a_cycle(make: Make) {
 /// Rows and removals of one cycle share one counter.
 pub fn rows_of_a_cycle(make: Make) {
     let mut trial = Trial::planar(make);
-    let mut rows = shoal_codec::FixColumns::with_capacity(CYCLE_FIXES_MAX);
+    let mut rows = FixColumns::with_capacity(CYCLE_FIXES_MAX);
     for at in 0..CYCLE_FIXES_MAX - 10 {
         let id = (at as u64 * 2_654_435_761) % 30_000;
         rows.push_row(fix(id, (at % 7) as i64, (at % 1_001) as i32, (at % 997) as i32));

@@ -1,12 +1,9 @@
-//! Which report of an object counts, and what becomes of the others?
+//! Order: which report of an object wins, and the outcome of the others.
 //!
-//! Event time first, then arrival; removals act where they arrive. The outcomes of all requests are
-//! expected number by number.
+//! Event time decides, then arrival; removals act where they arrive. The outcomes of all requests
+//! are written out.
 
-use crate::conformance::rows::{fix, fixes};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Request, RequestOutcome};
-use crate::query::QueryKind;
+use super::*;
 
 fn outcome(applied: u64, duplicate: u64, superseded: u64, late: u64) -> RequestOutcome {
     RequestOutcome { applied, duplicate, superseded, late, ..RequestOutcome::default() }
@@ -18,7 +15,7 @@ fn removal(removed: u64, missing: u64) -> RequestOutcome {
 
 /// The x of every object, in the order of their ids.
 fn places(trial: &mut Trial, objects: Vec<u64>) -> Vec<i32> {
-    let answer = trial.ask(&crate::conformance::rows::query(QueryKind::Get(objects)));
+    let answer = trial.answer(&query(QueryKind::Get(objects)));
     answer.fixes.iter().map(|row| row.x).collect()
 }
 
@@ -34,7 +31,7 @@ pub fn late_reports_are_counted_and_dropped(make: Make) {
     assert_eq!(places(&mut trial, vec![1]), [4]);
 }
 
-/// The newest of a cycle wins wherever it stands; the rest are superseded, late ones are late.
+/// The newest of a cycle wins at any place; the others are superseded or late.
 pub fn the_newest_of_a_cycle_wins(make: Make) {
     let mut trial = Trial::planar(make);
     trial.send_one(fixes(&[fix(1, 100, 1, 1)]));
@@ -65,7 +62,7 @@ pub fn at_equal_time_the_later_arrival_wins(make: Make) {
     assert_eq!(places(&mut trial, vec![1, 2]), [6, 5]);
 }
 
-/// A row equal to the record changes nothing; differing in any field it does.
+/// A row equal to the record is a duplicate; a difference in any field makes it a change.
 pub fn identical_reports_are_duplicates(make: Make) {
     let mut trial = Trial::planar(make);
     let mut row = fix(1, 100, 1, 1);
@@ -73,7 +70,7 @@ pub fn identical_reports_are_duplicates(make: Make) {
     row.state = 3;
     trial.send_one(fixes(&[row]));
     assert_eq!(trial.send_one(fixes(&[row])), outcome(0, 1, 0, 0));
-    // The first of two copies is beaten by the second, which is the duplicate.
+    // The second copy supersedes the first and is the duplicate.
     assert_eq!(trial.send_one(fixes(&[row, row])), outcome(0, 1, 1, 0));
     for change in 0..6 {
         let mut changed = row;
@@ -89,12 +86,12 @@ pub fn identical_reports_are_duplicates(make: Make) {
         assert_eq!(trial.send_one(fixes(&[row])), outcome(1, 0, 0, 0), "change {change} back");
     }
     // A winner equal to the record is a duplicate though others of the cycle differ.
-    let rows = [shoal_codec::FixRow { x: 9, ..row }, row];
+    let rows = [FixRow { x: 9, ..row }, row];
     assert_eq!(trial.send_one(fixes(&rows)), outcome(0, 1, 1, 0));
     trial.export();
 }
 
-/// A removal takes what has arrived before it and nothing that comes after.
+/// A removal ends what arrived before it and nothing after it.
 pub fn removal_acts_at_its_arrival(make: Make) {
     let mut trial = Trial::planar(make);
     trial.send_one(fixes(&[fix(1, 100, 1, 1), fix(2, 100, 2, 1)]));
@@ -111,7 +108,7 @@ pub fn removal_acts_at_its_arrival(make: Make) {
     assert_eq!(places(&mut trial, vec![1]), [4]);
 }
 
-/// No tombstone stays: after a removal any time is new, and the same record is not a duplicate.
+/// There is no tombstone: after a removal any time is new, and the same record no duplicate.
 pub fn removal_leaves_no_tombstone(make: Make) {
     let mut trial = Trial::planar(make);
     let row = fix(1, 100, 1, 1);
@@ -122,7 +119,7 @@ pub fn removal_leaves_no_tombstone(make: Make) {
     assert_eq!(trial.send_one(Request::Remove(vec![1])), removal(0, 1));
     assert_eq!(trial.send_one(fixes(&[fix(1, -1_000, 7, 1)])), outcome(1, 0, 0, 0));
     assert_eq!(places(&mut trial, vec![1]), [7]);
-    // Removed, back, removed, back: only the last row stays.
+    // Removed, back, removed, back: only the last row remains.
     let requests = vec![
         Request::Remove(vec![1]),
         fixes(&[fix(1, 300, 1, 1)]),
@@ -135,7 +132,7 @@ pub fn removal_leaves_no_tombstone(make: Make) {
     assert_eq!(places(&mut trial, vec![1]), [2]);
 }
 
-/// A clear removes everything that has arrived, inside its cycle too; epoch and clock stay.
+/// A clear removes all that arrived before it, also in its cycle; epoch and clock remain.
 pub fn clear_removes_everything_before_it(make: Make) {
     let mut trial = Trial::planar(make);
     assert_eq!(trial.send_one(Request::Clear), removal(0, 0));
@@ -161,7 +158,7 @@ pub fn clear_removes_everything_before_it(make: Make) {
     assert_eq!(trial.export().epoch, if trial.backend().answer_lag() == 0 { 5 } else { 6 });
 }
 
-/// Several reports of one object in one request are a usual thing, not an error.
+/// Several reports of one object in one request are normal.
 pub fn one_object_many_times_in_a_batch(make: Make) {
     let mut trial = Trial::planar(make);
     let rows: Vec<_> = (0..1_000).map(|at| fix(7, (at * 37) % 1_000, at as i32, 1)).collect();
@@ -170,7 +167,7 @@ pub fn one_object_many_times_in_a_batch(make: Make) {
     assert_eq!(places(&mut trial, vec![7]), [newest.expect("there are rows")]);
 }
 
-/// Ids at both ends of the range and far apart are objects as any other.
+/// Ids at both ends of the range and far apart.
 pub fn ids_of_every_size(make: Make) {
     let mut trial = Trial::planar(make);
     let mut ids: Vec<u64> = (0..64).map(|bit| 1 << bit).collect();

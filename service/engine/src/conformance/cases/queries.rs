@@ -1,14 +1,8 @@
-//! Does every kind of question, filter, projection and limit give what the contract says?
+//! Queries: every kind, filter, projection and limit.
 //!
-//! A small crowd of hand-made records; expectations are written out, not computed.
+//! Ten hand-made records; expectations are written out, not computed.
 
-use shoal_codec::FixRow;
-
-use crate::conformance::rows::{fix, fixes, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::limits::NEAREST_MAX;
-use crate::query::{Filter, Projection, Query, QueryKind};
-use crate::region::Region;
+use super::*;
 
 /// Ten objects on a line, 10 quanta apart, with attributes that differ.
 fn crowd(make: Make) -> Trial {
@@ -26,14 +20,13 @@ fn crowd(make: Make) -> Trial {
 }
 
 fn everything() -> QueryKind {
-    let plane = crate::conformance::trial::plane();
-    QueryKind::Range(Region::rectangle(&plane, 0.0, 0.0, 1e3, 1e3).expect("it is right"))
+    QueryKind::Range(rectangle(0.0, 0.0, 1e3, 1e3))
 }
 
 /// Unknown ids are absent, repeated ids count once, order is ascending.
-pub fn get_answers_known_ids_once(make: Make) {
+pub fn get_returns_existing_ids_once(make: Make) {
     let mut trial = crowd(make);
-    let answer = trial.ask(&query(QueryKind::Get(vec![7, 3, 7, 99, 3, 0, u64::MAX, 3])));
+    let answer = trial.answer(&query(QueryKind::Get(vec![7, 3, 7, 99, 3, 0, u64::MAX, 3])));
     assert_eq!((answer.total, answer.truncated), (3, false));
     assert_eq!(answer.objects, [0, 3, 7]);
     assert_eq!(answer.fixes.iter().map(|row| row.x).collect::<Vec<_>>(), [100, 130, 170]);
@@ -42,7 +35,7 @@ pub fn get_answers_known_ids_once(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![12, 13])), []);
 }
 
-/// Ids, records or the total alone, for each kind of question.
+/// Ids, records or the total alone, for each kind of query.
 pub fn projections_return_what_they_name(make: Make) {
     let mut trial = crowd(make);
     let kinds = [
@@ -51,37 +44,37 @@ pub fn projections_return_what_they_name(make: Make) {
         (QueryKind::nearest(100, 500, 4), 4, 4),
     ];
     for (kind, total, ranks) in kinds {
-        let mut ask = |projection| trial.ask(&Query { projection, ..query(kind.clone()) });
-        let fixes = ask(Projection::Fixes);
+        let mut answer = |projection| trial.answer(&Query { projection, ..query(kind.clone()) });
+        let fixes = answer(Projection::Fixes);
         assert_eq!(
             (fixes.total, fixes.objects.len(), fixes.fixes.len()),
             (total, total as usize, total as usize)
         );
         assert_eq!(fixes.ranks.len(), ranks);
-        let ids = ask(Projection::Ids);
+        let ids = answer(Projection::Ids);
         assert_eq!((ids.total, &ids.objects, &ids.ranks), (total, &fixes.objects, &fixes.ranks));
         assert_eq!(ids.fixes, []);
-        let count = ask(Projection::Count);
+        let count = answer(Projection::Count);
         assert_eq!((count.total, count.truncated), (total, false));
         assert!(count.objects.is_empty() && count.fixes.is_empty() && count.ranks.is_empty());
     }
 }
 
 /// A limit of nothing, one, all but one, all, and more than there are.
-pub fn limits_cut_and_say_so(make: Make) {
+pub fn limits_cut_and_set_truncated(make: Make) {
     let mut trial = crowd(make);
     let kinds = [QueryKind::Get((0..20).collect()), everything(), QueryKind::nearest(0, 500, 10)];
     for kind in kinds {
         for (limit, returned) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (u64::MAX, 10)] {
             for projection in [Projection::Ids, Projection::Fixes] {
-                let asked = Query { limit: Some(limit), projection, ..query(kind.clone()) };
-                let answer = trial.ask(&asked);
+                let limited = Query { limit: Some(limit), projection, ..query(kind.clone()) };
+                let answer = trial.answer(&limited);
                 assert_eq!((answer.total, answer.truncated), (10, returned < 10));
                 assert_eq!(answer.objects, (0..returned).collect::<Vec<_>>());
             }
             let projection = Projection::Count;
-            let asked = Query { limit: Some(limit), projection, ..query(kind.clone()) };
-            let answer = trial.ask(&asked);
+            let limited = Query { limit: Some(limit), projection, ..query(kind.clone()) };
+            let answer = trial.answer(&limited);
             assert_eq!((answer.total, answer.truncated), (10, false), "count is never cut");
         }
     }
@@ -91,16 +84,16 @@ pub fn limits_cut_and_say_so(make: Make) {
 pub fn nothing_is_never_truncated(make: Make) {
     let mut trial = Trial::planar(make);
     for kind in [QueryKind::Get(vec![1]), everything(), QueryKind::nearest(0, 0, 3)] {
-        let answer = trial.ask(&Query { limit: Some(0), ..query(kind) });
+        let answer = trial.answer(&Query { limit: Some(0), ..query(kind) });
         assert_eq!((answer.total, answer.truncated), (0, false));
     }
 }
 
-/// No neighbours, fewer than there are, as many, more, and the most that may be asked for.
+/// No neighbours, fewer than there are, as many, more, and the limit.
 pub fn nearest_returns_at_most_what_there_is(make: Make) {
     let mut trial = crowd(make);
     for (k, expected) in [(0, 0), (1, 1), (9, 9), (10, 10), (11, 10), (NEAREST_MAX as u32, 10)] {
-        let answer = trial.ask(&query(QueryKind::nearest(195, 500, k)));
+        let answer = trial.answer(&query(QueryKind::nearest(195, 500, k)));
         assert_eq!(answer.total, expected);
         let nearest: Vec<u64> = (0..10).rev().take(expected as usize).collect();
         assert_eq!(answer.objects, nearest);
@@ -118,82 +111,68 @@ pub fn ties_are_ordered_by_object(make: Make) {
     let mut ids: Vec<u64> = rows.iter().map(|row| row.object).collect();
     ids.sort_unstable();
     for k in 0..=8 {
-        let answer = trial.ask(&query(QueryKind::nearest(500, 500, k)));
+        let answer = trial.answer(&query(QueryKind::nearest(500, 500, k)));
         assert_eq!(answer.objects, ids[..k as usize], "k {k}");
         assert_eq!(answer.ranks, vec![25; k as usize]);
     }
-    // Everyone on one point.
+    // All on one point.
     let rows: Vec<FixRow> = (0..500).map(|id| fix(id * 3, 1, 7, 7)).collect();
-    trial.send(vec![crate::Request::Clear, fixes(&rows)]);
+    trial.send(vec![Request::Clear, fixes(&rows)]);
     let expected: Vec<u64> = (0..100).map(|id| id * 3).collect();
     assert_eq!(trial.ids(QueryKind::nearest(7, 7, 100)), expected);
     assert_eq!(trial.ids(QueryKind::nearest(8, 900, 100)), expected);
 }
 
-fn state(state_mask: u32, state_value: u32) -> Filter {
-    Filter { state_mask, state_value, ..Filter::default() }
-}
-
-fn speed(min: u32, max: u32) -> Filter {
-    Filter { speed_mm_s: Some((min, max)), ..Filter::default() }
-}
-
-fn heading(from: u16, to: u16) -> Filter {
-    Filter { heading_cdeg: Some((from, to)), ..Filter::default() }
-}
-
-fn altitude(min: i32, max: i32) -> Filter {
-    Filter { altitude_mm: Some((min, max)), ..Filter::default() }
-}
-
-fn age(age_max_ms: i64) -> Filter {
-    Filter { age_max_ms: Some(age_max_ms), ..Filter::default() }
-}
-
 /// State, speed, heading and altitude, each alone, borders included, unknown never.
 pub fn every_filter_keeps_its_borders(make: Make) {
     let mut trial = crowd(make);
-    let known: Vec<u64> = (0..9).collect();
-    let cases: Vec<(Filter, Vec<u64>)> = vec![
-        (Filter::default(), (0..10).collect()),
+    let with_attributes: Vec<u64> = (0..9).collect();
+    let all = Filter::default();
+    let state = |mask, value| Filter { state_mask: mask, state_value: value, ..all };
+    let speed = |min, max| Filter { speed_mm_s: Some((min, max)), ..all };
+    let heading = |from, to| Filter { heading_cdeg: Some((from, to)), ..all };
+    let altitude = |min, max| Filter { altitude_mm: Some((min, max)), ..all };
+    let age = |age_max_ms| Filter { age_max_ms: Some(age_max_ms), ..all };
+    let cases: [(Filter, Vec<u64>); 17] = [
+        (all, (0..10).collect()),
         (state(8, 8), vec![3]),
         (state(1, 0), vec![9]),
         (state(9, 1), vec![0, 1, 2, 4, 5, 6, 7, 8]),
-        // A wanted bit outside the mask can never be.
+        // A wanted bit outside the mask matches nothing.
         (state(1, 2), vec![]),
         (speed(200, 400), vec![2, 3, 4]),
-        (speed(0, u32::MAX), known.clone()),
+        (speed(0, u32::MAX), with_attributes.clone()),
         (speed(400, 200), vec![]),
         (heading(8_000, 16_000), vec![2, 3, 4]),
         (heading(28_000, 4_000), vec![0, 1, 7, 8]),
-        (heading(0, u16::MAX), known.clone()),
-        (heading(4_000, 3_999), known.clone()),
+        (heading(0, u16::MAX), with_attributes.clone()),
+        (heading(4_000, 3_999), with_attributes.clone()),
         (altitude(-1_000, 1_000), vec![3, 4, 5]),
-        (altitude(i32::MIN, i32::MAX), known),
+        (altitude(i32::MIN, i32::MAX), with_attributes),
         (altitude(1, -1), vec![]),
         (age(20), vec![7, 8, 9]),
         (Filter { speed_mm_s: Some((600, 700)), ..age(40) }, vec![6, 7]),
     ];
     for (filter, expected) in cases {
         for kind in [everything(), QueryKind::Get((0..10).collect())] {
-            let answer = trial.ask(&Query { filter: filter.boxed(), ..query(kind) });
+            let answer = trial.answer(&Query { filter: filter.boxed(), ..query(kind) });
             assert_eq!(answer.objects, expected, "{filter:?}");
             assert_eq!(answer.total, expected.len() as u64);
         }
-        // Neighbours that do not pass are not counted among the k.
+        // The k nearest are taken among those that pass.
         let nearest = QueryKind::nearest(100, 500, 3);
-        let answer = trial.ask(&Query { filter: filter.boxed(), ..query(nearest) });
+        let answer = trial.answer(&Query { filter: filter.boxed(), ..query(nearest) });
         assert_eq!(answer.objects, expected[..expected.len().min(3)], "{filter:?}");
     }
 }
 
-/// A nearest query finds nobody beyond its greatest rank, however many it asks for.
+/// A nearest query returns nothing beyond its largest rank, whatever its k.
 pub fn nearest_keeps_its_distance(make: Make) {
     let mut trial = crowd(make);
     let space = trial.space();
     let mut ask = |k: u32, rank_max: u64, filter: Filter| {
         let kind = QueryKind::Nearest { x: 100, y: 500, k, rank_max };
-        let answer = trial.ask(&Query { filter: filter.boxed(), ..query(kind) });
+        let answer = trial.answer(&Query { filter: filter.boxed(), ..query(kind) });
         assert_eq!((answer.total, answer.truncated), (answer.objects.len() as u64, false));
         assert!(answer.ranks.iter().all(|rank| *rank <= rank_max));
         answer.objects
@@ -222,22 +201,22 @@ pub fn nearest_keeps_its_distance(make: Make) {
     assert_eq!(trial.ids(near).len(), 4_096);
 }
 
-/// A listing goes on after an object: no answer has an id up to it, and no total counts one.
-pub fn a_listing_goes_on_after_an_object(make: Make) {
+/// A listing resumes after an object: answers and totals exclude ids up to it.
+pub fn a_listing_resumes_after_an_object(make: Make) {
     let mut trial = crowd(make);
     let after = |object| Filter { object_after: Some(object), ..Filter::default() };
     for kind in [everything(), QueryKind::Get((0..20).collect())] {
         for projection in [Projection::Ids, Projection::Fixes, Projection::Count] {
             for (object, first) in [(0, 1), (4, 5), (8, 9), (9, 10), (u64::MAX, 10)] {
                 let filter = after(object).boxed();
-                let asked = Query { filter, projection, limit: Some(3), ..query(kind.clone()) };
-                let answer = trial.ask(&asked);
+                let limited = Query { filter, projection, limit: Some(3), ..query(kind.clone()) };
+                let answer = trial.answer(&limited);
                 let expected: Vec<u64> = (first..10).collect();
-                assert_eq!(answer.total, expected.len() as u64, "{asked:?}");
+                assert_eq!(answer.total, expected.len() as u64, "{limited:?}");
                 let is_count = projection == Projection::Count;
                 assert_eq!(answer.truncated, !is_count && expected.len() > 3);
                 let returned = if is_count { 0 } else { expected.len().min(3) };
-                assert_eq!(answer.objects, expected[..returned], "{asked:?}");
+                assert_eq!(answer.objects, expected[..returned], "{limited:?}");
             }
         }
     }
@@ -245,8 +224,8 @@ pub fn a_listing_goes_on_after_an_object(make: Make) {
     let (mut seen, mut last) = (Vec::<u64>::new(), None);
     loop {
         let filter = Filter { object_after: last, state_mask: 1, state_value: 1, ..after(0) };
-        let asked = Query { filter: filter.boxed(), limit: Some(2), ..query(everything()) };
-        let page = trial.ask(&asked);
+        let limited = Query { filter: filter.boxed(), limit: Some(2), ..query(everything()) };
+        let page = trial.answer(&limited);
         seen.extend(&page.objects);
         last = page.objects.last().copied();
         if !page.truncated {
@@ -254,14 +233,14 @@ pub fn a_listing_goes_on_after_an_object(make: Make) {
         }
     }
     assert_eq!(seen, (0..9).collect::<Vec<u64>>());
-    // Neighbours are counted among those that come after it.
+    // The nearest are taken among those after it.
     let filter = after(5).boxed();
-    let answer = trial.ask(&Query { filter, ..query(QueryKind::nearest(100, 500, 2)) });
+    let answer = trial.answer(&Query { filter, ..query(QueryKind::nearest(100, 500, 2)) });
     assert_eq!(answer.objects, [6, 7]);
 }
 
-/// Many questions of one cycle are answered in their order and on one state.
-pub fn answers_come_in_the_order_of_the_questions(make: Make) {
+/// Many queries of one cycle are answered in their order and on one state.
+pub fn answers_follow_the_order_of_the_queries(make: Make) {
     let mut trial = crowd(make);
     let mut queries = Vec::new();
     for at in 0..500_u64 {
@@ -282,7 +261,7 @@ pub fn answers_come_in_the_order_of_the_questions(make: Make) {
     assert_eq!(trial.ids(QueryKind::nearest(900, 900, 1)), [3]);
 }
 
-/// What has been removed, moved or cleared is found nowhere else.
+/// Objects that were removed, moved or cleared are found nowhere else.
 pub fn objects_are_in_one_place_only(make: Make) {
     let mut trial = crowd(make);
     for step in 1..200 {
@@ -290,9 +269,9 @@ pub fn objects_are_in_one_place_only(make: Make) {
         trial.send_one(fixes(&[fix(4, 100 + i64::from(step), x, y)]));
         assert_eq!(trial.ids(everything()).len(), 10, "step {step}");
     }
-    trial.send_one(crate::Request::Remove(vec![4]));
+    trial.send_one(Request::Remove(vec![4]));
     assert_eq!(trial.ids(everything()), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
-    trial.send_one(crate::Request::Clear);
+    trial.send_one(Request::Clear);
     assert_eq!(trial.ids(everything()), []);
     assert_eq!(trial.ids(QueryKind::nearest(100, 500, 10)), []);
 }

@@ -1,55 +1,39 @@
-//! Which rows are refused, one by one, and what does a damaged block lose?
+//! Refused rows, and blocks that fail to decode.
 //!
-//! A refused row counts for nothing and disturbs nobody. A block is rows and nothing else, until
-//! its values contradict its header: then all of it is dropped, alone.
+//! A refused row has no effect. A block equals its rows, unless its values contradict its header:
+//! then the whole block is dropped, and nothing else.
 
-use shoal_codec::{BlockPlan, FixRow};
+use super::*;
 
-use crate::conformance::rows::{START_MS, block, fix, fixes, lying_block, planned_block, query};
-use crate::conformance::trial::{Make, Trial};
-use crate::cycle::{Refusal, Request, RequestOutcome};
-use crate::limits::TIME_MIN_MS;
-use crate::query::QueryKind;
+use Refusal::{
+    Altitude, Heading, NotFinite, Object, OutsideSpace, Speed, TimeTooEarly, TimeTooLate,
+};
 
-/// What is changed in a row that is right; takes the latest time that is accepted.
+/// Changes a valid row; takes the latest accepted time.
 type Change = fn(&mut FixRow, i64);
 
-/// Changes that each make one fault, with its reason, and changes to the edge that are right.
+/// Changes that each make one fault, with its reason, and changes to the limit that are valid.
 const CHANGES: [(Option<Refusal>, Change); 21] = [
     (None, |_, _| {}),
-    (Some(Refusal::Object), |row, _| row.object = u64::MAX),
-    (Some(Refusal::NotFinite), |row, _| {
-        row.x = Refusal::POISON_NOT_FINITE;
-    }),
-    (Some(Refusal::OutsideSpace), |row, _| {
-        row.x = Refusal::POISON_OUTSIDE;
-    }),
-    (Some(Refusal::OutsideSpace), |row, _| row.x = -1),
-    (Some(Refusal::OutsideSpace), |row, _| row.x = 1_001),
-    (Some(Refusal::OutsideSpace), |row, _| row.y = -1),
-    (Some(Refusal::OutsideSpace), |row, _| row.y = 1_001),
+    (Some(Object), |row, _| row.object = u64::MAX),
+    (Some(NotFinite), |row, _| row.x = Refusal::POISON_NOT_FINITE),
+    (Some(OutsideSpace), |row, _| row.x = Refusal::POISON_OUTSIDE),
+    (Some(OutsideSpace), |row, _| row.x = -1),
+    (Some(OutsideSpace), |row, _| row.x = 1_001),
+    (Some(OutsideSpace), |row, _| row.y = -1),
+    (Some(OutsideSpace), |row, _| row.y = 1_001),
     (None, |row, _| (row.x, row.y) = (0, 0)),
     (None, |row, _| (row.x, row.y) = (1_000, 1_000)),
-    (Some(Refusal::TimeTooEarly), |row, _| {
-        row.time_ms = TIME_MIN_MS - 1;
-    }),
+    (Some(TimeTooEarly), |row, _| row.time_ms = TIME_MIN_MS - 1),
     (None, |row, _| row.time_ms = TIME_MIN_MS),
-    (Some(Refusal::TimeTooLate), |row, max_ms| {
-        row.time_ms = max_ms + 1;
-    }),
+    (Some(TimeTooLate), |row, max_ms| row.time_ms = max_ms + 1),
     (None, |row, max_ms| row.time_ms = max_ms),
-    (Some(Refusal::Speed), |row, _| {
-        row.speed_mm_s = Refusal::POISON_SPEED;
-    }),
+    (Some(Speed), |row, _| row.speed_mm_s = Refusal::POISON_SPEED),
     (None, |row, _| row.speed_mm_s = Refusal::POISON_SPEED - 1),
-    (Some(Refusal::Heading), |row, _| row.heading_cdeg = 36_000),
-    (Some(Refusal::Heading), |row, _| {
-        row.heading_cdeg = Refusal::POISON_HEADING;
-    }),
+    (Some(Heading), |row, _| row.heading_cdeg = 36_000),
+    (Some(Heading), |row, _| row.heading_cdeg = Refusal::POISON_HEADING),
     (None, |row, _| row.heading_cdeg = 35_999),
-    (Some(Refusal::Altitude), |row, _| {
-        row.altitude_mm = Refusal::POISON_ALTITUDE;
-    }),
+    (Some(Altitude), |row, _| row.altitude_mm = Refusal::POISON_ALTITUDE),
     (None, |row, _| row.altitude_mm = i32::MIN + 2),
 ];
 
@@ -63,8 +47,8 @@ fn changed_rows(time_max_ms: i64) -> Vec<(FixRow, Option<Refusal>)> {
     (5..).zip(&CHANGES).map(changed).collect()
 }
 
-/// Every reason, told by row, while the rows around it are applied.
-pub fn every_reason_is_told_by_row(make: Make) {
+/// Every reason is reported by row, and the rows around it are applied.
+pub fn every_reason_is_reported_by_row(make: Make) {
     let mut trial = Trial::planar(make);
     let cases = changed_rows(trial.time_max_ms);
     let rows: Vec<FixRow> = cases.iter().map(|(row, _)| *row).collect();
@@ -86,21 +70,20 @@ pub fn the_first_fault_is_named(make: Make) {
     row.speed_mm_s = Refusal::POISON_SPEED;
     row.heading_cdeg = Refusal::POISON_HEADING;
     row.altitude_mm = Refusal::POISON_ALTITUDE;
+    let repairs: [fn(&mut FixRow); 7] = [
+        |row| row.object = 1,
+        |row| row.x = 5,
+        |row| row.y = 5,
+        |row| row.time_ms = i64::MAX,
+        |row| row.time_ms = START_MS,
+        |row| row.speed_mm_s = 0,
+        |row| row.heading_cdeg = 0,
+    ];
     let mut rows = vec![row];
-    row.object = 1;
-    rows.push(row);
-    row.x = 5;
-    rows.push(row);
-    row.y = 5;
-    rows.push(row);
-    row.time_ms = i64::MAX;
-    rows.push(row);
-    row.time_ms = START_MS;
-    rows.push(row);
-    row.speed_mm_s = 0;
-    rows.push(row);
-    row.heading_cdeg = 0;
-    rows.push(row);
+    for repair in repairs {
+        repair(&mut row);
+        rows.push(row);
+    }
     let refused = trial.send_one(fixes(&rows)).refused;
     let reasons: Vec<Refusal> = refused.iter().map(|(_, reason)| *reason).collect();
     assert_eq!(reasons, Refusal::ALL[..8]);
@@ -128,22 +111,18 @@ pub fn refused_rows_do_not_move_the_clock(make: Make) {
     assert_eq!(trial.model().clock_ms(), START_MS + 500);
 }
 
-/// A block does what its rows do, with and without optional columns, among other requests.
+/// A block equals its rows, with and without optional columns, among other requests.
 pub fn blocks_equal_their_rows(make: Make) {
     let plain: Vec<FixRow> = (0..500).map(|at| fix(at % 90, at as i64, at as i32, 7)).collect();
     let cases = changed_rows(START_MS + 1_000_000);
-    // The header of a block states its box: rows of any value are fine as long as it holds.
+    // A block may have rows of any value, as long as the box in its header is right.
     let faulty: Vec<FixRow> =
         cases.iter().map(|(row, _)| *row).filter(|row| row.time_ms > TIME_MIN_MS).collect();
     let plans = [None, Some(BlockPlan::raw()), Some(BlockPlan::fixes())];
     let outcomes = plans.map(|plan| {
         let mut trial = Trial::planar(make);
         trial.time_max_ms = START_MS + 1_000_000;
-        let space = trial.space();
-        let request = |rows: &[FixRow]| match &plan {
-            Some(plan) => planned_block(&space, rows, plan),
-            None => fixes(rows),
-        };
+        let request = |rows: &[FixRow]| request(&plane(), rows, plan.as_ref());
         let requests = vec![
             request(&plain),
             Request::Remove(vec![3]),
@@ -160,18 +139,14 @@ pub fn blocks_equal_their_rows(make: Make) {
     }
 }
 
-/// Encoded blocks longer than a segment, more than one and between others, are their rows too.
+/// Encoded blocks longer than a segment equal their rows, alone and among others.
 pub fn long_encoded_blocks_equal_their_rows(make: Make) {
     let row = |at: u64| fix(at * 7919 % 3_001, at as i64, (at * at % 9_973) as i32, at as i32);
     let rows: Vec<FixRow> = (0..70_000).map(row).collect();
     let outcomes = [None, Some(BlockPlan::fixes())].map(|plan| {
         let mut trial = Trial::planar(make);
         trial.time_max_ms = START_MS + 1_000_000;
-        let space = trial.space();
-        let request = |rows: &[FixRow]| match &plan {
-            Some(plan) => planned_block(&space, rows, plan),
-            None => fixes(rows),
-        };
+        let request = |rows: &[FixRow]| request(&plane(), rows, plan.as_ref());
         let requests = vec![request(&rows[..900]), request(&rows), request(&rows[500..9_000])];
         (trial.send(requests), trial.export())
     });
@@ -179,20 +154,22 @@ pub fn long_encoded_blocks_equal_their_rows(make: Make) {
     assert_eq!(outcomes[0].1.rows(), outcomes[1].1.rows());
 }
 
-/// A block that lies about its box is dropped whole, and its neighbours are not disturbed.
-pub fn a_lying_block_is_dropped_whole(make: Make) {
-    [BlockPlan::raw(), BlockPlan::fixes()].iter().for_each(|plan| drop_a_lying_block(make, plan));
+/// A block with a wrong box is dropped whole, and its neighbours are applied.
+pub fn an_invalid_block_is_dropped_whole(make: Make) {
+    [BlockPlan::raw(), BlockPlan::fixes()]
+        .iter()
+        .for_each(|plan| drop_an_invalid_block(make, plan));
 }
 
-fn drop_a_lying_block(make: Make, plan: &BlockPlan) {
+fn drop_an_invalid_block(make: Make, plan: &BlockPlan) {
     let mut trial = Trial::planar(make);
     let space = trial.space();
     let mut rows = vec![fix(1, 900, 5, 5)];
     rows.extend((0..200).map(|_| fix(2, 0, 6, 5)));
     let outcomes = trial.send(vec![
         fixes(&[fix(3, 0, 1, 1)]),
-        lying_block(&space, &rows, plan),
-        block(&space, &[fix(4, 0, 1, 1)]),
+        invalid_block(&space, &rows, plan),
+        planned_block(&space, &[fix(4, 0, 1, 1)], &BlockPlan::raw()),
     ]);
     assert!(outcomes[1].block_error.is_some());
     let rest = RequestOutcome { block_error: None, ..outcomes[1].clone() };
@@ -200,13 +177,13 @@ fn drop_a_lying_block(make: Make, plan: &BlockPlan) {
     assert_eq!((outcomes[0].applied, outcomes[2].applied), (1, 1));
     assert_eq!(trial.ids(QueryKind::Get(vec![1, 2, 3, 4])), [3, 4]);
     assert_eq!(trial.model().clock_ms(), START_MS);
-    // The same cycle again, the lying block alone: nothing at all happens.
-    let outcome = trial.send_one(lying_block(&space, &rows, plan));
+    // The invalid block alone: nothing changes.
+    let outcome = trial.send_one(invalid_block(&space, &rows, plan));
     assert!(outcome.block_error.is_some());
-    assert_eq!(trial.ask(&query(QueryKind::Get(vec![1]))).total, 0);
+    assert_eq!(trial.answer(&query(QueryKind::Get(vec![1]))).total, 0);
 }
 
-/// Requests without rows are requests: they have their outcome in their place.
+/// Requests without rows have their outcome in their place.
 pub fn empty_requests_keep_their_place(make: Make) {
     let mut trial = Trial::planar(make);
     let space = trial.space();
@@ -214,7 +191,7 @@ pub fn empty_requests_keep_their_place(make: Make) {
     let outcomes = trial.send(vec![
         fixes(&[]),
         Request::Remove(Vec::new()),
-        block(&space, &[]),
+        planned_block(&space, &[], &BlockPlan::raw()),
         fixes(&[fix(1, 0, -1, 1), fix(1, 0, 1, 1)]),
         fixes(&[]),
         Request::Clear,
@@ -224,10 +201,10 @@ pub fn empty_requests_keep_their_place(make: Make) {
         fixes(&[]),
     ]);
     assert_eq!(outcomes.len(), 10);
-    assert_eq!(outcomes[3].refused, [(0, Refusal::OutsideSpace)]);
+    assert_eq!(outcomes[3].refused, [(0, OutsideSpace)]);
     assert_eq!(outcomes[3].superseded, 1);
     assert_eq!((outcomes[5].removed, outcomes[7].removed), (1, 0));
-    assert_eq!(outcomes[8].refused, [(0, Refusal::OutsideSpace)]);
+    assert_eq!(outcomes[8].refused, [(0, OutsideSpace)]);
     let empty = RequestOutcome::default();
     for place in [0, 1, 2, 4, 6, 9] {
         assert_eq!(outcomes[place], empty, "request {place}");

@@ -1,19 +1,10 @@
-//! Does a state survive the way out and in again, and is a wrong one refused?
+//! Export and import.
 //!
-//! What goes on after an import must be what would have gone on before it: records, epoch and
-//! clock. A refused import leaves an empty engine that works.
+//! Records, epoch and clock survive the move. A refused import leaves an empty engine that works.
 
-use shoal_codec::FixColumns;
+use super::*;
 
-use crate::backend::{Clock, EngineOptions};
-use crate::conformance::rows::{START_MS, columns, fix, fixes};
-use crate::conformance::trial::{Make, Trial, plane};
-use crate::cycle::{Refusal, Request, Snapshot};
-use crate::error::EngineError;
-use crate::limits::SNAPSHOT_BATCH_ROWS;
-use crate::query::QueryKind;
-
-/// Nothing out, nothing in.
+/// An empty state moves.
 pub fn an_empty_state_moves(make: Make) {
     let mut trial = Trial::planar(make);
     assert_eq!(trial.export().rows(), 0);
@@ -22,7 +13,7 @@ pub fn an_empty_state_moves(make: Make) {
     assert_eq!(trial.export().epoch, 1);
 }
 
-/// Records with every attribute, the epoch and the clock come along; the term does not.
+/// Records with every attribute, the epoch and the clock move; the term does not.
 pub fn a_state_moves_whole(make: Make) {
     let options = EngineOptions { term: 1, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options.clone(), "moves");
@@ -59,7 +50,7 @@ pub fn batches_are_cut_at_their_length(make: Make) {
     }
 }
 
-/// An import runs no cycle: what a shorter TTL or the clock would remove goes in the next one.
+/// An import runs no cycle: what a shorter TTL or the clock removes expires in the next one.
 pub fn an_import_expires_nothing_by_itself(make: Make) {
     let options = EngineOptions::new(plane());
     for clock in [Clock::Event, Clock::System] {
@@ -85,12 +76,12 @@ pub fn the_clock_of_a_snapshot_is_taken_as_it_is(make: Make) {
         backend.import(snapshot).expect("the snapshot is right");
         let exported = backend.export().expect("it exports");
         assert_eq!((exported.epoch, exported.clock_ms, exported.term), (77, clock_ms, 0));
-        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        let output = backend.run(CycleInput::default()).expect("it runs");
         assert_eq!((output.epoch, output.clock_ms, output.objects), (78, clock_ms, 1));
     }
 }
 
-/// A fleet at its object limit moves whole, over several batches, and is full where it arrives.
+/// A fleet at its object limit moves whole, in several batches, and is full afterwards.
 pub fn a_full_state_moves(make: Make) {
     let objects_max = SNAPSHOT_BATCH_ROWS as u64 + 5;
     let options = EngineOptions { objects_max, ..EngineOptions::new(plane()) };
@@ -104,7 +95,7 @@ pub fn a_full_state_moves(make: Make) {
     assert_eq!((outcome.applied, trial.backend().objects()), (1, objects_max));
 }
 
-/// A snapshot with more objects than the fleet may hold is no state of it.
+/// A snapshot with more objects than the limit is refused.
 pub fn snapshots_beyond_the_object_limit_are_refused(make: Make) {
     for objects_max in [0, 1, 2, 3] {
         let options = EngineOptions { objects_max, ..EngineOptions::new(plane()) };
@@ -113,7 +104,7 @@ pub fn snapshots_beyond_the_object_limit_are_refused(make: Make) {
         let mut backend = make(options);
         let imported = backend.import(snapshot);
         if objects_max >= 2 {
-            imported.expect("there is room");
+            imported.expect("within the limit");
             assert_eq!(backend.objects(), 2);
             continue;
         }
@@ -147,7 +138,7 @@ pub fn wrong_snapshots_are_refused(make: Make) {
         let snapshot = Snapshot { epoch: 9, clock_ms: START_MS, batches, ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("it is wrong");
         assert!(matches!(error, EngineError::Snapshot(_)), "snapshot {number}: {error}");
-        let output = backend.run(crate::CycleInput::default()).expect("it runs");
+        let output = backend.run(CycleInput::default()).expect("it runs");
         assert_eq!((output.epoch, output.objects), (1, 0), "snapshot {number}");
         let snapshot = Snapshot { batches: vec![right.clone()], ..Snapshot::default() };
         let error = backend.import(snapshot).expect_err("a cycle has run");

@@ -1,13 +1,13 @@
-//! Does a backend tell the model's events over random fixes, removals and changes of regions? And
-//! do they add up to the members?
+//! Random continuous queries beside random requests.
 //!
-//! Few objects and few regions of every kind and mode, so that everything meets. Clocks run by
-//! milliseconds and by seconds; some seeds let few events through.
+//! Few objects and few regions of every kind and mode, so that they interact. Every event is
+//! compared with the model's, and the sum of all events with range queries. Clocks advance by
+//! milliseconds and by seconds; some seeds have a low event limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::builders::START_MS;
 use super::generate::Generator;
-use super::rows::START_MS;
 use super::trial::{Make, Trial};
 use crate::backend::{Clock, EngineOptions};
 use crate::events::EventSet;
@@ -18,9 +18,8 @@ use crate::subscription::{
     EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange, tick_ms,
 };
 
-/// Runs so many random operations on a few objects and regions, compares every event with the
-/// model's, and what they add up to with range queries.
-pub fn standing_regions(make: Make, seed: u64, operations: u64) {
+/// Runs that many random operations on a few objects and regions.
+pub fn continuous_queries(make: Make, seed: u64, operations: u64) {
     let space = match seed % 4 {
         0 | 2 => Space::geographic(),
         1 => Space::planar(30.0, 20.0, 1.0).expect("the plane exists"),
@@ -39,7 +38,7 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
         term: seed,
         ..EngineOptions::new(space)
     };
-    let mut trial = Trial::new(make, options.clone(), &format!("regions, seed {seed}"));
+    let mut trial = Trial::new(make, options.clone(), &format!("continuous queries, seed {seed}"));
     let mut generator = Generator::new(seed, space, 60, START_MS);
     let mut followers = Followers::default();
     let mut met = BTreeSet::new();
@@ -52,7 +51,7 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
         let step_back_ms = *generator.random.pick(&[0, 0, 0, 10_000]);
         trial.system_ms = generator.now_ms - step_back_ms;
         trial.time_max_ms = generator.now_ms + 60_000;
-        // Followers know what stands only while no cycle flies.
+        // Followers apply changes at once, so no cycle may be in flight.
         let changes = if trial.in_flight() == 0 { generator.random.below(4) } else { 0 };
         for _ in 0..changes {
             let change = generator.change(&trial);
@@ -88,9 +87,9 @@ pub fn standing_regions(make: Make, seed: u64, operations: u64) {
     assert!(!is_long || met.len() > EventKind::ALL.len() - 2, "seed {seed} met only {met:?}");
 }
 
-/// Runs a few cycles of thousands of objects among many regions, so that work is spread over the
-/// cores and lists are long.
-pub fn crowded_regions(make: Make, seed: u64, operations: u64) {
+/// Runs a few cycles of thousands of objects among many regions, so that all cores work and lists
+/// are long.
+pub fn crowded_queries(make: Make, seed: u64, operations: u64) {
     let space = if seed.is_multiple_of(2) {
         Space::geographic()
     } else {
@@ -103,7 +102,7 @@ pub fn crowded_regions(make: Make, seed: u64, operations: u64) {
         term: seed,
         ..EngineOptions::new(space)
     };
-    let mut trial = Trial::new(make, options, &format!("crowded regions, seed {seed}"));
+    let mut trial = Trial::new(make, options, &format!("crowded queries, seed {seed}"));
     let mut generator = Generator::new(seed, space, 12_000, START_MS);
     let mut followers = Followers::default();
     let mut done = 0;
@@ -132,7 +131,7 @@ pub fn crowded_regions(make: Make, seed: u64, operations: u64) {
     }
 }
 
-/// What followers hold of the regions that are told everything and remember nothing.
+/// The members by events, of the regions that want all events.
 #[derive(Default)]
 struct Followers {
     subscriptions: BTreeMap<RegionId, Box<Subscription>>,
@@ -157,19 +156,19 @@ impl Followers {
         }
     }
 
-    /// Only regions whose snapshot has come are followed; a lagged one is not any more.
+    /// Regions are followed from their snapshot on, until they lag.
     fn apply(&mut self, epoch: u64, events: &EventSet) {
-        for told in events.iter() {
-            if told.is_lagged {
-                self.held.remove(&told.region);
-            } else if told.is_snapshot {
-                let of = self.subscriptions.get(&told.region);
+        for of_region in events.iter() {
+            if of_region.is_lagged {
+                self.held.remove(&of_region.region);
+            } else if of_region.is_snapshot {
+                let of = self.subscriptions.get(&of_region.region);
                 if of.is_none_or(|of| of.wanted != EventKinds::ALL) {
                     continue;
                 }
-                self.held.insert(told.region, told.objects.iter().copied().collect());
-            } else if let Some(held) = self.held.get_mut(&told.region) {
-                for (object, kind, _) in told.iter() {
+                self.held.insert(of_region.region, of_region.objects.iter().copied().collect());
+            } else if let Some(held) = self.held.get_mut(&of_region.region) {
+                for (object, kind, _) in of_region.iter() {
                     let is_right = match kind {
                         EventKind::Present => false,
                         EventKind::Enter => held.insert(object),
@@ -177,7 +176,7 @@ impl Followers {
                         EventKind::Cross => !held.contains(&object),
                         _ => held.remove(&object),
                     };
-                    let region = told.region.0;
+                    let region = of_region.region.0;
                     assert!(is_right, "epoch {epoch} region {region}: {kind:?} of {object}");
                 }
             }
@@ -200,9 +199,13 @@ impl Followers {
                 limit: None,
             };
             let model = trial.model();
-            let members = model.answer(&query, tick_ms(model.clock_ms())).objects;
+            let answers = model.answer([&query], tick_ms(model.clock_ms()));
             let epoch = model.epoch();
-            assert!(members.iter().eq(held), "epoch {epoch}: region {} holds {held:?}", region.0);
+            assert!(
+                answers.get(0).objects.iter().eq(held),
+                "epoch {epoch}: region {} holds {held:?}",
+                region.0
+            );
         }
     }
 }

@@ -1,23 +1,14 @@
-//! What is told and answered where regions hold very many?
+//! Events and answers of regions with very many objects.
 //!
-//! Enough members that no backend looks at them one by one: their order, their epoch and the most
-//! events of a cycle must hold all the same.
+//! There are enough members that backends process them in bulk: order, epoch and the event limit
+//! must hold all the same.
 
-use shoal_codec::FixRow;
-
-use super::memberships::{set, told};
-use crate::backend::EngineOptions;
-use crate::conformance::rows::{fix, fixes, query};
-use crate::conformance::trial::{Make, Trial, plane};
-use crate::events::EventSet;
-use crate::query::{Filter, Projection, Query, QueryKind};
-use crate::region::Region;
-use crate::subscription::{EventKind, EventKinds, RegionId, Subscription, SubscriptionChange};
+use super::*;
 
 const OBJECTS: u64 = 140_000;
 
-/// Everybody on the plane, ids in no order, every second one in a state of its own.
-fn everybody(after_ms: i64) -> Vec<FixRow> {
+/// All objects on the plane, ids in no order, every second one in another state.
+fn all_rows(after_ms: i64) -> Vec<FixRow> {
     let row = |number: u64| {
         let place = number * 7_919 + after_ms as u64 * 31;
         let (x, y) = ((place % 1_000) as i32, (place / 1_000 % 1_000) as i32);
@@ -27,22 +18,18 @@ fn everybody(after_ms: i64) -> Vec<FixRow> {
     (0..OBJECTS).map(row).collect()
 }
 
-/// All of the plane, a circle and a square on its corner, each with more than half of everybody.
+/// The plane, a circle and a square on its corner, each with more than half of the objects.
 fn regions() -> [Region; 3] {
     let corners = [(0.0, 499.0), (499.0, 0.0), (999.0, 499.0), (499.0, 999.0)];
-    [
-        Region::rectangle(&plane(), 0.0, 0.0, 999.0, 999.0).expect("a rectangle"),
-        Region::circle(&plane(), 500.0, 499.0, 480.0).expect("a circle"),
-        Region::polygon(&plane(), &[corners.to_vec()]).expect("a polygon"),
-    ]
+    [rectangle(0.0, 0.0, 999.0, 999.0), circle(500.0, 499.0, 480.0), polygon(&corners)]
 }
 
 fn heads(events: &EventSet) -> Vec<(u64, bool, bool)> {
     events.heads().map(|head| (head.region.0, head.is_lagged, head.is_snapshot)).collect()
 }
 
-/// Snapshots of large regions are those of their epoch, whenever they are read.
-pub fn large_regions_tell_their_members(make: Make) {
+/// Snapshots of large regions show their epoch, whenever they are read.
+pub fn large_regions_list_their_members(make: Make) {
     let options = EngineOptions { events_max: 4 * OBJECTS, ..EngineOptions::new(plane()) };
     let mut trial = Trial::new(make, options, "large regions");
     for (number, region) in (1..).zip(regions()) {
@@ -53,26 +40,26 @@ pub fn large_regions_tell_their_members(make: Make) {
     let [all, circle, _] = regions();
     let half = Subscription { filter, with_fixes: true, ..Subscription::new(all.clone()) };
     trial.change(set(4, &half, true));
-    let events = trial.tell(vec![fixes(&everybody(0))]);
-    assert_eq!(told(&events, 1).len() as u64, OBJECTS);
-    assert_eq!((told(&events, 4).len() as u64, told(&events, 4)[0].1), {
-        (OBJECTS / 2, EventKind::Present)
+    let events = trial.events(vec![fixes(&all_rows(0))]);
+    assert_eq!(events_of(&events, 1).len() as u64, OBJECTS);
+    assert_eq!((events_of(&events, 4).len() as u64, events_of(&events, 4)[0].1), {
+        (OBJECTS / 2, Present)
     });
     assert_eq!(heads(&events), [1, 2, 3, 4].map(|region| (region, false, true)));
-    // Read when all have moved on, some of them beside regions that are told what happened.
+    // Read after all objects have moved, beside regions with other events.
     trial.change(SubscriptionChange::Snapshot(RegionId(1)));
     trial.change(set(2, &Subscription::new(all.clone()), true));
     trial.change(SubscriptionChange::Snapshot(RegionId(4)));
-    trial.submit(vec![fixes(&everybody(1)[..500])], Vec::new());
-    trial.submit(vec![fixes(&everybody(2))], Vec::new());
+    trial.submit(vec![fixes(&all_rows(1)[..500])], Vec::new());
+    trial.submit(vec![fixes(&all_rows(2))], Vec::new());
     let events = trial.wait(0).events;
     assert_eq!(
         heads(&events),
         [(1, false, true), (2, false, true), (3, false, false), (4, false, true)]
     );
     trial.wait(0);
-    // Four snapshots of all fit to the event, a fifth does not, and one of nobody does.
-    let nowhere = Region::rectangle(&plane(), 1_000.0, 0.0, 1_000.0, 0.0).expect("a rectangle");
+    // Four snapshots of all objects fit exactly, a fifth does not, and an empty one does.
+    let nowhere = rectangle(1_000.0, 0.0, 1_000.0, 0.0);
     for (region, of) in (5..).zip([&all, &all, &all, &all, &circle, &nowhere]) {
         let of = Subscription { wanted: EventKinds::NONE, ..Subscription::new(of.clone()) };
         trial.change(set(region, &of, true));
@@ -81,13 +68,13 @@ pub fn large_regions_tell_their_members(make: Make) {
         trial.change(SubscriptionChange::Remove(RegionId(region)));
     }
     let lagged = |region| (region, region == 9, region != 9);
-    assert_eq!(heads(&trial.tell(Vec::new())), [5, 6, 7, 8, 9, 10].map(lagged));
+    assert_eq!(heads(&trial.events(Vec::new())), [5, 6, 7, 8, 9, 10].map(lagged));
 }
 
 /// Large answers are cut, filtered and ordered as small ones are.
 pub fn large_answers_are_whole(make: Make) {
     let mut trial = Trial::planar(make);
-    trial.send(vec![fixes(&everybody(0))]);
+    trial.send(vec![fixes(&all_rows(0))]);
     let filter = Filter { state_mask: 1, state_value: 1, ..Filter::default() };
     let mut queries = Vec::new();
     for region in regions() {
@@ -103,10 +90,10 @@ pub fn large_answers_are_whole(make: Make) {
             }
         }
     }
-    // Those of a backend that lags see everybody as well, and no answer what happens after it.
+    // A lagging backend answers on the same state; later cycles change no answer.
     trial.send(Vec::new());
     trial.submit(Vec::new(), queries);
-    trial.submit(vec![fixes(&everybody(1))], Vec::new());
+    trial.submit(vec![fixes(&all_rows(1))], Vec::new());
     let answers = trial.wait(0).answers;
     assert_eq!((answers.get(0).total, answers.get(0).objects.len() as u64), (OBJECTS, OBJECTS));
     assert!(answers.get(0).objects.is_sorted());

@@ -1,25 +1,17 @@
-//! What may be in flight, and does the same input give the same output?
+//! Cycles in flight, and determinism.
 //!
-//! Two cycles may be submitted before the first is waited for, outputs come in any order and once.
-//! Twenty runs of the same cycles agree to the last field, whatever the threads did.
+//! Two cycles may be submitted before the first wait; each output is returned once, in any order.
+//! Twenty runs of the same cycles agree in every field.
 
-use crate::backend::EngineOptions;
-use crate::conformance::compare::first_difference;
-use crate::conformance::random::Random;
-use crate::conformance::rows::{START_MS, fix, fixes, query};
-use crate::conformance::trial::{Make, Trial, plane};
-use crate::cycle::{CycleInput, CycleOutput, Request, Ticket};
-use crate::error::EngineError;
-use crate::limits::CYCLES_IN_FLIGHT_MAX;
-use crate::query::QueryKind;
+use super::*;
 
-/// Two cycles fly, and are waited for in either order.
+/// Two cycles in flight, waited for in either order.
 pub fn two_cycles_in_flight(make: Make) {
     for first in [0, 1] {
         let mut trial = Trial::planar(make);
-        let asked = || vec![query(QueryKind::Get(vec![1, 2, 3]))];
-        trial.submit(vec![fixes(&[fix(1, 0, 1, 1)])], asked());
-        trial.submit(vec![fixes(&[fix(2, 0, 1, 1)]), Request::Remove(vec![1])], asked());
+        let queries = || vec![query(QueryKind::Get(vec![1, 2, 3]))];
+        trial.submit(vec![fixes(&[fix(1, 0, 1, 1)])], queries());
+        trial.submit(vec![fixes(&[fix(2, 0, 1, 1)]), Request::Remove(vec![1])], queries());
         let one = trial.wait(first);
         assert_eq!(one.epoch, 1 + first as u64);
         let other = trial.wait(0);
@@ -28,7 +20,7 @@ pub fn two_cycles_in_flight(make: Make) {
     }
 }
 
-/// One cycle more than may fly is refused and changes nothing.
+/// One cycle too many in flight is refused and changes nothing.
 pub fn too_many_in_flight_are_refused(make: Make) {
     let mut trial = Trial::planar(make);
     for object in 0..CYCLES_IN_FLIGHT_MAX as u64 {
@@ -42,7 +34,7 @@ pub fn too_many_in_flight_are_refused(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![0, 1, 9])), [0, 1]);
 }
 
-/// A ticket that was never given out is unknown.
+/// A ticket that was never issued is unknown.
 pub fn unknown_tickets_are_refused(make: Make) {
     let mut trial = Trial::planar(make);
     let ticket = Ticket(u64::MAX);
@@ -50,8 +42,8 @@ pub fn unknown_tickets_are_refused(make: Make) {
     assert_eq!(error, Err(EngineError::UnknownTicket(u64::MAX)));
 }
 
-/// The state may be exported while outputs fly; they still arrive.
-pub fn export_while_cycles_fly(make: Make) {
+/// An export does not disturb outputs in flight.
+pub fn export_with_cycles_in_flight(make: Make) {
     let mut trial = Trial::planar(make);
     trial.submit(vec![fixes(&[fix(1, 0, 1, 1)])], Vec::new());
     assert_eq!(trial.export().rows(), 1);
@@ -62,7 +54,7 @@ pub fn export_while_cycles_fly(make: Make) {
     assert_eq!(trial.export().epoch, 2);
 }
 
-/// Twenty runs, the same outputs.
+/// Twenty runs have the same outputs.
 pub fn the_same_input_gives_the_same_output(make: Make) {
     let cycles = cycles(41);
     let first = outputs(make, &cycles);
