@@ -1,8 +1,8 @@
-//! Which records do host and device share, byte by byte?
+//! The records, constants and enumerations that host and device share.
 //!
-//! Free of dependencies: the engine compiles it, and the build of the GPU package includes it by
-//! path to render the kernels' header with static assertions. Fields are in the order of memory and
-//! leave no gaps; integers are little-endian on both sides.
+//! Has no dependencies: the engine compiles it, and the build of the GPU package includes it by
+//! path to render the kernels' header with static assertions. Fields are in memory order without
+//! padding; integers are little-endian on both sides.
 
 /// Size and fields of one record, for rendering.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +58,35 @@ macro_rules! constants {
 
 #[path = "layout_codec.rs"]
 mod codec;
+#[path = "event_kind.rs"]
+mod event_kind;
+#[path = "refusal.rs"]
+mod refusal;
 
 pub use codec::*;
+pub use event_kind::*;
+pub use refusal::*;
+
+/// Number and name of each value of an enumeration, whose constants begin with a prefix.
+pub type EnumLayout = (&'static str, &'static [(u8, &'static str)]);
+
+macro_rules! enumeration {
+    ($prefix:literal, $type:ident) => {
+        ($prefix, &{
+            let mut values = [(0, ""); $type::ALL.len()];
+            let mut at = 0;
+            while at < values.len() {
+                values[at] = ($type::ALL[at] as u8, $type::ALL[at].name());
+                at += 1;
+            }
+            values
+        })
+    };
+}
+
+/// All enumerations, with the prefixes of their constants.
+pub const ENUMERATIONS: &[EnumLayout] =
+    &[enumeration!("REFUSED_", Refusal), enumeration!("EVENT_", EventKind)];
 
 constants! { CONSTANTS:
     /// No slot: the object is not known, or the row does not count.
@@ -82,24 +109,6 @@ constants! { CONSTANTS:
     REQUEST_CLEAR: u32 = 3;
     /// The offset of a column that is not there.
     NO_COLUMN: u64 = u64::MAX;
-    /// Reasons of refusal; the numbers of `Refusal`.
-    REFUSED_OBJECT: u32 = 1;
-    /// See `Refusal`.
-    REFUSED_NOT_FINITE: u32 = 2;
-    /// See `Refusal`.
-    REFUSED_OUTSIDE: u32 = 3;
-    /// See `Refusal`.
-    REFUSED_EARLY: u32 = 4;
-    /// See `Refusal`.
-    REFUSED_LATE: u32 = 5;
-    /// See `Refusal`.
-    REFUSED_SPEED: u32 = 6;
-    /// See `Refusal`.
-    REFUSED_HEADING: u32 = 7;
-    /// See `Refusal`.
-    REFUSED_ALTITUDE: u32 = 8;
-    /// See `Refusal`.
-    REFUSED_OBJECT_LIMIT: u32 = 9;
     /// Flag of a candidate: its object existed at the start of the cycle.
     CANDIDATE_EXISTED: u32 = 1;
     /// Flag of a candidate: it is a removal, else a row.
@@ -142,20 +151,6 @@ constants! { CONSTANTS:
     FILTER_ALTITUDE: u32 = 16;
     /// See `Filter`; of a query only.
     FILTER_OBJECT: u32 = 32;
-    /// Numbers of `EventKind`.
-    EVENT_ENTER: u32 = 1;
-    /// See `EventKind`.
-    EVENT_MOVE: u32 = 2;
-    /// See `EventKind`.
-    EVENT_LEFT: u32 = 4;
-    /// See `EventKind`.
-    EVENT_REMOVED: u32 = 5;
-    /// See `EventKind`.
-    EVENT_EXPIRED: u32 = 6;
-    /// See `EventKind`.
-    EVENT_FILTERED: u32 = 7;
-    /// See `EventKind`.
-    EVENT_CLEARED: u32 = 9;
     /// The shape of a standing region that is a planar circle without a filter.
     STANDING_CIRCLE: u32 = u32::MAX;
     /// Flag of a standing region beside the bits of the kinds that it wants: it stands.

@@ -26,9 +26,10 @@ pub mod stage;
 pub mod subscription;
 
 pub use backend::{Backend, Clock, EngineOptions};
-pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
+pub use cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
+pub use layout::{EventKind, Refusal};
 pub use model::{Model, ModelAnswer};
 pub use query::{
     Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, SharedFixes,
@@ -38,6 +39,4 @@ pub use rank::Ranker;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::RowValidator;
-pub use subscription::{
-    EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange,
-};
+pub use subscription::{EvaluationMode, EventKinds, RegionId, Subscription, SubscriptionChange};

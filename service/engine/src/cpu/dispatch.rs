@@ -1,7 +1,7 @@
-//! Stage `dispatch`: decodes and judges the rows of a cycle and routes them to the shards of their
-//! objects.
+//! Stage `dispatch`: decodes and validates the rows of a cycle and routes them to the shards of
+//! their objects.
 //!
-//! The cycle is cut into lanes, runs of some thousand arrivals, that are worked on side by side. A
+//! The cycle is split into lanes, runs of some thousand arrivals, that are routed in parallel. A
 //! lane keeps one list per shard, so a shard that reads the lanes in order sees its rows in order
 //! of arrival. A block that fails while decoding is left out and the cycle is routed again: nothing
 //! has touched the state yet.
@@ -18,7 +18,7 @@ use crate::stage::dispatch::RowValidator;
 
 /// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
 const LANE_ROWS: usize = 1 << 14;
-/// Raw rows decoded at a time, so that they are judged while they are in the nearest cache.
+/// Raw rows decoded at a time, so that they are validated while they are in the nearest cache.
 const DECODE_ROWS: usize = 1 << 11;
 /// Encoded rows decoded at a time at least: trees and dictionaries are opened for each time.
 const DECODE_ENCODED_ROWS: usize = 1 << 13;
@@ -31,7 +31,7 @@ struct Part {
     arrival: u32,
 }
 
-/// One run of arrivals and what became of it.
+/// One run of arrivals and its routed rows.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     parts: Vec<Part>,
@@ -49,9 +49,9 @@ pub(super) struct Lane {
     decoded: FixColumns,
 }
 
-/// What judging and routing need to know.
+/// What validating and routing need.
 pub(super) struct Router {
-    pub(super) judge: RowValidator,
+    pub(super) validator: RowValidator,
     pub(super) hash: ObjectHash,
 }
 
@@ -290,12 +290,12 @@ impl Lane {
                 state: columns.state.as_ref().map_or(0, |state| state[rows.start + at]),
                 arrival: arrival + at as u32,
             };
-            let mut refusal = router.judge.judge(row.object, row.time_ms, row.x, row.y);
+            let mut refusal = router.validator.validate(row.object, row.time_ms, row.x, row.y);
             if has_attributes {
                 let attributes = attributes_of(columns, rows.start + at);
                 self.attributes.push(attributes);
                 refusal = refusal.or_else(|| {
-                    router.judge.judge_attributes(
+                    router.validator.validate_attributes(
                         attributes.speed_mm_s,
                         attributes.heading_cdeg,
                         attributes.altitude_mm,

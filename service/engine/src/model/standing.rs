@@ -114,7 +114,7 @@ impl StandingRegions {
                 }
             };
             let subscription = &standing.subscription;
-            events.retain(|(kind, _)| subscription.wanted.tells(*kind));
+            events.retain(|(kind, _)| subscription.wanted.reports(*kind));
             let with_fixes = subscription.with_fixes;
             if outcome.is_snapshot {
                 events = standing.present(clock_ms, records);
