@@ -249,7 +249,7 @@ fn kind_of(number: u8) -> EventKind {
 }
 
 /// Builds the events of a cycle region by region, within their limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EventWriter {
     heads: Vec<EventHead>,
     objects: Vec<u64>,
@@ -262,12 +262,17 @@ impl EventWriter {
     /// A writer of at most `events_max` events.
     #[must_use]
     pub fn new(events_max: u64) -> Self {
+        Self { events_max, ..Self::default() }
+    }
+
+    /// A writer without a limit, with memory for this number of regions and events.
+    #[must_use]
+    pub fn with_capacity(regions: usize, events: usize) -> Self {
         Self {
-            heads: Vec::new(),
-            objects: Vec::new(),
-            kinds: Vec::new(),
-            fixes: Vec::new(),
-            events_max,
+            heads: Vec::with_capacity(regions),
+            objects: Vec::with_capacity(events),
+            kinds: Vec::with_capacity(events),
+            ..Self::new(u64::MAX)
         }
     }
 
@@ -280,22 +285,42 @@ impl EventWriter {
         with_fixes: bool,
         events: &[(EventKind, FixRow)],
     ) {
-        if events.is_empty() && !is_snapshot {
-            return;
+        if (self.objects.len() + events.len()) as u64 > self.events_max {
+            self.lagged(region);
+        } else if !events.is_empty() || is_snapshot {
+            self.columns(
+                (region, is_snapshot, with_fixes),
+                events.iter().map(|(_, row)| row.object),
+                events.iter().map(|(kind, _)| *kind as u8),
+                events.iter().map(|(_, row)| *row),
+            );
         }
+    }
+
+    /// Adds a lagged region.
+    pub fn lagged(&mut self, region: RegionId) {
+        self.heads.push(EventHead { region, is_lagged: true, ..EventHead::default() });
+    }
+
+    /// Adds a region, whether it is a snapshot and whether it has records, with its events as equally
+    /// long columns.
+    pub fn columns(
+        &mut self,
+        (region, is_snapshot, with_fixes): (RegionId, bool, bool),
+        objects: impl Iterator<Item = u64>,
+        kinds: impl Iterator<Item = u8>,
+        fixes: impl Iterator<Item = FixRow>,
+    ) {
         let first = (self.objects.len(), self.fixes.len());
-        let is_lagged = (first.0 + events.len()) as u64 > self.events_max;
-        for (kind, row) in if is_lagged { &[] } else { events } {
-            self.objects.push(row.object);
-            self.kinds.push(*kind as u8);
-            if with_fixes {
-                self.fixes.push(*row);
-            }
+        self.objects.extend(objects);
+        self.kinds.extend(kinds);
+        if with_fixes {
+            self.fixes.extend(fixes);
         }
         self.heads.push(EventHead {
             region,
-            is_lagged,
-            is_snapshot: is_snapshot && !is_lagged,
+            is_lagged: false,
+            is_snapshot,
             events: (first.0, self.objects.len()),
             fixes: (first.1, self.fixes.len()),
         });

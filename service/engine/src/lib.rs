@@ -1,9 +1,9 @@
-//! Where is everything now? The engine of one fleet.
+//! The engine of one fleet: the latest fix of every object.
 //!
-//! The contract is [`Backend`]: cycles of fixes, removals and queries go in, outcomes and answers
-//! come out, the same from every implementation to the bit. The [`model`] is the plain truth that
-//! the others are compared with; `cpu` is the fast one without a device. Knows no wire, no clock
-//! and no file.
+//! The contract is [`Backend`]: it takes cycles of fixes, removals and queries and returns outcomes
+//! and answers, bit-identical on every implementation. The [`model`] is the reference that the
+//! others are compared with; `cpu` is the fast one without a device. The engine has no network, no
+//! clock and no files.
 
 pub mod backend;
 #[cfg(feature = "conformance")]

@@ -247,7 +247,7 @@ impl fmt::Debug for DeferredAnswer {
 }
 
 /// The answers of one cycle, by the query's index in the input.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct AnswerSet {
     store: Store,
     /// Take the place of those in the store, by query.
@@ -269,17 +269,9 @@ impl Default for Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for AnswerSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pages(pages, places) => {
-                f.debug_tuple("Pages").field(pages).field(places).finish()
-            }
-            Self::Ids(bounds, objects, limits) => {
-                let (bounds, objects) = (bounds.as_ref().as_ref(), objects.as_ref().as_ref());
-                f.debug_tuple("Ids").field(&bounds).field(&objects).field(limits).finish()
-            }
-        }
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

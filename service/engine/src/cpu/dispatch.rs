@@ -35,7 +35,7 @@ struct Part {
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     parts: Vec<Part>,
-    /// A `Clear` stands before this lane's rows: its request.
+    /// The request of a `Clear` that precedes this lane's rows.
     pub(super) clear: Option<usize>,
     pub(super) first_arrival: u32,
     /// Accepted rows and removals, per shard.
@@ -136,21 +136,21 @@ impl Dispatch {
     fn plan(&mut self, requests: &[Request]) -> usize {
         self.used = 0;
         let mut arrival = 0;
-        let mut room = 0;
+        let mut capacity = 0;
         for (request, change) in requests.iter().enumerate() {
             if matches!(change, Request::Clear) {
                 self.begin_lane(arrival, Some(request));
-                room = LANE_ROWS;
+                capacity = LANE_ROWS;
             }
             let skip = self.failed.iter().any(|(failed, _)| *failed == request);
             let mut row = 0;
             while row < change.rows() {
-                if room == 0 {
+                if capacity == 0 {
                     self.begin_lane(arrival, None);
-                    room = LANE_ROWS;
+                    capacity = LANE_ROWS;
                 }
-                let rows = row..change.rows().min(row + rows_taken(change, room));
-                room = room.saturating_sub(rows.len());
+                let rows = row..change.rows().min(row + rows_taken(change, capacity));
+                capacity = capacity.saturating_sub(rows.len());
                 row = rows.end;
                 let count = rows.len() as u32;
                 if !skip {
@@ -172,12 +172,12 @@ impl Dispatch {
     }
 }
 
-/// Rows of a request that a lane with this room takes: of an encoded block whole grains, a little
-/// more than there is room for rather than decoding rows twice.
-fn rows_taken(change: &Request, room: usize) -> usize {
+/// Rows of a request that a lane with this capacity takes: of an encoded block whole grains, a
+/// little more than the capacity rather than decoding rows twice.
+fn rows_taken(change: &Request, capacity: usize) -> usize {
     match change {
-        Request::Block(block) => (room / block.grain_rows()).max(1) * block.grain_rows(),
-        _ => room,
+        Request::Block(block) => (capacity / block.grain_rows()).max(1) * block.grain_rows(),
+        _ => capacity,
     }
 }
 

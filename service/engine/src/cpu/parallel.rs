@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-/// Rows or operations below which a stage stays on the calling thread.
+/// Rows or operations below which a stage runs on the calling thread.
 pub(super) const SMALL_WORK: usize = 4096;
 /// Items, mostly ids, from which sorting is spread over the cores.
 const PARALLEL_SORT: usize = 1 << 17;

@@ -28,8 +28,8 @@ pub(super) const GROUP: usize = 32;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
 
-/// The 64-bit hash of an object: a folded multiplication, keyed so that nobody can choose ids that
-/// collide.
+/// The 64-bit hash of an object: a folded multiplication, keyed so that clients cannot choose ids
+/// that collide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectHash {
     key: u64,
@@ -477,7 +477,7 @@ impl Shard {
     }
 }
 
-/// Makes room for one more element, growing by a quarter: bytes an object count more than copies.
+/// Reserves one more element, growing by a quarter: bytes an object matter more than copies.
 pub(super) fn reserve_by_quarter<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact((list.len() / 4).max(16));

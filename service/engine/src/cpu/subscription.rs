@@ -17,7 +17,7 @@ use super::query::View;
 use super::query_table::{Plan, QueryTable};
 use super::record::UNTOUCHED;
 use super::shard::{SLOT_BITS, Shard};
-use crate::events::{EventHead, EventSet};
+use crate::events::{EventHead, EventSet, EventWriter};
 use crate::stage::subscription::{Class, MembershipState};
 use crate::subscription::{EventKind, RegionId};
 
@@ -317,66 +317,23 @@ fn order(shards: &[Shard], bucket: usize, numbers_end: usize) -> Bucket {
     Bucket { events, heads }
 }
 
-/// The columns of an [`EventSet`] while they are written.
-#[derive(Default)]
-struct Columns {
-    heads: Vec<EventHead>,
-    objects: Vec<u64>,
-    kinds: Vec<u8>,
-    fixes: Vec<FixRow>,
-}
-
-impl Columns {
-    /// Adds a region with its events, and their records where they are wanted.
-    fn region(
-        &mut self,
-        (region, is_snapshot, with_fixes): (RegionId, bool, bool),
-        objects: impl Iterator<Item = u64>,
-        kinds: impl Iterator<Item = u8>,
-        fixes: impl Iterator<Item = FixRow>,
-    ) {
-        let first = (self.objects.len(), self.fixes.len());
-        self.objects.extend(objects);
-        self.kinds.extend(kinds);
-        if with_fixes {
-            self.fixes.extend(fixes);
-        }
-        self.heads.push(EventHead {
-            region,
-            is_lagged: false,
-            is_snapshot,
-            events: (first.0, self.objects.len()),
-            fixes: (first.1, self.fixes.len()),
-        });
-    }
-
-    fn finish(self) -> EventSet {
-        EventSet::new(self.heads, self.objects, self.kinds, self.fixes)
-    }
-}
-
 impl Bucket {
     /// The events of the queries that fit.
     fn events(&self, queries: &QueryTable, view: &View<'_>, fits: &[bool]) -> EventSet {
-        let mut columns = Columns {
-            heads: Vec::with_capacity(self.heads.len()),
-            objects: Vec::with_capacity(self.events.len()),
-            kinds: Vec::with_capacity(self.events.len()),
-            fixes: Vec::new(),
-        };
+        let mut writer = EventWriter::with_capacity(self.heads.len(), self.events.len());
         for (number, first, end) in &self.heads {
             if fits.get(*number as usize) == Some(&false) {
                 continue;
             }
             let (query, events) = (queries.get(*number), &self.events[*first..*end]);
-            columns.region(
+            writer.columns(
                 (query.id, false, query.subscription.with_fixes),
                 events.iter().map(|event| event.object),
                 events.iter().map(Event::kind),
                 events.iter().map(|event| record_of(view, event)),
             );
         }
-        columns.finish()
+        writer.finish()
     }
 }
 
@@ -396,12 +353,10 @@ fn events_of_changes(
     view: &View<'_>,
     decision: &Decision,
 ) -> EventSet {
-    let mut columns = Columns::default();
-    for region in &decision.lagged {
-        columns.heads.push(EventHead { region: *region, is_lagged: true, ..EventHead::default() });
-    }
+    let mut writer = EventWriter::new(u64::MAX);
+    decision.lagged.iter().for_each(|region| writer.lagged(*region));
     for (outcome, of) in small_outcomes(queries, plan, &decision.outcomes) {
-        columns.region(
+        writer.columns(
             (outcome.region, outcome.is_snapshot, of.with_fixes),
             outcome.events.iter().map(|(object, ..)| *object),
             outcome.events.iter().map(|(.., kind)| *kind as u8),
@@ -411,7 +366,7 @@ fn events_of_changes(
                 .map(|(object, slot, _)| FixRow { object: *object, ..view.fix(*slot) }),
         );
     }
-    columns.finish()
+    writer.finish()
 }
 
 /// A snapshot whose members are ordered when they are read.

@@ -1,7 +1,7 @@
-//! Which points lie between two meridians and two parallels, or in a box of the plane?
+//! Rectangles with sides along the axes.
 //!
-//! A rectangle is at most two boxes of quanta that are cut to the space, so it is its own cover.
-//! A side rounds to quanta as a point does.
+//! A rectangle is at most two boxes of quanta, clipped to the space, so it is its own cover. A side
+//! rounds to quanta as a point does.
 
 use super::Cover;
 use crate::error::{GeometryError, number};
@@ -60,13 +60,6 @@ impl Rectangle {
     #[must_use]
     pub fn cover(&self) -> Cover {
         self.cover
-    }
-
-    /// As [`Rectangle::cover`], where it lies.
-    #[inline]
-    #[must_use]
-    pub fn as_slice(&self) -> &[QuantaRect] {
-        self.cover.as_slice()
     }
 
     /// Whether one of its boxes holds all of `rect`.
