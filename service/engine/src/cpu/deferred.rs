@@ -58,7 +58,7 @@ struct Ordered {
 pub(super) struct DeferredRows {
     count: usize,
     with_fixes: bool,
-    /// Empty once they are in order.
+    /// Emptied when they are ordered.
     unordered: Mutex<Lists>,
     ordered: OnceLock<Ordered>,
 }
@@ -84,8 +84,10 @@ impl DeferredRows {
     /// Sorts on this thread alone: the other cores run cycles.
     fn ordered(&self) -> &Ordered {
         self.ordered.get_or_init(|| {
-            let mut lists = self.unordered.lock().unwrap_or_else(PoisonError::into_inner);
-            let lists = std::mem::replace(&mut *lists, Lists::Ids(Vec::new()));
+            let lists = std::mem::replace(
+                &mut *self.unordered.lock().unwrap_or_else(PoisonError::into_inner),
+                Lists::Ids(Vec::new()),
+            );
             let (mut objects, mut fixes) = (Vec::with_capacity(self.count), Vec::new());
             match lists {
                 Lists::Ids(lists) => {

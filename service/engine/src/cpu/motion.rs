@@ -142,7 +142,7 @@ impl<'a> EventContext<'a> {
 #[derive(Debug, Default)]
 pub(super) struct ShardEvents {
     pub(super) motions: Vec<Motion>,
-    /// Records before the cycle beside the motions, where whole records are needed.
+    /// The record before the cycle of each motion, where whole records are needed.
     pub(super) befores: Vec<FixRow>,
     /// Where every fix is evaluated.
     pub(super) arrivals: Vec<Arrival>,

@@ -34,7 +34,7 @@ pub(super) struct PlainEvaluation<'a> {
     pub(super) context: EventContext<'a>,
     pub(super) shard: &'a Shard,
     pub(super) motions: &'a [Motion],
-    /// Records before the cycle beside the motions, where some query needs them.
+    /// The record before the cycle of each motion, where some query needs them.
     pub(super) befores: &'a [FixRow],
 }
 

@@ -158,7 +158,7 @@ impl RegionIndex {
         level.find(key).map_or_else(CellRegions::default, |at| level.regions_of(&level.places[at]))
     }
 
-    /// Calls `each` with the regions of the cells that hold a position, one call a level.
+    /// Calls `each` with the regions of the cells of a position, one call a level.
     #[inline]
     pub fn at(&self, x: i32, y: i32, mut each: impl FnMut(CellRegions<'_>)) {
         for place in 0..self.levels.len() {
@@ -239,8 +239,7 @@ impl RegionIndex {
 
 /// The least level at which a region's cover takes few enough cells; none for a region without
 /// points.
-#[must_use]
-pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
+fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     let cover = region.cover();
     let cells = |level: u32| -> u64 {
         let sides = |rect: &QuantaRect| {
@@ -256,9 +255,9 @@ pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     (0..LEVELS).find(|level| cells(*level) <= REGION_CELLS_MAX)
 }
 
-/// Calls `each` with every cell of a level that a region may have a point in (`is_wide`: that its
-/// cover touches), once, and whether the region holds all of it.
-pub fn for_each_cell(
+/// Calls `each` once with every cell of a level that may have a point of a region (`is_wide`: that
+/// its cover touches), and whether the region contains all of it.
+fn for_each_cell(
     bounds: &QuantaRect,
     is_wide: bool,
     level: u32,
@@ -307,8 +306,7 @@ fn cell_rect(bounds: &QuantaRect, level: u32, column: u64, row: u64) -> QuantaRe
 
 /// The cell of a position inside the bounds.
 #[inline]
-#[must_use]
-pub fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
+fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
     let side = |value: i32, least: i32| u64::from(value.wrapping_sub(least) as u32) >> level;
     side(x, bounds.x_min) << 32 | side(y, bounds.y_min)
 }
