@@ -62,6 +62,13 @@ impl Rectangle {
         self.cover
     }
 
+    /// Its boxes, borrowed.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[QuantaRect] {
+        self.cover.as_slice()
+    }
+
     /// Whether one of its boxes holds all of `rect`.
     #[must_use]
     pub fn covers(&self, rect: &QuantaRect) -> bool {

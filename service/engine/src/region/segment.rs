@@ -72,7 +72,7 @@ impl Segment {
     }
 
     fn meets_rectangle(&self, rectangle: &Rectangle) -> bool {
-        rectangle.cover().as_slice().iter().any(|rect| {
+        rectangle.as_slice().iter().any(|rect| {
             let corner = |x: i32, y: i32| self.side((x.into(), y.into()));
             let sides = corner(rect.x_min, rect.y_min)
                 + corner(rect.x_min, rect.y_max)
