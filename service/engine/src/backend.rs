@@ -118,21 +118,22 @@ pub enum Clock {
 ///
 /// **Every fix.** With [`crate::EvaluationMode::EveryFix`] the rows of an object that are neither
 /// refused nor late are steps, ordered by (`time_ms`, arrival) within each of its lives. A removal
-/// or clear that arrives while it exists ends a life: earlier arrivals are evaluated first, then the
-/// end. A row that equals the record before it in every field is no step. Each step is an evaluation
-/// with the row applied, at the cycle's clock and tick; an object without steps in its last life is
-/// evaluated once; expiry is last. With [`crate::EvaluationMode::Crossing`], a step between two
-/// records of one life is a `Cross` when neither position is in the region, the object is no member
-/// before and after it, the segment cuts the region ([`crate::Region::is_cut`]) and the filter
-/// passes the later record.
+/// or clear that arrives while it exists ends a life: earlier arrivals are evaluated first, then
+/// the end. A row that equals the record before it in every field is no step. Each step is an
+/// evaluation with the row applied, at the cycle's clock and tick; an object without steps in its
+/// last life is evaluated once; expiry is last. With [`crate::EvaluationMode::Crossing`], a step
+/// between two records of one life is a `Cross` when neither position is in the region, the object
+/// is no member before and after it, the segment cuts the region ([`crate::Region::is_cut`]) and
+/// the filter passes the later record.
 ///
-/// **Changes.** A *new* region (its id is unknown, or an earlier change of the cycle removed it) has
-/// the objects inside after the cycle as members, without dwell and without events. A *changed* one
-/// (set again; the last of several sets decides) compares the members before the cycle, under the
-/// old region, with the state after it, in every evaluation mode: members that hold their membership
-/// under the new region remain (`Move` when a row was applied), the others leave at once, and other
-/// objects that are inside enter at once; none is entering or leaving. Where a member last was
-/// inside is that of the old region. In either case `move_interval_ms` counts from this cycle.
+/// **Changes.** A *new* region (its id is unknown, or an earlier change of the cycle removed it)
+/// has the objects inside after the cycle as members, without dwell and without events. A
+/// *changed* one (set again; the last of several sets decides) compares the members before the
+/// cycle, under the old region, with the state after it, in every evaluation mode: members that
+/// hold their membership under the new region remain (`Move` when a row was applied), the others
+/// leave at once, and other objects that are inside enter at once; none is entering or leaving.
+/// Where a member last was inside is that of the old region. In either case `move_interval_ms`
+/// counts from this cycle.
 ///
 /// **Snapshots.** When a change of the cycle, after the region's last removal, wants one, the
 /// region's events are each member as `Present`, and nothing else; an empty snapshot is reported
@@ -140,9 +141,9 @@ pub enum Clock {
 ///
 /// **Order and number.** Regions are ascending, their events ordered by (object, order of
 /// evaluation). A region whose events do not fit into what [`EngineOptions::events_max`] leaves
-/// after those of lower ids is *lagged*: none of them is reported. The record of an event is the one
-/// after it; of `Expired` the one that expired; of `Removed` and `Cleared` the one at the start of
-/// the cycle, and where every fix is evaluated the last before it.
+/// after those of lower ids is *lagged*: none of them is reported. The record of an event is the
+/// one after it; of `Expired` the one that expired; of `Removed` and `Cleared` the one at the
+/// start of the cycle, and where every fix is evaluated the last before it.
 pub trait Backend: Send {
     /// The options that this engine was started with.
     fn options(&self) -> &EngineOptions;

@@ -184,8 +184,8 @@ pub struct CycleOutput {
     pub answer_clock_ms: i64,
     /// One per query, in order; none when `unanswered` says why.
     pub answers: AnswerSet,
-    /// Why the queries have no answers although the cycle's changes are applied: the answers, or the
-    /// tables that they are found in, do not fit the engine's memory.
+    /// Why the queries have no answers although the cycle's changes are applied: the answers, or
+    /// the tables that they are found in, do not fit the engine's memory.
     pub unanswered: Option<EngineError>,
     /// The queries as they were submitted. The caller can reuse their memory, and no engine has to
     /// free it while cycles run.

@@ -188,8 +188,8 @@ pub struct RegionEvents<'a> {
     pub objects: &'a [u64],
     /// The kind of each event.
     pub kinds: KindList<'a>,
-    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty where
-    /// the subscription wants no records.
+    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty
+    /// where the subscription wants no records.
     pub fixes: &'a [FixRow],
 }
 
@@ -302,8 +302,8 @@ impl EventWriter {
         self.heads.push(EventHead { region, is_lagged: true, ..EventHead::default() });
     }
 
-    /// Adds a region, whether it is a snapshot and whether it has records, with its events as equally
-    /// long columns.
+    /// Adds a region, whether it is a snapshot and whether it has records, with its events as
+    /// equally long columns.
     pub fn columns(
         &mut self,
         (region, is_snapshot, with_fixes): (RegionId, bool, bool),

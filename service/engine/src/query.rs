@@ -258,8 +258,8 @@ pub struct AnswerSet {
 enum Store {
     /// Pages, and per query: page, head.
     Pages(Vec<AnswerPage>, Vec<(u32, u32)>),
-    /// Concatenated ids of all queries: where each query's begin and the end, the ids, the limits of
-    /// the queries (empty: none).
+    /// Concatenated ids of all queries: where each query's begin and the end, the ids, the limits
+    /// of the queries (empty: none).
     Ids(SharedWords, SharedWords, Vec<u64>),
 }
 
@@ -294,9 +294,9 @@ impl AnswerSet {
         self.deferred.iter().any(|(query, _)| queries.contains(&(*query as usize)))
     }
 
-    /// A set of answers that are ids alone. `bounds` has one more word than there are queries: where
-    /// in `objects` each query's ids begin, and the end. `limits` is empty or has the limit of each
-    /// query.
+    /// A set of answers that are ids alone. `bounds` has one more word than there are queries:
+    /// where in `objects` each query's ids begin, and the end. `limits` is empty or has the limit
+    /// of each query.
     #[must_use]
     pub fn of_ids(bounds: SharedWords, objects: SharedWords, limits: Vec<u64>) -> Self {
         Self { store: Store::Ids(bounds, objects, limits), deferred: Vec::new() }

@@ -39,7 +39,8 @@ refusals! {
     Object = 1 "object" Some("object"),
     /// A coordinate was NaN or infinite: `x` is [`Refusal::POISON_NOT_FINITE`].
     NotFinite = 2 "not_finite" None,
-    /// Outside the space; `x` is [`Refusal::POISON_OUTSIDE`] where the position does not fit quanta.
+    /// Outside the space; `x` is [`Refusal::POISON_OUTSIDE`] where the position does not fit
+    /// quanta.
     OutsideSpace = 3 "outside_space" None,
     /// Before 2000-01-01.
     TimeTooEarly = 4 "time_too_early" Some("time_ms"),

@@ -138,8 +138,8 @@ pub enum EvaluationMode {
     Cycle,
     /// Each accepted fix that is not late, in the order (`time_ms`, arrival).
     EveryFix,
-    /// As `EveryFix`; also reports [`EventKind::Cross`] where the straight segment between two fixes
-    /// of an object that is no member cuts the region ([`Region::is_cut`]).
+    /// As `EveryFix`; also reports [`EventKind::Cross`] where the straight segment between two
+    /// fixes of an object that is no member cuts the region ([`Region::is_cut`]).
     Crossing,
 }
 

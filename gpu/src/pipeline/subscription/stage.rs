@@ -1,9 +1,9 @@
 //! Stage subscription as the driver queues it: changes of the continuous queries, then the events
 //! of the cycle's records.
 //!
-//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no record
-//! before it is done. Without continuous queries nothing is queued. Events that do not fit memory
-//! become lagged: memberships follow from the records, so none is lost.
+//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
+//! record before it is done. Without continuous queries nothing is queued. Events that do not fit
+//! memory become lagged: memberships follow from the records, so none is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Visits the buckets of the cells that a rectangle touches.
 //!
-//! Reports with each bucket whether its cell is wholly inside the rectangle: then its positions need
-//! no comparison.
+//! Reports with each bucket whether its cell is wholly inside the rectangle: then its positions
+//! need no comparison.
 
 use std::ops::ControlFlow::{self, Continue};
 

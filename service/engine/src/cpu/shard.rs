@@ -311,8 +311,8 @@ impl Shard {
         place
     }
 
-    /// Writes the winners, frees removed slots, expires, and lists the cell operations of this shard
-    /// (number `shard`).
+    /// Writes the winners, frees removed slots, expires, and lists the cell operations of this
+    /// shard (number `shard`).
     pub(super) fn settle(&mut self, cycle: &ShardCycle<'_>, shard: usize) {
         for operations in &mut self.operations {
             operations.clear();

@@ -17,9 +17,9 @@ pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
 /// The arrivals of the rows that the limit refuses, ascending; `objects` exist at the start of the
 /// cycle.
 ///
-/// `candidates` ascend by arrival and hold every removal and every valid row. Rows of an object that
-/// existed at the start may be omitted, up to the first clear, if the cycle does not remove the
-/// object. `clears` holds the arrivals before which a clear acts.
+/// `candidates` ascend by arrival and hold every removal and every valid row. Rows of an object
+/// that existed at the start may be omitted, up to the first clear, if the cycle does not remove
+/// the object. `clears` holds the arrivals before which a clear acts.
 #[must_use]
 pub fn refused(
     objects: u64,
