@@ -49,8 +49,9 @@ const KERNELS: [&str; 24] = [
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
-    println!("cargo::rerun-if-changed=../service/engine/src/layout.rs");
-    println!("cargo::rerun-if-changed=../service/engine/src/layout_codec.rs");
+    for table in ["layout.rs", "layout_codec.rs", "refusal.rs", "event_kind.rs"] {
+        println!("cargo::rerun-if-changed=../service/engine/src/{table}");
+    }
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -162,6 +163,7 @@ fn header() -> String {
     text.push_str("#include <stddef.h>\n");
     for (name, is) in [
         ("u8", "unsigned char"),
+        ("u16", "unsigned short"),
         ("u32", "unsigned int"),
         ("i32", "int"),
         ("u64", "unsigned long long"),
@@ -170,7 +172,15 @@ fn header() -> String {
     ] {
         writeln!(text, "typedef {is} {name};").expect("a string takes everything");
     }
-    for (name, kind, value) in layout::CONSTANTS.iter().chain(layout::CODEC_CONSTANTS) {
+    for (prefix, values) in layout::ENUMERATIONS {
+        for (number, name) in *values {
+            writeln!(text, "static const u32 {prefix}{} = {number};", name.to_uppercase())
+                .expect("a string takes everything");
+        }
+    }
+    let tables = [layout::CONSTANTS, layout::CODEC_CONSTANTS];
+    let tables = [&tables[..], &[layout::REFUSAL_CONSTANTS, layout::EVENT_CONSTANTS]].concat();
+    for (name, kind, value) in tables.into_iter().flatten() {
         let suffix = if *value < 0 { "ll" } else { "ull" };
         writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
             .expect("a string takes everything");

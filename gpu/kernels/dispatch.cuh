@@ -138,15 +138,15 @@ __device__ inline Row read_judged(const Input& input, const Rules& rules, const 
 // The first fault of a row, 0 without one; the twin of the engine's `RowValidator`.
 __device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
-    if (row.x == (i32)0x80000000u) return REFUSED_NOT_FINITE;
+    if (row.x == POISON_NOT_FINITE) return REFUSED_NOT_FINITE;
     if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
-        return REFUSED_OUTSIDE;
-    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_EARLY;
-    if (row.time_ms > rules.time_max_ms) return REFUSED_LATE;
-    if (optional.speed_mm_s == 0xfffffffeu) return REFUSED_SPEED;
-    if (optional.heading_cdeg >= 36000u && optional.heading_cdeg != 0xffffu)
+        return REFUSED_OUTSIDE_SPACE;
+    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_TIME_TOO_EARLY;
+    if (row.time_ms > rules.time_max_ms) return REFUSED_TIME_TOO_LATE;
+    if (optional.speed_mm_s == POISON_SPEED) return REFUSED_SPEED;
+    if (optional.heading_cdeg >= HEADING_END_CDEG && optional.heading_cdeg != 0xffffu)
         return REFUSED_HEADING;
-    if (optional.altitude_mm == (i32)0x80000001u) return REFUSED_ALTITUDE;
+    if (optional.altitude_mm == POISON_ALTITUDE) return REFUSED_ALTITUDE;
     return 0;
 }
 

@@ -188,7 +188,7 @@ impl Metrics {
         FleetMetrics {
             rows: ROW_OUTCOMES.map(|name| self.rows.get_or_create_owned(&outcome(name))),
             refused: Refusal::ALL
-                .map(|refusal| self.refused.get_or_create_owned(&reason(reason_label(refusal)))),
+                .map(|refusal| self.refused.get_or_create_owned(&reason(refusal.name()))),
             removed: ["request", "expired"]
                 .map(|cause| self.removed.get_or_create_owned(&reason(cause))),
             messages: MESSAGE_OUTCOMES
@@ -212,7 +212,7 @@ impl Metrics {
             self.rows.remove(&WithOutcome { fleet: fleet(), outcome });
         }
         for refusal in Refusal::ALL {
-            self.refused.remove(&WithReason { fleet: fleet(), reason: reason_label(refusal) });
+            self.refused.remove(&WithReason { fleet: fleet(), reason: refusal.name() });
         }
         for reason in ["request", "expired"] {
             self.removed.remove(&WithReason { fleet: fleet(), reason });
@@ -270,22 +270,6 @@ impl Metrics {
         // Writing to a string cannot fail; an encoder that fails gives what it had.
         let _ = encode(&mut text, &self.registry);
         text
-    }
-}
-
-/// The name of a reason in labels, as in `RefusalReason` without its prefix.
-#[must_use]
-pub fn reason_label(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Object => "object",
-        Refusal::NotFinite => "not_finite",
-        Refusal::OutsideSpace => "outside_space",
-        Refusal::TimeTooEarly => "time_too_early",
-        Refusal::TimeTooLate => "time_too_late",
-        Refusal::Speed => "speed",
-        Refusal::Heading => "heading",
-        Refusal::Altitude => "altitude",
-        Refusal::ObjectLimit => "object_limit",
     }
 }
 

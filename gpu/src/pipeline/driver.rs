@@ -234,7 +234,7 @@ impl Driver {
             let goes_on = match command {
                 Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.export()).is_ok(),
-                Command::Regions(reply) => reply.send(self.subscriptions.standing()).is_ok(),
+                Command::Regions(reply) => reply.send(self.subscriptions.regions()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
             if !goes_on {

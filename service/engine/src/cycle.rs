@@ -1,7 +1,7 @@
-//! What goes into one cycle and what comes out of it.
+//! The input and output of one cycle.
 //!
-//! A cycle's requests are ordered: arrival is (request, row). Counts and refusals come back per
-//! request in the same order, whatever threads did in between.
+//! A cycle's requests are ordered: arrival is (request, row). Counts and refusals are returned per
+//! request in that order, on every backend.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use shoal_codec::{Block, BlockError, FixColumns, FixRow};
 use crate::backend::EngineOptions;
 use crate::error::EngineError;
 use crate::events::EventSet;
+pub use crate::layout::Refusal;
 use crate::limits::{self, SNAPSHOT_BATCH_ROWS};
 use crate::query::{AnswerSet, Query, QueryKind};
 use crate::stage::dispatch::RowValidator;
@@ -25,16 +26,15 @@ pub struct CycleInput {
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
     /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together.
     pub requests: Vec<Request>,
-    /// Questions; at most [`crate::limits::CYCLE_QUERIES_MAX`].
+    /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
-    /// Changes of the standing regions, in order; at most
+    /// Changes of the continuous queries, in order; at most
     /// [`crate::limits::SUBSCRIPTION_CHANGES_MAX`].
     pub subscriptions: Vec<SubscriptionChange>,
 }
 
 impl CycleInput {
-    /// Checks every limit that a cycle and its queries have; a backend does so before it applies
-    /// anything.
+    /// Checks every limit of a cycle and its queries; a backend does so before it applies anything.
     ///
     /// # Errors
     /// [`EngineError::Limit`] names the first limit that is exceeded.
@@ -43,7 +43,7 @@ impl CycleInput {
         self.queries.iter().try_for_each(Query::check)
     }
 
-    /// As [`CycleInput::check`], but for what each query asks.
+    /// As [`CycleInput::check`], without the limits of each query.
     ///
     /// # Errors
     /// As there.
@@ -65,16 +65,16 @@ impl CycleInput {
         })
     }
 
-    /// Checks that a fleet with these standing regions may take the cycle's changes of them.
+    /// Checks that a fleet with this number of continuous queries may take the cycle's changes.
     ///
     /// # Errors
-    /// [`EngineError::Limit`] when more than [`limits::REGIONS_MAX`] would stand after it.
+    /// [`EngineError::Limit`] when there would be more than [`limits::REGIONS_MAX`] after it.
     pub fn check_regions(
         &self,
-        standing: usize,
-        stands: impl Fn(RegionId) -> bool,
+        count: usize,
+        is_known: impl Fn(RegionId) -> bool,
     ) -> Result<(), EngineError> {
-        if standing + self.subscriptions.len() <= limits::REGIONS_MAX {
+        if count + self.subscriptions.len() <= limits::REGIONS_MAX {
             return Ok(());
         }
         // The last change of each region decides; a snapshot changes nothing.
@@ -86,14 +86,14 @@ impl CycleInput {
                 SubscriptionChange::Snapshot(_) => None,
             };
         }
-        let gained = last.iter().filter(|(region, is_set)| **is_set && !stands(**region)).count();
-        let lost = last.iter().filter(|(region, is_set)| !**is_set && stands(**region)).count();
-        within("standing regions", standing + gained - lost, limits::REGIONS_MAX)
+        let gained = last.iter().filter(|(region, is_set)| **is_set && !is_known(**region)).count();
+        let lost = last.iter().filter(|(region, is_set)| !**is_set && is_known(**region)).count();
+        within("continuous queries", count + gained - lost, limits::REGIONS_MAX)
     }
 }
 
 impl Query {
-    /// Checks the limits of what is asked.
+    /// Checks the limits of a query.
     ///
     /// # Errors
     /// [`EngineError::Limit`].
@@ -119,15 +119,15 @@ fn within(what: &'static str, value: usize, limit: usize) -> Result<(), EngineEr
 /// One change; applied whole in one epoch.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Rows already in quanta. The door writes the poison values of [`Refusal`] for coordinates
-    /// that could not be converted, so that row numbers stay. Columns of equal length.
+    /// Rows in quanta, as columns of equal length. Values that could not be converted are poison
+    /// values of [`Refusal`], so that row numbers are those of the client.
     Fixes(FixColumns),
-    /// An encoded block, its checksums and its space checked at the door; the backend decodes it.
+    /// An encoded block whose checksums and space were checked on receipt; the backend decodes it.
     Block(Block),
-    /// These objects go, at most [`crate::limits::GET_OBJECTS_MAX`]; ids that do not exist at their
-    /// arrival, repeated ones included, are counted as missing.
+    /// Removes these objects, at most [`crate::limits::GET_OBJECTS_MAX`]. Ids that do not exist at
+    /// their arrival, repeated ones included, count as missing.
     Remove(Vec<u64>),
-    /// Every object goes. The epoch and the clock stay.
+    /// Removes every object; epoch and clock are unchanged.
     Clear,
 }
 
@@ -144,74 +144,14 @@ impl Request {
     }
 }
 
-/// Why a row was refused. The discriminant is the number on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Refusal {
-    /// The id is `u64::MAX`.
-    Object = 1,
-    /// A coordinate was NaN or infinite: `x` is [`Refusal::POISON_NOT_FINITE`].
-    NotFinite = 2,
-    /// Outside the space; at the door `x` is [`Refusal::POISON_OUTSIDE`].
-    OutsideSpace = 3,
-    /// Before 2000-01-01.
-    TimeTooEarly = 4,
-    /// Further beyond the server's clock than allowed.
-    TimeTooLate = 5,
-    /// Negative, not finite or too large: speed is [`Refusal::POISON_SPEED`].
-    Speed = 6,
-    /// Outside [0, 360): stored heading of 36,000 or more that is not unknown.
-    Heading = 7,
-    /// Not finite or too large: altitude is [`Refusal::POISON_ALTITUDE`].
-    Altitude = 8,
-    /// Its object did not exist at the row's arrival, and the fleet held as many as it may.
-    ObjectLimit = 9,
-}
-
-impl Refusal {
-    /// The position of a row whose coordinates were refused so at the door.
-    #[must_use]
-    pub fn poison(self) -> (i32, i32) {
-        match self {
-            Self::NotFinite => (Self::POISON_NOT_FINITE, 0),
-            _ => (Self::POISON_OUTSIDE, 0),
-        }
-    }
-
-    /// Number of reasons plus one: discriminants index arrays of this length.
-    pub const COUNT: usize = 10;
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; Self::COUNT - 1] = [
-        Self::Object,
-        Self::NotFinite,
-        Self::OutsideSpace,
-        Self::TimeTooEarly,
-        Self::TimeTooLate,
-        Self::Speed,
-        Self::Heading,
-        Self::Altitude,
-        Self::ObjectLimit,
-    ];
-    /// The `x` of a row whose coordinates were not finite.
-    pub const POISON_NOT_FINITE: i32 = i32::MIN;
-    /// The `x` of a row whose coordinates do not fit quanta.
-    pub const POISON_OUTSIDE: i32 = i32::MIN + 1;
-    /// The speed of a row whose speed could not be stored.
-    pub const POISON_SPEED: u32 = u32::MAX - 1;
-    /// The heading of a row whose heading could not be stored.
-    pub const POISON_HEADING: u16 = u16::MAX - 1;
-    /// The altitude of a row whose altitude could not be stored.
-    pub const POISON_ALTITUDE: i32 = i32::MIN + 1;
-}
-
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOutcome {
-    /// Rows that are now their object's record.
+    /// Rows that became their object's record.
     pub applied: u64,
-    /// Rows identical to the record at the start of the cycle that would have won: no change.
+    /// Winning rows that equal the record at the start of the cycle: no change.
     pub duplicate: u64,
-    /// Rows beaten inside this cycle, by a newer fix or by a removal that arrived later.
+    /// Rows replaced within this cycle by a newer fix or by a removal that arrived later.
     pub superseded: u64,
     /// Rows older than the record at the start of the cycle.
     pub late: u64,
@@ -225,7 +165,7 @@ pub struct RequestOutcome {
     pub block_error: Option<BlockError>,
 }
 
-/// Proof of a submitted cycle, to be waited for once.
+/// A submitted cycle, to be waited for once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -244,13 +184,13 @@ pub struct CycleOutput {
     pub answer_clock_ms: i64,
     /// One per query, in order; none when `unanswered` says why.
     pub answers: AnswerSet,
-    /// Why the queries have no answers, though the cycle's changes are applied: those answers, or
-    /// what they are looked up in, do not fit the engine's memory.
+    /// Why the queries have no answers although the cycle's changes are applied: the answers, or
+    /// the tables that they are found in, do not fit the engine's memory.
     pub unanswered: Option<EngineError>,
-    /// The queries as they were submitted, given back: whoever asks can use their memory for the
-    /// next ones, and no engine has to free it while cycles run.
+    /// The queries as they were submitted. The caller can reuse their memory, and no engine has to
+    /// free it while cycles run.
     pub queries: Vec<Query>,
-    /// What happened in the standing regions, at `epoch` on every backend.
+    /// The events of the continuous queries, at `epoch` on every backend.
     pub events: EventSet,
     /// Objects removed by age in this cycle.
     pub expired: u64,
@@ -310,7 +250,7 @@ impl Snapshot {
         if rows > limit {
             return Err(EngineError::Limit { what: "objects of a snapshot", value: rows, limit });
         }
-        let judge = RowValidator::new(&options.space, i64::MAX);
+        let validator = RowValidator::new(&options.space, i64::MAX);
         let mut last = None;
         for (number, batch) in self.batches.iter().enumerate() {
             batch.check().or_else(|error| refused(format!("batch {number}: {error}")))?;
@@ -318,7 +258,7 @@ impl Snapshot {
                 return refused(format!("batch {number} has {} rows", batch.len()));
             }
             for row in (0..batch.len()).map(|row| batch.row(row)) {
-                if let Some(reason) = judge.validate_row(&row) {
+                if let Some(reason) = validator.validate_row(&row) {
                     return refused(format!("object {}: {reason:?}", row.object));
                 }
                 if last.is_some_and(|last| last >= row.object) {

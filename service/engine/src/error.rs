@@ -1,7 +1,7 @@
-//! What can go wrong in the engine, by what the caller can do about it.
+//! The errors of the engine, by what the caller can do about them.
 //!
-//! A refused row is not an error: it is counted in its batch's outcome. A block that fails while
-//! decoding is that request's outcome as well; the cycle goes on.
+//! A refused row is no error: it is counted in its request's outcome. A block that fails to decode
+//! is its request's outcome as well; the cycle proceeds.
 
 use thiserror::Error;
 
@@ -36,7 +36,7 @@ pub enum EngineError {
          left of {budget}"
     )]
     OutOfMemory {
-        /// Which memory is at its end, in words.
+        /// The budget that is exhausted, in words.
         budget: &'static str,
         /// Bytes of it.
         budget_bytes: u64,
@@ -50,8 +50,8 @@ pub enum EngineError {
     Device(String),
 }
 
-/// A region, point or space that cannot be built: which field is at fault, and what is wrong with
-/// it in plain words.
+/// A region, point or space that cannot be built: the field at fault, and the problem in plain
+/// words.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{problem}")]
 pub struct GeometryError {
@@ -94,7 +94,7 @@ impl GeometryError {
     }
 }
 
-/// A number as people write it: digits, or with an exponent where these would be many.
+/// A number for display: digits, or an exponent where there would be many.
 pub(crate) fn number(value: f64) -> String {
     let is_short = value == 0.0 || (1e-9..1e15).contains(&value.abs());
     if is_short { value.to_string() } else { format!("{value:e}") }

@@ -1,7 +1,7 @@
-//! What one cycle tells about its standing regions.
+//! The events of one cycle.
 //!
-//! Events lie flat behind each other, by region, object and order of judging, in memory that
-//! whoever made it may want back. Regions without events are not listed.
+//! Events are flat columns, ordered by region, object and order of evaluation, in shared memory
+//! that its producer may reuse. Regions without events are not listed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use shoal_codec::FixRow;
 use crate::query::{SharedFixes, SharedWords};
 use crate::subscription::{EventKind, RegionId};
 
-/// Bytes that whoever made them may want back, such as page-locked memory.
+/// Shared bytes that their producer may reuse after the last reader, such as page-locked memory.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Where one region's events lie in the lists of its set.
+/// The range of one region's events in the columns of its set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHead {
-    /// Whose.
+    /// The region.
     pub region: RegionId,
     /// See [`RegionEvents::is_lagged`].
     pub is_lagged: bool,
@@ -30,20 +30,20 @@ pub struct EventHead {
 }
 
 impl EventHead {
-    /// How many events.
+    /// Number of events.
     #[must_use]
     pub fn events(&self) -> usize {
         self.events.1 - self.events.0
     }
 
-    /// How many of them have a record beside them: all or none.
+    /// Number of records: one for each event, or none.
     #[must_use]
     pub fn fixes(&self) -> usize {
         self.fixes.1 - self.fixes.0
     }
 }
 
-/// Lists that heads point into.
+/// Columns that heads point into.
 #[derive(Clone)]
 struct Part {
     objects: SharedWords,
@@ -53,8 +53,8 @@ struct Part {
 
 /// The events of one cycle, by region ascending.
 ///
-/// Shared lists may be made when they are first read: millions of members are brought in order by
-/// whoever reads them, not by the cycle. [`EventSet::heads`] tells of them without reading any.
+/// Columns may be computed when they are first read: the reader, not the cycle, sorts millions of
+/// members. [`EventSet::heads`] reads none of them.
 #[derive(Clone, Default)]
 pub struct EventSet {
     /// Each with the part that it points into.
@@ -63,7 +63,7 @@ pub struct EventSet {
 }
 
 impl EventSet {
-    /// Builds a set from heads and the lists that they point into.
+    /// A set of heads and the columns that they point into.
     #[must_use]
     pub fn new(
         heads: Vec<EventHead>,
@@ -74,7 +74,7 @@ impl EventSet {
         Self::of_shared(heads, Arc::new(objects), Arc::new(kinds), Arc::new(fixes))
     }
 
-    /// All regions of some sets, which have none in common.
+    /// The regions of several sets, which must have none in common.
     #[must_use]
     pub fn joined(sets: Vec<Self>) -> Self {
         let (mut heads, mut parts) = (Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ impl EventSet {
         Self { heads, parts: Arc::new(parts) }
     }
 
-    /// As [`EventSet::new`], of memory that is shared. A kind is its number.
+    /// As [`EventSet::new`], of shared memory. A kind is its number.
     #[must_use]
     pub fn of_shared(
         heads: Vec<EventHead>,
@@ -101,13 +101,13 @@ impl EventSet {
         Self { heads, parts: Arc::new(vec![Part { objects, kinds, fixes }]) }
     }
 
-    /// Regions that are told something.
+    /// Number of regions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// True when no region is told anything.
+    /// True without regions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
@@ -119,31 +119,31 @@ impl EventSet {
         self.heads().map(|head| head.events() as u64).sum()
     }
 
-    /// What is told of each region, ascending, without a look at the lists.
+    /// The heads, ascending by region; reads no columns.
     pub fn heads(&self) -> impl ExactSizeIterator<Item = &EventHead> {
         self.heads.iter().map(|(head, _)| head)
     }
 
-    /// The head of the region at a place; panics past the end, as slices do.
+    /// The head at an index; panics past the end, as slices do.
     #[must_use]
     pub fn head(&self, place: usize) -> &EventHead {
         &self.heads[place].0
     }
 
-    /// The events of the region at a place; panics past the end, as slices do.
+    /// The events of the region at an index; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, place: usize) -> RegionEvents<'_> {
         self.of(&self.heads[place])
     }
 
-    /// The events of a region, if it is told any.
+    /// The events of a region, if it has any.
     #[must_use]
     pub fn find(&self, region: RegionId) -> Option<RegionEvents<'_>> {
         let place = self.heads.binary_search_by_key(&region, |(head, _)| head.region).ok()?;
         Some(self.get(place))
     }
 
-    /// All regions that are told something, ascending.
+    /// The events of all regions, ascending.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = RegionEvents<'_>> {
         self.heads.iter().map(|head| self.of(head))
     }
@@ -177,24 +177,24 @@ impl PartialEq for EventSet {
 /// One region's events, borrowed from its [`EventSet`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegionEvents<'a> {
-    /// Whose.
+    /// The region.
     pub region: RegionId,
-    /// There were more events than a cycle may have ([`crate::EngineOptions::events_max`]): the
-    /// memberships stand, nothing of this region is told, and whoever follows it needs a snapshot.
+    /// The cycle had more events than [`crate::EngineOptions::events_max`]: memberships are up to
+    /// date, none of this region's events is reported, and a subscriber needs a snapshot.
     pub is_lagged: bool,
-    /// True when these are all members, to replace what was held.
+    /// True when these are all members; they replace what the subscriber holds.
     pub is_snapshot: bool,
-    /// Ascending; one object's events in the order of judging.
+    /// Ascending; one object's events in the order of evaluation.
     pub objects: &'a [u64],
-    /// Beside them.
+    /// The kind of each event.
     pub kinds: KindList<'a>,
-    /// Beside them where the subscription wants records, else empty: the record after the event;
-    /// for `Removed`, `Expired` and `Cleared` the last one.
+    /// The record after each event, for `Removed`, `Expired` and `Cleared` the last one; empty
+    /// where the subscription wants no records.
     pub fixes: &'a [FixRow],
 }
 
 impl<'a> RegionEvents<'a> {
-    /// Every event with its record, where there are records.
+    /// All events, with their records where there are any.
     pub fn iter(&self) -> impl Iterator<Item = (u64, EventKind, Option<&'a FixRow>)> {
         let fixes = self.fixes;
         let pairs = self.objects.iter().zip(self.kinds.iter()).enumerate();
@@ -202,7 +202,7 @@ impl<'a> RegionEvents<'a> {
     }
 }
 
-/// The kinds of some events, a byte each.
+/// The kinds of events, a byte each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KindList<'a>(&'a [u8]);
 
@@ -219,18 +219,18 @@ impl<'a> KindList<'a> {
         self.0.is_empty()
     }
 
-    /// The kind at a place; panics past the end, as slices do.
+    /// The kind at an index; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, place: usize) -> EventKind {
         kind_of(self.0[place])
     }
 
-    /// All of them.
+    /// All kinds.
     pub fn iter(&self) -> impl Iterator<Item = EventKind> + use<'a> {
         self.0.iter().map(|number| kind_of(*number))
     }
 
-    /// As numbers.
+    /// The kinds as numbers.
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0
@@ -243,13 +243,13 @@ impl fmt::Debug for KindList<'_> {
     }
 }
 
-/// Only backends write kinds: a number that is none is their fault.
+/// The kind of a number that a backend wrote.
 fn kind_of(number: u8) -> EventKind {
     EventKind::of(number).expect("a backend writes kinds of events")
 }
 
-/// Gathers the events of a cycle region by region and keeps to the most that it may have.
-#[derive(Debug)]
+/// Builds the events of a cycle region by region, within their limit.
+#[derive(Debug, Default)]
 pub struct EventWriter {
     heads: Vec<EventHead>,
     objects: Vec<u64>,
@@ -259,20 +259,25 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Of at most `events_max` events.
+    /// A writer of at most `events_max` events.
     #[must_use]
     pub fn new(events_max: u64) -> Self {
+        Self { events_max, ..Self::default() }
+    }
+
+    /// A writer without a limit, with memory for this number of regions and events.
+    #[must_use]
+    pub fn with_capacity(regions: usize, events: usize) -> Self {
         Self {
-            heads: Vec::new(),
-            objects: Vec::new(),
-            kinds: Vec::new(),
-            fixes: Vec::new(),
-            events_max,
+            heads: Vec::with_capacity(regions),
+            objects: Vec::with_capacity(events),
+            kinds: Vec::with_capacity(events),
+            ..Self::new(u64::MAX)
         }
     }
 
-    /// Adds a region, above those before it, with its events in order; without any, and no
-    /// snapshot, it is not listed. One whose events do not fit beside those before it is lagged.
+    /// Adds a region, above those before it, with its events in order. Without events and snapshot
+    /// it is not listed; when its events do not fit after those before it, it is lagged.
     pub fn region(
         &mut self,
         region: RegionId,
@@ -280,28 +285,48 @@ impl EventWriter {
         with_fixes: bool,
         events: &[(EventKind, FixRow)],
     ) {
-        if events.is_empty() && !is_snapshot {
-            return;
+        if (self.objects.len() + events.len()) as u64 > self.events_max {
+            self.lagged(region);
+        } else if !events.is_empty() || is_snapshot {
+            self.columns(
+                (region, is_snapshot, with_fixes),
+                events.iter().map(|(_, row)| row.object),
+                events.iter().map(|(kind, _)| *kind as u8),
+                events.iter().map(|(_, row)| *row),
+            );
         }
+    }
+
+    /// Adds a lagged region.
+    pub fn lagged(&mut self, region: RegionId) {
+        self.heads.push(EventHead { region, is_lagged: true, ..EventHead::default() });
+    }
+
+    /// Adds a region, whether it is a snapshot and whether it has records, with its events as
+    /// equally long columns.
+    pub fn columns(
+        &mut self,
+        (region, is_snapshot, with_fixes): (RegionId, bool, bool),
+        objects: impl Iterator<Item = u64>,
+        kinds: impl Iterator<Item = u8>,
+        fixes: impl Iterator<Item = FixRow>,
+    ) {
         let first = (self.objects.len(), self.fixes.len());
-        let is_lagged = (first.0 + events.len()) as u64 > self.events_max;
-        for (kind, row) in if is_lagged { &[] } else { events } {
-            self.objects.push(row.object);
-            self.kinds.push(*kind as u8);
-            if with_fixes {
-                self.fixes.push(*row);
-            }
+        self.objects.extend(objects);
+        self.kinds.extend(kinds);
+        if with_fixes {
+            self.fixes.extend(fixes);
         }
         self.heads.push(EventHead {
             region,
-            is_lagged,
-            is_snapshot: is_snapshot && !is_lagged,
+            is_lagged: false,
+            is_snapshot,
             events: (first.0, self.objects.len()),
             fixes: (first.1, self.fixes.len()),
         });
     }
 
-    /// The set.
+    /// The events written.
     #[must_use]
     pub fn finish(self) -> EventSet {
         EventSet::new(self.heads, self.objects, self.kinds, self.fixes)
@@ -345,10 +370,10 @@ mod tests {
         writer.region(RegionId(2), true, true, &two);
         writer.region(RegionId(3), false, false, &[(EventKind::Left, row(3))]);
         let set = writer.finish();
-        let told: Vec<_> = set
+        let heads: Vec<_> = set
             .iter()
             .map(|of| (of.region.0, of.is_lagged, of.is_snapshot, of.objects.len()))
             .collect();
-        assert_eq!(told, [(1, false, false, 1), (2, true, false, 0), (3, false, false, 1)]);
+        assert_eq!(heads, [(1, false, false, 1), (2, true, false, 0), (3, false, false, 1)]);
     }
 }

@@ -1,7 +1,7 @@
-//! Over which rectangle does a grid lie, and how wide is it to its height?
+//! Chooses the rectangle that a grid covers, and its proportions.
 //!
-//! Every backend with a grid chooses alike: the box of a sample of positions without its outliers.
-//! The extent decides speed and never answers: what lies beyond falls into the cells at the rim.
+//! Every backend with a grid uses the box of a sample of positions without its outliers. The extent
+//! affects speed and never answers: positions outside it fall into the cells at the rim.
 
 use crate::space::{QuantaRect, Space};
 

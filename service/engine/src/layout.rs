@@ -1,8 +1,8 @@
-//! Which records do host and device share, byte by byte?
+//! The records, constants and enumerations that host and device share.
 //!
-//! Free of dependencies: the engine compiles it, and the build of the GPU package includes it by
-//! path to render the kernels' header with static assertions. Fields are in the order of memory and
-//! leave no gaps; integers are little-endian on both sides.
+//! Has no dependencies: the engine compiles it, and the build of the GPU package includes it by
+//! path to render the kernels' header with static assertions. Fields are in memory order without
+//! padding; integers are little-endian on both sides.
 
 /// Size and fields of one record, for rendering.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,11 @@ macro_rules! records {
 
 macro_rules! constants {
     ($list:ident: $($(#[$doc:meta])* $name:ident: $type:ident = $value:expr;)+) => {
-        $($(#[$doc])* pub const $name: $type = $value;)+
+        $(
+            $(#[$doc])*
+            #[allow(missing_docs, reason = "the first constant of a group has its comment")]
+            pub const $name: $type = $value;
+        )+
 
         /// Name, Rust type and value of every constant.
         pub const $list: &[(&str, &str, i128)] =
@@ -58,11 +62,38 @@ macro_rules! constants {
 
 #[path = "layout_codec.rs"]
 mod codec;
+#[path = "event_kind.rs"]
+mod event_kind;
+#[path = "refusal.rs"]
+mod refusal;
 
 pub use codec::*;
+pub use event_kind::*;
+pub use refusal::*;
+
+/// Number and name of each value of an enumeration, whose constants begin with a prefix.
+pub type EnumLayout = (&'static str, &'static [(u8, &'static str)]);
+
+macro_rules! enumeration {
+    ($prefix:literal, $type:ident) => {
+        ($prefix, &{
+            let mut values = [(0, ""); $type::ALL.len()];
+            let mut at = 0;
+            while at < values.len() {
+                values[at] = ($type::ALL[at] as u8, $type::ALL[at].name());
+                at += 1;
+            }
+            values
+        })
+    };
+}
+
+/// All enumerations, with the prefixes of their constants.
+pub const ENUMERATIONS: &[EnumLayout] =
+    &[enumeration!("REFUSED_", Refusal), enumeration!("EVENT_", EventKind)];
 
 constants! { CONSTANTS:
-    /// No slot: the object is not known, or the row does not count.
+    /// No slot: the object is unknown, or the row has no effect.
     NO_SLOT: u32 = u32::MAX;
     /// In place of a slot: the lower bits are the place in the secondary index where it will be.
     SLOT_PENDING: u32 = 1 << 31;
@@ -78,37 +109,17 @@ constants! { CONSTANTS:
     REQUEST_BLOCK: u32 = 1;
     /// Kind of a request: object ids to remove.
     REQUEST_REMOVE: u32 = 2;
-    /// Kind of a request: everything goes.
+    /// Kind of a request: removes all objects.
     REQUEST_CLEAR: u32 = 3;
     /// The offset of a column that is not there.
     NO_COLUMN: u64 = u64::MAX;
-    /// Reasons of refusal; the numbers of `Refusal`.
-    REFUSED_OBJECT: u32 = 1;
-    /// See `Refusal`.
-    REFUSED_NOT_FINITE: u32 = 2;
-    /// See `Refusal`.
-    REFUSED_OUTSIDE: u32 = 3;
-    /// See `Refusal`.
-    REFUSED_EARLY: u32 = 4;
-    /// See `Refusal`.
-    REFUSED_LATE: u32 = 5;
-    /// See `Refusal`.
-    REFUSED_SPEED: u32 = 6;
-    /// See `Refusal`.
-    REFUSED_HEADING: u32 = 7;
-    /// See `Refusal`.
-    REFUSED_ALTITUDE: u32 = 8;
-    /// See `Refusal`.
-    REFUSED_OBJECT_LIMIT: u32 = 9;
     /// Flag of a candidate: its object existed at the start of the cycle.
     CANDIDATE_EXISTED: u32 = 1;
     /// Flag of a candidate: it is a removal, else a row.
     CANDIDATE_REMOVAL: u32 = 2;
     /// Columns of a request that are in grouped order, as bits.
     GROUPED_X: u32 = 1;
-    /// See `GROUPED_X`.
     GROUPED_Y: u32 = 2;
-    /// See `GROUPED_X`.
     GROUPED_STATE: u32 = 4;
     /// A shape: everything in the part's rectangle.
     SHAPE_RECTANGLE: u32 = 0;
@@ -132,39 +143,21 @@ constants! { CONSTANTS:
     SORT_TILE: u32 = 4096;
     /// Conditions of a filter that hold, as bits.
     FILTER_STATE: u32 = 1;
-    /// See `Filter`.
     FILTER_AGE: u32 = 2;
-    /// See `Filter`.
     FILTER_SPEED: u32 = 4;
-    /// See `Filter`.
     FILTER_HEADING: u32 = 8;
-    /// See `Filter`.
     FILTER_ALTITUDE: u32 = 16;
     /// See `Filter`; of a query only.
     FILTER_OBJECT: u32 = 32;
-    /// Numbers of `EventKind`.
-    EVENT_ENTER: u32 = 1;
-    /// See `EventKind`.
-    EVENT_MOVE: u32 = 2;
-    /// See `EventKind`.
-    EVENT_LEFT: u32 = 4;
-    /// See `EventKind`.
-    EVENT_REMOVED: u32 = 5;
-    /// See `EventKind`.
-    EVENT_EXPIRED: u32 = 6;
-    /// See `EventKind`.
-    EVENT_FILTERED: u32 = 7;
-    /// See `EventKind`.
-    EVENT_CLEARED: u32 = 9;
-    /// The shape of a standing region that is a planar circle without a filter.
+    /// The shape of a continuous query that is a planar circle without a filter.
     STANDING_CIRCLE: u32 = u32::MAX;
-    /// Flag of a standing region beside the bits of the kinds that it wants: it stands.
+    /// Flag of a continuous query above the bits of the kinds that it wants: it is in force.
     STANDING_ALIVE: u32 = 1 << 16;
-    /// Flag of a standing region: records are wanted beside ids.
+    /// Flag of a continuous query: its events have records.
     STANDING_FIXES: u32 = 1 << 17;
-    /// Flag of a standing region: the host judges it.
+    /// Flag of a continuous query: the host evaluates it.
     STANDING_STATEFUL: u32 = 1 << 18;
-    /// Flag of a standing region: it judges every fix.
+    /// Flag of a continuous query: it evaluates every fix.
     STANDING_STEPPED: u32 = 1 << 19;
     /// The cell of a free bin; no level has it.
     NO_CELL: u64 = u64::MAX;
@@ -174,7 +167,7 @@ constants! { CONSTANTS:
     REFERENCE_BITS: u32 = 2;
     /// Flag of a reference: all of the cell lies in the region.
     REFERENCE_WHOLE: u32 = 1;
-    /// Flag of a reference: where the cell is whole, nothing happens while objects stay in it.
+    /// Flag of a reference: where the cell is whole, objects that remain in it cause no events.
     REFERENCE_QUIET: u32 = 2;
     /// Lowest bit of an event's kind in its key; below it is the region's number.
     EVENT_KIND_SHIFT: u32 = 28;
@@ -228,7 +221,7 @@ records! { RECORDS:
         x_max: i32,
         y_min: i32,
         y_max: i32,
-        /// 1 when the rows are held against these while they are decoded.
+        /// 1 when the rows are checked against these while they are decoded.
         is_decoded: u32,
         /// Its first entry among those of all dictionaries.
         first_entry: u32,
@@ -242,16 +235,16 @@ records! { RECORDS:
     /// A row or a removal that may change how many objects exist.
     Candidate { object: u64, arrival: u32, flags: u32, }
 
-    /// What dispatch finds of a dictionary's object, once for all rows that have it.
+    /// The result of dispatch for an object of a dictionary, once for all its rows.
     DictionarySlot {
-        /// As the index gives it; `NO_SLOT` when none of the rows counts.
+        /// The slot from the index; `NO_SLOT` when no row has an effect.
         slot: u32,
         /// Rows of lesser time offsets are late. Without a slot: why rows are refused, 0 when all
         /// are late.
         least: u32,
     }
 
-    /// What became of the rows of one request.
+    /// The outcomes of the rows of one request.
     RowOutcomeCounts {
         duplicate: u32,
         superseded: u32,
@@ -264,7 +257,7 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// What a cycle tells the host when dispatch is done.
+    /// The results of dispatch for the host.
     Report {
         /// Greatest event time that was not refused, milliseconds since the origin, plus 1; 0
         /// without rows.
@@ -311,7 +304,7 @@ records! { RECORDS:
         clock_ms: i64,
         /// The system's clock.
         system_ms: i64,
-        /// Records older than this before the clock go; the greatest value keeps all.
+        /// The TTL; the greatest value keeps all records.
         ttl_ms: i64,
         time_max_ms: i64,
         hash_key: u64,
@@ -326,7 +319,7 @@ records! { RECORDS:
         is_limited: u32,
         /// 1 when the rows drive the clock, 0 when the system does.
         event_clock: u32,
-        /// 1 when rows of one object are taken one by one, for there are removals among them.
+        /// 1 when rows of one object are settled one by one, because of removals.
         is_ordered: u32,
     }
 
@@ -344,7 +337,7 @@ records! { RECORDS:
     /// One row of cells of a part.
     Item { part: u32, row: u32, }
 
-    /// How long the answers of a cycle are.
+    /// The lengths of a cycle's answers.
     Lengths {
         /// Matches of the longest.
         longest: u64,
@@ -387,16 +380,16 @@ records! { RECORDS:
     /// One edge of a polygon, its lower end first.
     Edge { x_low: i32, y_low: i32, x_high: i32, y_high: i32, }
 
-    /// A standing region: a planar circle, or a shape. 32 bytes, what the device reads at once.
+    /// A continuous query: a planar circle, or a shape. 32 bytes, which the device reads at once.
     Standing {
         rank_max: u64,
         x: i32,
         y: i32,
-        /// Place among the shapes of standing regions, STANDING_CIRCLE without one.
+        /// Place among the shapes of continuous queries, STANDING_CIRCLE without one.
         shape: u32,
-        /// Kinds of events that are told, by bit, and flags.
+        /// Wanted kinds of events, by bit, and flags.
         flags: u32,
-        /// The lower bits of the last epoch in which it tells no events of its own.
+        /// The lower bits of the last epoch in which its events are suppressed.
         silent: u32,
         reserved: u32,
     }
@@ -404,7 +397,7 @@ records! { RECORDS:
     /// The regions of one cell, in a table found by hash.
     Bin { cell: u64, start: u32, count: u32, }
 
-    /// What was gathered of a cycle: objects whose record was written.
+    /// The objects whose record a cycle wrote.
     Gathered {
         /// Every bit that is set in one of the objects.
         bits: u64,
@@ -412,12 +405,12 @@ records! { RECORDS:
         reserved: u32,
     }
 
-    /// How much happened in standing regions.
+    /// Counts of the events of continuous queries.
     Happened {
         events: u64,
-        /// Of them those that want a record.
+        /// Events with a record.
         fixes: u64,
-        /// References that a part of the objects had.
+        /// References of a sample of the objects.
         visited: u64,
         /// Objects with events.
         busy: u32,

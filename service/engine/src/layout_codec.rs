@@ -1,6 +1,6 @@
-//! Which records do host and device share where columns are decoded and encoded?
+//! The records that host and device share to decode and encode columns.
 //!
-//! A part of `layout.rs`, whose macros make it; the same rules hold.
+//! A part of `layout.rs`, whose macros and rules apply.
 
 use super::RecordLayout;
 
@@ -13,19 +13,16 @@ constants! { CODEC_CONSTANTS:
     CODEC_RUN_STEPS: u32 = 7;
     /// What a `CodecStep` does: a leaf gives a tile, all others change the tile there is.
     CODEC_RAW: u32 = 1;
-    /// See `CodecStep`.
     CODEC_AFL: u32 = 2;
     /// See `CodecStep`; `extra` is the mode.
     CODEC_DELTA: u32 = 3;
     /// See `CodecStep`; `extra` is the mode.
     CODEC_DELTA2: u32 = 4;
-    /// See `CodecStep`.
     CODEC_SCALE: u32 = 5;
     /// See `CodecStep`; `parameter` is the divisor, `extra` the remainder.
     CODEC_DIVISOR: u32 = 6;
     /// See `CodecStep`; `parameter` is the power of ten as a double.
     CODEC_FLOAT: u32 = 7;
-    /// See `CodecStep`.
     CODEC_PATCH: u32 = 8;
     /// See `CodecStep`; the tile has lengths, `slot` the values.
     CODEC_RLE: u32 = 9;
@@ -33,7 +30,6 @@ constants! { CODEC_CONSTANTS:
     CODEC_DICT: u32 = 10;
     /// See `CodecStep`; `parameter` is the value.
     CODEC_CONST: u32 = 11;
-    /// See `CodecStep`.
     CODEC_GFC: u32 = 12;
     /// See `CodecStep`; `slot` has the heads, `extra` is the mode.
     CODEC_KEYED_DELTA: u32 = 14;
@@ -51,11 +47,9 @@ constants! { CODEC_CONSTANTS:
     CODEC_ENTRIES: u32 = 512;
     /// Rows of a keyed column that a thread brings in order, and threads of a block at most.
     CODEC_SPREAD_EACH: u32 = 16;
-    /// See `CODEC_SPREAD_EACH`.
     CODEC_SPREAD_THREADS: u32 = 1024;
     /// Bytes of such a column that are in shared memory together at most, and how often.
     CODEC_SPREAD_BYTES: u32 = 65_536;
-    /// See `CODEC_SPREAD_BYTES`.
     CODEC_SPREAD_BUFFERS: u32 = 3;
     /// Digits that rows are ordered by in one pass.
     CODEC_DIGITS: u32 = 256;
@@ -63,7 +57,6 @@ constants! { CODEC_CONSTANTS:
     CODEC_SEGMENT_ROWS: u32 = 65_536;
     /// Rows and threads of a block where a cluster of blocks orders a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
-    /// See `CODEC_ORDER_ROWS`.
     CODEC_ORDER_THREADS: u32 = 512;
     /// Bits of codes that are ordered by counters of each at most.
     CODEC_COUNTED_BITS: u32 = 13;
@@ -79,24 +72,19 @@ constants! { CODEC_CONSTANTS:
     ENCODE_LEVELS: u32 = 4;
     /// Tiles that a block encodes where a warp takes one, and threads that sum up their words.
     ENCODE_LANES_TILES: u32 = 2;
-    /// See `ENCODE_LANES_TILES`.
     ENCODE_OFFSETS_THREADS: u32 = 1024;
     /// Sections of words that a column has at most, and others: a tree has 16 nodes, of which none
     /// has more than two sections.
     ENCODE_SECTIONS: u32 = 16;
-    /// See `ENCODE_SECTIONS`.
     ENCODE_COPIES: u32 = 32;
     /// Threads of a block that finds the order of a segment, its bytes of shared memory, and how
     /// far apart its keys may be.
     ENCODE_ORDER_THREADS: u32 = 256;
-    /// See `ENCODE_ORDER_THREADS`.
     ENCODE_ORDER_BYTES: u32 = 106_592;
-    /// See `ENCODE_ORDER_THREADS`.
     ENCODE_ORDER_KEYS: u32 = 8192;
     /// Threads of a block that brings the values of a segment into order, and its bytes of shared
     /// memory.
     ENCODE_SEGMENT_THREADS: u32 = 1024;
-    /// See `ENCODE_SEGMENT_THREADS`.
     ENCODE_GROUP_BYTES: u32 = 229_376;
     /// See `EncodeStep`; a patch whose exceptions are what the child's divisor does not fit.
     CODEC_PATCH_DIVISOR: u32 = 19;
@@ -140,7 +128,7 @@ records! { CODEC_RECORDS:
         first_step: u32,
         steps: u32,
         bits: u32,
-        /// Who fails with it.
+        /// The request that fails with it.
         request: u32,
         /// 1 when values less `least` must not exceed `span`.
         checks: u32,
@@ -177,7 +165,7 @@ records! { CODEC_RECORDS:
         /// From the start of the input if not decoded.
         keys: u64,
         /// By position: the row within its segment, and of codes the code above 16 bits. Clusters
-        /// leave nothing there but what their blocks tell each other.
+        /// leave only what their blocks exchange there.
         order: u64,
         /// By row: its position within its segment, in 16 bits.
         places: u64,
@@ -261,7 +249,7 @@ records! { CODEC_RECORDS:
         tiles: u32,
         bits: u32,
         steps_count: u32,
-        /// Room for the words of one tile.
+        /// Capacity for the words of one tile.
         staged_words: u32,
         reserved: u32,
     }

@@ -1,9 +1,9 @@
-//! Where is everything now? The engine of one fleet.
+//! The engine of one fleet: the latest fix of every object.
 //!
-//! The contract is [`Backend`]: cycles of fixes, removals and queries go in, outcomes and answers
-//! come out, the same from every implementation to the bit. The [`model`] is the plain truth that
-//! the others are compared with; `cpu` is the fast one without a device. Knows no wire, no clock
-//! and no file.
+//! The contract is [`Backend`]: it takes cycles of fixes, removals and queries and returns outcomes
+//! and answers, bit-identical on every implementation. The [`model`] is the reference that the
+//! others are compared with; `cpu` is the fast one without a device. The engine has no network, no
+//! clock and no files.
 
 pub mod backend;
 #[cfg(feature = "conformance")]
@@ -26,9 +26,10 @@ pub mod stage;
 pub mod subscription;
 
 pub use backend::{Backend, Clock, EngineOptions};
-pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
+pub use cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
+pub use layout::{EventKind, Refusal};
 pub use model::Model;
 pub use query::{
     Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, SharedFixes,
@@ -38,6 +39,4 @@ pub use rank::Ranker;
 pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::RowValidator;
-pub use subscription::{
-    EvaluationMode, EventKind, EventKinds, RegionId, Subscription, SubscriptionChange,
-};
+pub use subscription::{EvaluationMode, EventKinds, RegionId, Subscription, SubscriptionChange};

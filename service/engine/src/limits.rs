@@ -1,7 +1,7 @@
 //! Every limit of the engine, by name, with the reason beside it.
 //!
-//! A limit that the door (the service) must respect as well is public. Relations between limits are
-//! asserted at compile time, so a change that breaks one does not build.
+//! A limit that the service enforces as well is public. Relations between limits are asserted at
+//! compile time.
 
 use crate::region::Edge;
 
@@ -16,9 +16,9 @@ pub const CYCLE_REQUESTS_MAX: usize = 1 << 16;
 pub const CYCLES_IN_FLIGHT_MAX: usize = 3;
 /// Objects that one `Get` may name, and one removal.
 pub const GET_OBJECTS_MAX: usize = 1 << 16;
-/// Standing regions of one fleet.
+/// Continuous queries of one fleet.
 pub const REGIONS_MAX: usize = 1 << 21;
-/// Changes of standing regions in one cycle.
+/// Changes of continuous queries in one cycle.
 pub const SUBSCRIPTION_CHANGES_MAX: usize = 1 << 16;
 /// Events of one cycle unless the options say less: some 600 MB without records.
 pub const CYCLE_EVENTS_MAX: u64 = 1 << 26;
@@ -28,7 +28,7 @@ pub const DWELL_MS_MAX: u32 = 86_400_000;
 pub const NEAREST_MAX: usize = 4096;
 /// Vertices of one polygon or of all polygons of a multipolygon, closing vertices not counted.
 pub const POLYGON_VERTICES_MAX: usize = 4096;
-/// Horizontal slabs by which a polygon files its edges: measured weakly, few lists stay in cache.
+/// Horizontal slabs that index the edges of a polygon: few lists remain in cache (weak evidence).
 pub const POLYGON_SLABS_MAX: usize = 256;
 /// Copies of an edge that the slabs of a polygon hold on average.
 pub const POLYGON_EDGE_COPIES_MAX: usize = 4;
@@ -50,7 +50,7 @@ pub const TIME_MIN_MS: i64 = 946_684_800_000;
 pub const TIME_MAX_MS: i64 = TIME_MIN_MS + (1 << 42) - 1;
 /// Rows of one batch of an exported snapshot.
 pub const SNAPSHOT_BATCH_ROWS: usize = 1 << 16;
-/// Longest side of a planar space, in quanta: the square of the diagonal stays below 2^63.
+/// Longest side of a planar space, in quanta: the square of the diagonal is below 2^63.
 pub const PLANAR_SIDE_MAX: i64 = (1 << 31) - 1;
 /// Smallest quantum of a planar space, metres.
 pub const PLANAR_QUANTUM_M_MIN: f64 = 1e-6;

@@ -1,8 +1,8 @@
-//! What can be asked of the engine, and how an answer looks.
+//! Queries and their answers.
 //!
-//! Everything here is in quanta and stored units; conversion from degrees and metres happens once,
-//! at the door, through `Space`. Answers hold their rows in shared pages, so a million small
-//! answers are a few allocations.
+//! Values are in quanta and stored units; the service converts degrees and metres once, on receipt,
+//! through `Space`. Answers hold their rows in shared pages, so a million small answers take a few
+//! allocations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use shoal_codec::FixRow;
 
 use crate::region::Region;
 
-/// One question, answered on the state after one whole epoch.
+/// One query, answered on the state after one epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Which objects.
+    /// What it searches for.
     pub kind: QueryKind,
-    /// Which of them, by their record; `None` lets all pass. Boxed, because few queries have one
+    /// A filter of objects by their record; `None` passes all. Boxed, because few queries have one
     /// and a cycle may have millions of queries. See [`Filter::boxed`].
     pub filter: Option<Box<Filter>>,
-    /// What to return of each.
+    /// What to return of each object.
     pub projection: Projection,
     /// Most rows to return; `None` returns all. The total is counted regardless.
     pub limit: Option<u64>,
@@ -36,14 +36,14 @@ impl Query {
         self.filter.as_ref().is_none_or(|filter| filter.passes(row, clock_ms))
     }
 
-    /// How many of so many rows that were found the limit lets return, whatever the projection.
+    /// Number of rows to return of those that were found, whatever the projection.
     #[must_use]
     pub fn returned(&self, found: usize) -> usize {
         self.limit.map_or(found, |limit| found.min(usize::try_from(limit).unwrap_or(usize::MAX)))
     }
 }
 
-/// The kinds of question.
+/// The kinds of query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryKind {
     /// These objects; ids that do not exist are absent, repeated ids count once.
@@ -57,16 +57,15 @@ pub enum QueryKind {
         x: i32,
         /// Centre, quanta, inside the space.
         y: i32,
-        /// How many, 0 to [`crate::limits::NEAREST_MAX`].
+        /// Number of objects, 0 to [`crate::limits::NEAREST_MAX`].
         k: u32,
-        /// None beyond this rank, as [`crate::Space::rank_within`] gives it; `u64::MAX` is no
-        /// bound.
+        /// Greatest rank, as [`crate::Space::rank_within`] returns it; `u64::MAX` is no bound.
         rank_max: u64,
     },
 }
 
 impl QueryKind {
-    /// The `k` nearest to a point however far they are.
+    /// The `k` nearest to a point at any distance.
     #[must_use]
     pub const fn nearest(x: i32, y: i32, k: u32) -> Self {
         Self::Nearest { x, y, k, rank_max: u64::MAX }
@@ -89,8 +88,8 @@ pub struct Filter {
     pub heading_cdeg: Option<(u16, u16)>,
     /// Closed range of altitude, millimetres.
     pub altitude_mm: Option<(i32, i32)>,
-    /// Only objects above this id, where a listing that a limit has cut goes on. Not in a filter of
-    /// a standing region.
+    /// Only objects above this id, to continue a listing that a limit truncated. Not allowed in the
+    /// filter of a continuous query.
     pub object_after: Option<u64>,
 }
 
@@ -101,7 +100,7 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// As a [`Query`] has it: nothing for a filter that lets every record pass.
+    /// The form of a [`Query`]: `None` for a filter that passes every record.
     #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (!self.is_empty()).then(|| Box::new(self))
@@ -136,7 +135,7 @@ impl Filter {
     }
 }
 
-/// What an answer holds of each object.
+/// What an answer returns of each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Projection {
     /// Object ids.
@@ -144,7 +143,7 @@ pub enum Projection {
     Ids,
     /// Whole records.
     Fixes,
-    /// Nothing but the total.
+    /// The total alone.
     Count,
 }
 
@@ -153,23 +152,23 @@ pub enum Projection {
 pub struct Answer<'a> {
     /// Objects that match, whether returned or not; nearest: at most `k`.
     pub total: u64,
-    /// True when `limit` cut rows off; never with [`Projection::Count`].
+    /// True when `limit` dropped rows; never with [`Projection::Count`].
     pub truncated: bool,
     /// Ids, ascending; nearest: by (rank, object). Empty for `Count`.
     pub objects: &'a [u64],
-    /// Records beside the ids with [`Projection::Fixes`], else empty.
+    /// The record of each object with [`Projection::Fixes`], else empty.
     pub fixes: &'a [FixRow],
-    /// Ranks beside the ids for nearest (none for `Count`), else empty; see
+    /// The rank of each object for nearest (none for `Count`), else empty; see
     /// [`crate::Space::distance_m`].
     pub ranks: &'a [u64],
 }
 
-/// Where one answer's rows lie in its page.
+/// The ranges of one answer's rows in its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AnswerHead {
     /// Objects that match.
     pub total: u64,
-    /// True when `limit` cut rows off.
+    /// True when `limit` dropped rows.
     pub truncated: bool,
     /// First and past-last entry in the page's `objects`.
     pub objects: (usize, usize),
@@ -179,7 +178,7 @@ pub struct AnswerHead {
     pub ranks: (usize, usize),
 }
 
-/// The answers of some queries, rows side by side.
+/// The answers of some queries as shared columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerPage {
     /// One per query of this page.
@@ -192,26 +191,26 @@ pub struct AnswerPage {
     pub ranks: Vec<u64>,
 }
 
-/// Words that whoever made them may want back, such as page-locked memory.
+/// Shared words that their producer may reuse after the last reader, such as page-locked memory.
 pub type SharedWords = Arc<dyn AsRef<[u64]> + Send + Sync>;
 
-/// Records that whoever made them may want back, or makes when they are read.
+/// Shared records that their producer may reuse, or compute when they are first read.
 pub type SharedFixes = Arc<dyn AsRef<[FixRow]> + Send + Sync>;
 
-/// One answer whose rows are brought in order when they are first read: millions take longer than
-/// a cycle may.
+/// One answer whose rows are ordered when they are first read: sorting millions takes longer than a
+/// cycle may.
 #[derive(Clone)]
 pub struct DeferredAnswer {
     total: u64,
     truncated: bool,
-    /// Rows that are returned: ids, records.
+    /// Numbers of ids and of records to return.
     returned: (usize, usize),
     objects: SharedWords,
     fixes: SharedFixes,
 }
 
 impl DeferredAnswer {
-    /// Of so many rows in all, the first ids and records of these lists.
+    /// An answer with this total that returns the first ids and records of these lists.
     #[must_use]
     pub fn new(
         total: u64,
@@ -222,7 +221,7 @@ impl DeferredAnswer {
         Self { total, truncated: (returned.0 as u64) < total, returned, objects, fixes }
     }
 
-    /// A number alone.
+    /// A total alone.
     #[must_use]
     pub fn count(total: u64) -> Self {
         let none = Self::new(total, (0, 0), Arc::new(Vec::new()), Arc::new(Vec::new()));
@@ -247,20 +246,20 @@ impl fmt::Debug for DeferredAnswer {
     }
 }
 
-/// The answers of one cycle, by the query's place in the input.
-#[derive(Clone, Debug, Default)]
+/// The answers of one cycle, by the query's index in the input.
+#[derive(Clone, Default)]
 pub struct AnswerSet {
     store: Store,
-    /// In place of those in the store, by query.
-    late: Vec<(u32, DeferredAnswer)>,
+    /// Take the place of those in the store, by query.
+    deferred: Vec<(u32, DeferredAnswer)>,
 }
 
 #[derive(Clone)]
 enum Store {
     /// Pages, and per query: page, head.
     Pages(Vec<AnswerPage>, Vec<(u32, u32)>),
-    /// Ids of all queries behind each other: per query its first and the end, ids, most ids to
-    /// return (empty: all).
+    /// Concatenated ids of all queries: where each query's begin and the end, the ids, the limits
+    /// of the queries (empty: none).
     Ids(SharedWords, SharedWords, Vec<u64>),
 }
 
@@ -270,17 +269,9 @@ impl Default for Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for AnswerSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pages(pages, places) => {
-                f.debug_tuple("Pages").field(pages).field(places).finish()
-            }
-            Self::Ids(bounds, objects, limits) => {
-                let (bounds, objects) = (bounds.as_ref().as_ref(), objects.as_ref().as_ref());
-                f.debug_tuple("Ids").field(&bounds).field(&objects).field(limits).finish()
-            }
-        }
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -288,27 +279,27 @@ impl AnswerSet {
     /// Builds a set from pages and, per query, its (page, head).
     #[must_use]
     pub fn new(pages: Vec<AnswerPage>, places: Vec<(u32, u32)>) -> Self {
-        Self { store: Store::Pages(pages, places), late: Vec::new() }
+        Self { store: Store::Pages(pages, places), deferred: Vec::new() }
     }
 
-    /// With these answers, by query ascending, in place of those that stand there.
+    /// With these answers, by query ascending, in place of those in the pages.
     #[must_use]
-    pub fn with_late(self, late: Vec<(u32, DeferredAnswer)>) -> Self {
-        Self { late, ..self }
+    pub fn with_deferred(self, deferred: Vec<(u32, DeferredAnswer)>) -> Self {
+        Self { deferred, ..self }
     }
 
-    /// Whether reading some of these answers may take longer than looking at them.
+    /// Whether some of these answers are computed when they are first read.
     #[must_use]
-    pub fn is_late(&self, queries: std::ops::Range<usize>) -> bool {
-        self.late.iter().any(|(query, _)| queries.contains(&(*query as usize)))
+    pub fn is_deferred(&self, queries: std::ops::Range<usize>) -> bool {
+        self.deferred.iter().any(|(query, _)| queries.contains(&(*query as usize)))
     }
 
-    /// Builds a set of answers that are ids alone. `bounds` has one more word than there are
-    /// queries: where in `objects` each query's ids begin, and the end. `limits` is empty or has
-    /// the limit of each query.
+    /// A set of answers that are ids alone. `bounds` has one more word than there are queries:
+    /// where in `objects` each query's ids begin, and the end. `limits` is empty or has the limit
+    /// of each query.
     #[must_use]
     pub fn of_ids(bounds: SharedWords, objects: SharedWords, limits: Vec<u64>) -> Self {
-        Self { store: Store::Ids(bounds, objects, limits), late: Vec::new() }
+        Self { store: Store::Ids(bounds, objects, limits), deferred: Vec::new() }
     }
 
     /// Number of answers.
@@ -329,21 +320,22 @@ impl AnswerSet {
     /// The answer of query `index`; panics past the end, as slices do.
     #[must_use]
     pub fn get(&self, index: usize) -> Answer<'_> {
-        self.find_late(index).unwrap_or_else(|| self.view().get(index))
+        self.find_deferred(index).unwrap_or_else(|| self.view().get(index))
     }
 
-    fn find_late(&self, index: usize) -> Option<Answer<'_>> {
-        if self.late.is_empty() {
+    fn find_deferred(&self, index: usize) -> Option<Answer<'_>> {
+        if self.deferred.is_empty() {
             return None;
         }
-        let at = self.late.binary_search_by_key(&index, |(query, _)| *query as usize).ok()?;
-        Some(self.late[at].1.get())
+        let at = self.deferred.binary_search_by_key(&index, |(query, _)| *query as usize).ok()?;
+        Some(self.deferred[at].1.get())
     }
 
     /// All answers in query order.
     pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
         let view = self.view();
-        (0..self.len()).map(move |index| self.find_late(index).unwrap_or_else(|| view.get(index)))
+        (0..self.len())
+            .map(move |index| self.find_deferred(index).unwrap_or_else(|| view.get(index)))
     }
 
     fn view(&self) -> View<'_> {

@@ -1,7 +1,7 @@
-//! How far is a point from a centre, as an integer that every backend agrees on?
+//! Ranks: the distance of a point from a centre as an integer that is equal on every backend.
 //!
 //! Planar: squared quanta, exact. Geographic: the bits of the squared chord of [`crate::sphere`];
-//! doubles that are not negative order as their bits. Ranks of different spaces do not compare.
+//! non-negative doubles order as their bits. Ranks of different spaces are not comparable.
 
 use crate::space::Space;
 use crate::sphere;

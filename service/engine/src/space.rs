@@ -1,8 +1,7 @@
-//! Where do a fleet's objects live, and how do its API coordinates become quanta?
+//! The coordinate space of a fleet, and the conversion of API coordinates to quanta.
 //!
-//! Coordinates cross the door once: doubles are rounded to `i32` quanta, half to even, and
-//! everything behind it is integers. Order is x = longitude, y = latitude everywhere. This file
-//! does not know regions or distances beyond a rank's metres.
+//! Coordinates are converted once, on receipt: doubles are rounded to `i32` quanta, half to even,
+//! and all later arithmetic is on integers. Order is x = longitude, y = latitude everywhere.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,13 +47,13 @@ impl QuantaRect {
         (self.x_min <= x) & (x <= self.x_max) & (self.y_min <= y) & (y <= self.y_max)
     }
 
-    /// Whether all of another one lies in it.
+    /// Whether it contains all of another one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.contains(other.x_min, other.y_min) && self.contains(other.x_max, other.y_max)
     }
 
-    /// The points that both have; `None` when there are none.
+    /// The points in both; `None` when there are none.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let both = Self {
@@ -89,11 +88,11 @@ impl Axis {
 pub struct Space {
     kind: SpaceKind,
     bounds: QuantaRect,
-    /// The greatest x and y in degrees or metres: sides of a plane as they were asked for.
+    /// The greatest x and y in degrees or metres: the sides of a plane as given.
     far: (f64, f64),
     quantum: f64,
     /// Quanta in one degree or metre where that is a whole number, else 0: dividing by it gives
-    /// the double nearest to the decimal that was meant, multiplying by the quantum does not.
+    /// the double nearest to the decimal, multiplying by the quantum does not.
     per_unit: f64,
 }
 
@@ -170,7 +169,7 @@ impl Space {
         self.quantum
     }
 
-    /// Every storable point, and no other.
+    /// The rectangle of all storable points.
     #[must_use]
     pub fn bounds(&self) -> QuantaRect {
         self.bounds
@@ -234,7 +233,7 @@ impl Space {
         GeometryError::outside(axis.field(), self.name(axis), value, range)
     }
 
-    /// What a coordinate is called, and its unit as errors print it.
+    /// The name of a coordinate, and its unit as errors print it.
     fn name(&self, axis: Axis) -> (&'static str, &'static str) {
         match axis {
             Axis::X if self.is_geographic() => ("longitude", ""),
@@ -243,8 +242,7 @@ impl Space {
         }
     }
 
-    /// Degrees or metres of a point in quanta; the far borders of a plane are its sides as they
-    /// were asked for.
+    /// Degrees or metres of a point in quanta; the far borders of a plane are its sides as given.
     #[must_use]
     pub fn to_api(&self, x: i32, y: i32) -> (f64, f64) {
         let side = |quanta: i32, max: i32, far: f64| {
@@ -253,14 +251,14 @@ impl Space {
         (side(x, self.bounds.x_max, self.far.0), side(y, self.bounds.y_max, self.far.1))
     }
 
-    /// How blocks of this space name it.
+    /// The tag of this space in blocks.
     #[must_use]
     pub fn tag(&self) -> SpaceTag {
         SpaceTag { kind: self.kind, origin_x: 0.0, origin_y: 0.0, quantum: self.quantum }
     }
 
-    /// Metres of a rank ([`crate::rank::Ranker`]): for people, never compared. Geographic: to some
-    /// nanometres, but for points near the antipode, see [`sphere::distance_m`].
+    /// Metres of a rank ([`crate::rank::Ranker`]), for display. Geographic: accurate to some
+    /// nanometres except near the antipode, see [`sphere::distance_m`].
     #[must_use]
     pub fn distance_m(&self, rank: u64) -> f64 {
         if self.is_geographic() {
@@ -424,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_come_back_as_they_were_asked_for() {
+    fn sides_round_trip() {
         let quanta = [0.01, 0.1, 0.3, 0.7, 1.1, 0.000_001, 0.123_456, 6.0, 1.0 / 3.0, 1e6];
         for quantum_m in quanta {
             for count in [1_u32, 2, 3, 7, 10, 99, 1_000, 123_457, 10_000_000, i32::MAX as u32] {
@@ -471,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn text_comes_back_as_the_same_space() {
+    fn text_round_trips() {
         for text in ["geographic", "planar:1000x12345.67", "planar:100x7:0.5", "planar:3x9:0.3"] {
             let space: Space = text.parse().unwrap();
             assert_eq!(space.to_string(), text);

@@ -1,8 +1,9 @@
-//! How do longitude and latitude in quanta become unit vectors, the same bits on every machine?
+//! Converts longitude and latitude in quanta to unit vectors, bit-identical on every machine.
 //!
-//! Our own fixed arithmetic: integer reduction to half a right angle around an axis, then Taylor
+//! Fixed arithmetic: integer reduction to half a right angle around an axis, then Taylor
 //! polynomials in f64 additions and multiplications in written order; no libm, no fused
-//! multiply-add. What is compared goes through here; [`distance_m`] is for people and may use libm.
+//! multiply-add. Every compared value is computed here; [`distance_m`] is for display and may use
+//! libm.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
 

@@ -1,69 +1,70 @@
-//! Standing regions: what a subscriber asks of the engine.
+//! Continuous queries: subscriptions to the objects of a region.
 //!
-//! When an event happens is said by [`crate::Backend`]; what one cycle tells is an
-//! [`crate::EventSet`]. Everything is in quanta, stored units and milliseconds of the fleet's
-//! clock. Knows no session and no sequence of deliveries.
+//! [`crate::Backend`] defines when an event happens; [`crate::EventSet`] holds those of a cycle.
+//! Values are in quanta, stored units and milliseconds of the fleet's clock. Sessions and delivery
+//! are the service's.
 
 use shoal_codec::FixRow;
 
 use crate::error::EngineError;
+pub use crate::layout::EventKind;
 use crate::limits::DWELL_MS_MAX;
 use crate::query::Filter;
 use crate::region::Region;
 
-/// Names a standing region of a fleet; whoever adds it chooses it.
+/// The id of a continuous query's region in a fleet, chosen by the caller that adds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(pub u64);
 
-/// One change of the standing regions. Those of a cycle act in order, after its rows: the events
-/// of the cycle compare the membership under the old regions before it with the membership under
-/// the new ones after it.
+/// One change of the continuous queries. Those of a cycle act in order, after its rows: the events
+/// of the cycle compare the members before it, under the old regions, with the members after it,
+/// under the new ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubscriptionChange {
     /// Adds a region, or changes the one of this id.
     Set {
-        /// Whose.
+        /// Which region.
         region: RegionId,
-        /// What holds from this cycle on.
+        /// The subscription from this cycle on.
         subscription: Box<Subscription>,
-        /// As [`SubscriptionChange::Snapshot`] behind it.
+        /// As [`SubscriptionChange::Snapshot`] after it.
         is_snapshot_wanted: bool,
     },
-    /// Tells all members as [`EventKind::Present`], and no other event of this cycle. An unknown
-    /// id is nothing.
+    /// Reports all members as [`EventKind::Present`], and no other event of this cycle. Has no
+    /// effect for an unknown id.
     Snapshot(RegionId),
-    /// Ends it without events. An unknown id is nothing.
+    /// Ends it without events. Has no effect for an unknown id.
     Remove(RegionId),
 }
 
-/// A standing region.
+/// A continuous query: a region, a filter, and the events to report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
-    /// Where.
+    /// The region.
     pub region: Region,
-    /// Which objects, by their record; `None` lets all pass. Ages are judged at the last whole
+    /// A filter of objects by their record; `None` passes all. Ages are measured at the last whole
     /// second of the clock, [`tick_ms`].
     pub filter: Option<Box<Filter>>,
-    /// Which events are told; the membership does not depend on it. `Present` is always told.
+    /// The events to report; membership does not depend on them. `Present` is always reported.
     pub wanted: EventKinds,
-    /// Whether records come beside the ids.
+    /// Whether events have records.
     pub with_fixes: bool,
-    /// Which fixes are judged.
+    /// Which fixes are evaluated.
     pub judging: EvaluationMode,
-    /// Least time from an `Enter`, `Present` or `Move` of an object to its next `Move`; those
-    /// between are not told. 0: every one.
+    /// Least time from an `Enter`, `Present` or `Move` of an object to its next `Move`; moves in
+    /// between are not reported. 0 reports every move.
     pub move_interval_ms: u32,
-    /// `Enter` only after so long inside without a break. 0: at once.
+    /// Uninterrupted time inside before `Enter`. 0: at once.
     pub enter_dwell_ms: u32,
-    /// `Left` and `Filtered` only after so long outside without a break. 0: at once.
+    /// Uninterrupted time outside before `Left` and `Filtered`. 0: at once.
     pub leave_dwell_ms: u32,
-    /// A member that is outside stays one while it is within this rank ([`crate::Ranker::rank`])
+    /// A member that is outside remains one while it is within this rank ([`crate::Ranker::rank`])
     /// of where it last was inside. `None`: no hysteresis.
     pub hysteresis_rank_max: Option<u64>,
 }
 
 impl Subscription {
-    /// A region whose every event is told, as ids, judged by the state after each cycle.
+    /// A query that reports every event, as ids, evaluated on the state after each cycle.
     #[must_use]
     pub fn new(region: Region) -> Self {
         Self {
@@ -79,33 +80,33 @@ impl Subscription {
         }
     }
 
-    /// Whether a record lies inside: in the region, and the filter lets it pass.
+    /// Whether a record is inside: in the region, and the filter passes it.
     #[inline]
     #[must_use]
     pub fn holds(&self, row: &FixRow, tick_ms: i64) -> bool {
         self.region.contains(row.x, row.y) && self.passes(row, tick_ms)
     }
 
-    /// Whether the filter lets a record pass.
+    /// Whether the filter passes a record.
     #[inline]
     #[must_use]
     pub fn passes(&self, row: &FixRow, tick_ms: i64) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.passes(row, tick_ms))
     }
 
-    /// The age at which the filter lets go of a record, if it does.
+    /// The greatest age that the filter passes, if it has one.
     #[must_use]
     pub fn age_max_ms(&self) -> Option<i64> {
         self.filter.as_ref().and_then(|filter| filter.age_max_ms)
     }
 
-    /// Checks its limits, and that its filter lets objects of every id pass.
+    /// Checks its limits, and that its filter has no condition on ids.
     ///
     /// # Errors
     /// [`EngineError::Limit`].
     pub fn check(&self) -> Result<(), EngineError> {
         if self.filter.as_ref().is_some_and(|filter| filter.object_after.is_some()) {
-            let what = "the number of conditions on objects in the filter of a standing region";
+            let what = "the number of conditions on objects in the filter of a continuous query";
             return Err(EngineError::Limit { what, value: 1, limit: 0 });
         }
         let times_ms = [
@@ -122,14 +123,14 @@ impl Subscription {
     }
 }
 
-/// The clock at which ages of standing regions are judged: rounded down to a whole second.
+/// The clock at which continuous queries measure ages: rounded down to a whole second.
 #[inline]
 #[must_use]
 pub fn tick_ms(clock_ms: i64) -> i64 {
     clock_ms - clock_ms.rem_euclid(1_000)
 }
 
-/// Which fixes of a cycle are judged.
+/// Which fixes of a cycle are evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EvaluationMode {
     /// The state after the cycle.
@@ -137,68 +138,12 @@ pub enum EvaluationMode {
     Cycle,
     /// Each accepted fix that is not late, in the order (`time_ms`, arrival).
     EveryFix,
-    /// As `EveryFix`; and where the straight segment between two fixes of an object that is no
-    /// member cuts the region ([`Region::is_cut`]), this is told as [`EventKind::Cross`].
+    /// As `EveryFix`; also reports [`EventKind::Cross`] where the straight segment between two
+    /// fixes of an object that is no member cuts the region ([`Region::is_cut`]).
     Crossing,
 }
 
-/// What happened to an object in a region. The discriminant is the number on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum EventKind {
-    /// A member at the epoch of a snapshot.
-    Present = 0,
-    /// A member now.
-    Enter = 1,
-    /// A member before and after, and its record was written.
-    Move = 2,
-    /// Passed through between two fixes.
-    Cross = 3,
-    /// No member any more: its position is outside.
-    Left = 4,
-    /// No member any more: it was removed.
-    Removed = 5,
-    /// No member any more: it exceeded the fleet's TTL.
-    Expired = 6,
-    /// No member any more: inside, but the filter lets it pass no more.
-    Filtered = 7,
-    /// No member any more: it lives, and the region was changed in this cycle.
-    RegionChanged = 8,
-    /// No member any more: everything was cleared.
-    Cleared = 9,
-}
-
-impl EventKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
-        Self::Present,
-        Self::Enter,
-        Self::Move,
-        Self::Cross,
-        Self::Left,
-        Self::Removed,
-        Self::Expired,
-        Self::Filtered,
-        Self::RegionChanged,
-        Self::Cleared,
-    ];
-
-    /// The kind of a number.
-    #[inline]
-    #[must_use]
-    pub fn of(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-
-    /// Whether it ends a membership.
-    #[inline]
-    #[must_use]
-    pub fn ends_membership(self) -> bool {
-        self as u8 >= Self::Left as u8
-    }
-}
-
-/// A set of kinds by bit: `1 << kind`. Bits beyond the last kind mean nothing.
+/// A set of kinds by bit: `1 << kind`. Bits beyond the last kind have no meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventKinds(pub u16);
 
@@ -221,10 +166,10 @@ impl EventKinds {
         self.0 >> kind as u8 & 1 == 1
     }
 
-    /// Whether events of this kind are told to who wants this set: those in it, and `Present`.
+    /// Whether a query that wants this set reports a kind: those in it, and `Present`.
     #[inline]
     #[must_use]
-    pub fn tells(self, kind: EventKind) -> bool {
+    pub fn reports(self, kind: EventKind) -> bool {
         kind == EventKind::Present || self.contains(kind)
     }
 }
@@ -239,9 +184,9 @@ mod tests {
         for (number, kind) in (0..).zip(EventKind::ALL) {
             assert_eq!((kind as u8, EventKind::of(number)), (number, Some(kind)));
             assert_eq!(kind.ends_membership(), number >= 4);
-            assert!(EventKinds::ALL.contains(kind) && EventKinds::of(&[kind]).tells(kind));
+            assert!(EventKinds::ALL.contains(kind) && EventKinds::of(&[kind]).reports(kind));
             assert!(!EventKinds::NONE.contains(kind));
-            assert_eq!(EventKinds::NONE.tells(kind), kind == EventKind::Present);
+            assert_eq!(EventKinds::NONE.reports(kind), kind == EventKind::Present);
         }
         assert_eq!(EventKind::of(10), None);
         assert_eq!(EventKinds::of(&EventKind::ALL), EventKinds::ALL);

@@ -71,7 +71,7 @@ impl Answered {
     /// As [`Answered::apart`]; what takes long is done where nobody else waits for it. None when
     /// the server goes down meanwhile.
     pub(super) async fn made_apart(self) -> Option<Self> {
-        if !self.set.is_late(self.first..self.first + self.count) {
+        if !self.set.is_deferred(self.first..self.first + self.count) {
             return Some(self.apart());
         }
         let made = tokio::task::spawn_blocking(move || {
@@ -153,8 +153,8 @@ mod tests {
         };
         let objects = Arc::new(vec![1, 2, 3]);
         let late = DeferredAnswer::new(5, (3, 0), objects.clone(), Arc::new(Vec::new()));
-        let set = AnswerSet::new(vec![page], vec![(0, 0), (0, 1)]).with_late(vec![(1, late)]);
-        assert!(set.is_late(0..2) && set.is_late(1..2) && !set.is_late(0..1));
+        let set = AnswerSet::new(vec![page], vec![(0, 0), (0, 1)]).with_deferred(vec![(1, late)]);
+        assert!(set.is_deferred(0..2) && set.is_deferred(1..2) && !set.is_deferred(0..1));
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
         assert_eq!(totals, [1, 5]);
         let shared = Answered::new(Arc::new(set), 1, 1, (5, 50), 0);

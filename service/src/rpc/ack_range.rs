@@ -130,17 +130,10 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
 /// The field that a refusal concerns: of `Fix`, or of `ReportRequest` for the position of a row in
 /// a block, whose coordinates are checked as a pair.
 fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
-    match refusal {
-        Refusal::Object | Refusal::ObjectLimit => "object",
-        Refusal::NotFinite | Refusal::OutsideSpace => {
-            let fault = faults.binary_search_by_key(&row, |fault| fault.0);
-            fault.map_or("block", |index| faults[index].1)
-        }
-        Refusal::TimeTooEarly | Refusal::TimeTooLate => "time_ms",
-        Refusal::Speed => "speed_mps",
-        Refusal::Heading => "heading_deg",
-        Refusal::Altitude => "altitude_m",
-    }
+    refusal.field().unwrap_or_else(|| {
+        let fault = faults.binary_search_by_key(&row, |fault| fault.0);
+        fault.map_or("block", |index| faults[index].1)
+    })
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! What arrived for each object in a cycle, for regions that judge every fix.
+//! The changes of each object in a cycle, for queries that evaluate every fix.
 //!
-//! Rows that were refused and those of blocks that failed never get here; late ones count for
-//! nothing, which shows against the record at the start.
+//! Refused rows and those of failed blocks never get here; late rows are dropped by comparing them
+//! with the record at the start.
 
 use rayon::prelude::*;
 use shoal_codec::FixRow;
 use shoal_engine::EventKind;
 use shoal_engine::layout::Answered;
+use shoal_engine::stage::settle;
 use shoal_engine::stage::subscription::{ObjectChange, Observation};
 
-use super::judge::Seen;
+use super::host_evaluation::ObservedObject;
 use crate::pipeline::answers::row;
 
 /// Objects that a thread takes at a time at least.
@@ -20,44 +21,44 @@ const MANY: usize = 1 << 10;
 struct Arrival {
     object: u64,
     number: u32,
-    what: ObjectChange,
+    change: ObjectChange,
 }
 
-/// Gives each object what arrived for it: `arrived` are rows, and removals, which are not found;
-/// reserved is the number of the arrival. `clears` are the arrivals before which all was cleared.
-pub(super) fn fill(seen: &mut [Seen], arrived: &[Answered], clears: &[u32]) {
-    let arrival = |told: &Answered| {
+/// Fills in the changes of each object: `arrived` are rows, and removals, which are not found;
+/// `reserved` is the number of the arrival. `clears` are the arrivals before which all was cleared.
+pub(super) fn fill(objects: &mut [ObservedObject], arrived: &[Answered], clears: &[u32]) {
+    let arrival = |arrived: &Answered| {
         let removed = ObjectChange::End(EventKind::Removed);
-        let what = if told.found == 0 { removed } else { ObjectChange::Row(row(told)) };
-        Arrival { object: told.object, number: told.reserved, what }
+        let change = if arrived.found == 0 { removed } else { ObjectChange::Row(row(arrived)) };
+        Arrival { object: arrived.object, number: arrived.reserved, change }
     };
     let mut arrivals: Vec<Arrival> = arrived.iter().map(arrival).collect();
     arrivals.par_sort_unstable_by_key(|arrival| (arrival.object, arrival.number));
-    seen.par_iter_mut().with_min_len(MANY).for_each(|seen| {
-        let from = arrivals.partition_point(|arrival| arrival.object < seen.object);
-        let end = arrivals.partition_point(|arrival| arrival.object <= seen.object);
+    objects.par_iter_mut().with_min_len(MANY).for_each(|object| {
+        let from = arrivals.partition_point(|arrival| arrival.object < object.object);
+        let end = arrivals.partition_point(|arrival| arrival.object <= object.object);
         let own = arrivals.get(from..end).unwrap_or(&[]);
-        seen.arrived = in_order(seen.before, own, clears);
-        // What came too old to stay was never written.
-        let expired = seen.after.is_none().then(|| last(seen.before, &seen.arrived)).flatten();
-        if let Some(row) = expired {
-            seen.after = Some(Observation::Gone { row, reason: EventKind::Expired });
+        object.changes = in_order(object.before, own, clears);
+        // A row that expired on arrival was never written.
+        let expired = object.after.is_none().then(|| last(object.before, &object.changes));
+        if let Some(row) = expired.flatten() {
+            object.after = Some(Observation::Gone { row, reason: EventKind::Expired });
         }
     });
 }
 
-/// The record of an object after all that arrived for it.
-fn last(before: Option<FixRow>, arrived: &[ObjectChange]) -> Option<FixRow> {
-    arrived.iter().fold(before, |record, arrived| match arrived {
+/// The record of an object after all its changes.
+fn last(before: Option<FixRow>, changes: &[ObjectChange]) -> Option<FixRow> {
+    changes.iter().fold(before, |record, change| match change {
         ObjectChange::End(_) => None,
-        ObjectChange::Row(row) => match record {
-            Some(record) if row.time_ms < record.time_ms => Some(record),
-            _ => Some(*row),
-        },
+        ObjectChange::Row(row) => {
+            let is_newest = settle::supersedes(record.map(|it| it.time_ms), row.time_ms);
+            if is_newest { Some(*row) } else { record }
+        }
     })
 }
 
-/// Arrivals of one object with the clears between them, without rows that are late.
+/// The changes of one object with the clears between them, without late rows.
 fn in_order(before: Option<FixRow>, own: &[Arrival], clears: &[u32]) -> Vec<ObjectChange> {
     let mut arrived = Vec::with_capacity(own.len() + clears.len());
     let (mut start, mut clears) = (before, clears.iter().peekable());
@@ -66,8 +67,9 @@ fn in_order(before: Option<FixRow>, own: &[Arrival], clears: &[u32]) -> Vec<Obje
             arrived.push(ObjectChange::End(EventKind::Cleared));
             start = None;
         }
-        match arrival.what {
-            ObjectChange::Row(row) if start.is_some_and(|start| row.time_ms < start.time_ms) => {}
+        match arrival.change {
+            ObjectChange::Row(row)
+                if settle::is_late(start.map(|start| start.time_ms), row.time_ms) => {}
             ObjectChange::End(reason) => {
                 arrived.push(ObjectChange::End(reason));
                 start = None;

@@ -1,9 +1,9 @@
-//! The tables in which the device finds the regions of a cell: a large one, and one with what has
-//! been added since.
+//! The tables in which the device finds the queries of a cell: a large one, and a small one with
+//! later additions.
 //!
-//! Additions are kept as a list, from which the small table is made anew whenever it grew, and
-//! which goes into the large one when it is long. What ended stays in both until then; the device
-//! passes over it. Tables are counted before they are filled.
+//! Additions are a list, from which the small table is rebuilt whenever it grows, and which is
+//! merged into the large one when it is long. Ended queries remain in both until then; the device
+//! skips them. Tables are counted before they are filled.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::launch::{
 };
 use crate::pipeline::records::widen;
 
-/// References in the list of additions that are not worth a new large table.
+/// Additions up to which a new large table does not pay.
 const RECENT_MIN: usize = 1 << 17;
-/// References of the large table for each of the list's from which on a new one is made.
+/// References of the large table for each addition from which it is rebuilt.
 const RECENT_SHARE: usize = 4;
 /// Bins at least.
 const BINS_MIN: usize = 1 << 10;
@@ -32,7 +32,7 @@ struct Filed {
     references: DeviceBuffer<u32>,
     /// References in use, at most.
     length: usize,
-    /// Levels that have some, by bit.
+    /// Levels with references, by bit.
     levels: u32,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Index {
     scratch: Scratch,
 }
 
-/// Bins that surely have room for so many cells.
+/// Bins that suffice for this number of cells.
 fn capacity_for(cells: usize) -> usize {
     (2 * cells).next_power_of_two().max(BINS_MIN)
 }
@@ -98,7 +98,7 @@ impl Index {
         (self.base.argument(), self.recent.argument())
     }
 
-    /// Makes room for so many additions; nothing may run that reads the tables.
+    /// Reserves memory for additions; nothing may run that reads the tables.
     ///
     /// # Errors
     /// [`EngineError::OutOfMemory`]: nothing has changed.
@@ -126,7 +126,7 @@ impl Index {
         Ok(())
     }
 
-    /// Adds references, for which there is room, on levels by bit.
+    /// Adds references, for which memory is reserved, on levels by bit.
     pub(super) fn add(
         &mut self,
         stream: &CudaStream,
@@ -165,8 +165,8 @@ impl Index {
         kernels.subscription_file(stream, (None, &added), &filling, &self.starts)
     }
 
-    /// Puts both tables into a new large one, without what has ended: `numbers` has the new number
-    /// of every region. Waits. Changes nothing where there is no room.
+    /// Merges both tables into a new large one, without ended queries: `numbers` has the new number
+    /// of every query. Waits. Changes nothing when memory is short.
     pub(super) fn merge(
         &mut self,
         stream: &CudaStream,
@@ -207,7 +207,7 @@ impl Index {
         Added { cells, references, length, numbers: Some(&self.numbers) }
     }
 
-    /// Files what was counted.
+    /// Fills in the references that were counted.
     fn fill_merged(&mut self, stream: &CudaStream, table: &mut Filed) -> Result<(), EngineError> {
         let bins = table.capacity;
         self.counts.fit(bins + 1)?;

@@ -1,14 +1,14 @@
-//! In which cells is a standing region filed?
+//! The cells of a continuous query's region.
 //!
-//! Cells are squares of a power of two quanta. A region is filed on the level where it is some six
-//! to eleven cells wide, in every cell that may have a point of it, so that an object finds all
-//! regions at its place in one cell a level. That a cell lies in a region whole is only said where
-//! it is certain ([`Region::covers`]).
+//! Cells are squares of a power of two quanta. A region is indexed on the level where it is some
+//! six to eleven cells wide, in every cell that may have a point of it, so that an object finds all
+//! regions at its position in one cell a level. A cell is marked as whole only where it certainly
+//! lies in the region ([`Region::covers`]).
 
 use shoal_engine::layout::{CELL_BITS, REFERENCE_QUIET, REFERENCE_WHOLE};
 use shoal_engine::{QuantaRect, Region, Space};
 
-/// The finest level: a column has as many bits as a cell's number has room for.
+/// The finest level: a column has as many bits as a cell's number.
 const LEVEL_MIN: u32 = 32 - CELL_BITS;
 /// Sixteenths of a cell's side that a region is wide at least, on any level but the finest: the
 /// square root of 32 cells, twice as many at most.
@@ -35,9 +35,8 @@ fn level(cover: &[QuantaRect]) -> u32 {
     sixteenths.max(1).ilog2().max(LEVEL_MIN)
 }
 
-/// Adds the cells of a region, each once, and the flags of the references to it; gives its level,
-/// none for a region without points. `quiet` tells that nothing happens while an object stays
-/// inside.
+/// Adds the cells of a region, each once, with the flags of the references to it; returns its
+/// level, `None` for a region without points. `quiet`: objects that remain inside cause no events.
 pub(super) fn file(
     space: &Space,
     region: &Region,

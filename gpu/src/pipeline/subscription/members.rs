@@ -1,7 +1,7 @@
-//! Who is in a region at an epoch, asked through the tables of stage query?
+//! The members of regions at an epoch, found through the tables of stage query.
 //!
-//! Members before the cycle or after it, and what became of those in it. Waits for the device; rare
-//! beside fixes.
+//! Members before the cycle or after it, and what the cycle left of them. Waits for the device;
+//! rare compared with fixes.
 
 use shoal_engine::layout::Answered;
 use shoal_engine::subscription::tick_ms;
@@ -12,13 +12,13 @@ use crate::pipeline::answers::upload;
 use crate::pipeline::driver::Driver;
 use crate::pipeline::questions::Shapes;
 
-/// What is wanted of members.
+/// What to return of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Ids,
-    /// What became of them in the running cycle.
-    Stands,
-    /// That, and their records at the epoch.
+    /// What the running cycle left of them.
+    Outcomes,
+    /// As `Outcomes`, and their records at the epoch.
     Records,
 }
 
@@ -28,8 +28,8 @@ pub(super) struct Members {
     /// By region its first member, and the end.
     bounds: Vec<u64>,
     pub(super) objects: Vec<u64>,
-    /// What became of them in the cycle.
-    pub(super) stands: Vec<Answered>,
+    /// What the cycle left of them.
+    pub(super) outcomes: Vec<Answered>,
     /// Their records at the epoch.
     pub(super) records: Vec<Answered>,
 }
@@ -39,7 +39,7 @@ impl Members {
         self.bounds[region] as usize..self.bounds[region + 1] as usize
     }
 
-    /// Objects of one region; those of the only one are not copied, and not there any more.
+    /// Takes the objects of one region; those of the only one are moved, others copied.
     pub(super) fn take_objects(&mut self, range: std::ops::Range<usize>) -> Vec<u64> {
         if range.len() == self.objects.len() {
             return std::mem::take(&mut self.objects);
@@ -80,19 +80,19 @@ impl Driver {
         if found == 0 {
             return Ok(members);
         }
-        let sorted = self.subscriptions.members();
+        let sorted = &mut self.subscriptions.members;
         self.asking.write(&view, at, found, sorted)?;
         members.objects = self.asking.take_objects(sorted, found)?;
         if wanted == Wanted::Records {
             members.records = self.asking.fixes(&view, sorted, found)?;
         }
         if wanted != Wanted::Ids {
-            let stands = DeviceBuffer::new(&self.memory, found)?;
+            let outcomes = DeviceBuffer::new(&self.memory, found)?;
             let records = (&self.records.argument(), self.epoch);
             let (kernels, slots) = (&self.gpu.kernels, &sorted.slots);
-            kernels.subscription_stands(&stream, records, slots, (&stands, found))?;
-            members.stands = vec![Answered::default(); found];
-            stands.download(&stream, 0, &mut members.stands)?;
+            kernels.subscription_stands(&stream, records, slots, (&outcomes, found))?;
+            members.outcomes = vec![Answered::default(); found];
+            outcomes.download(&stream, 0, &mut members.outcomes)?;
             stream.synchronize().map_err(fault)?;
         }
         Ok(members)

@@ -1,23 +1,23 @@
-//! Stage subscription: what standing regions are told, found by the device.
+//! Stage subscription: the events of the continuous queries, found by the device.
 
 mod arrivals;
 mod bins;
 mod cells;
+mod changed_queries;
 mod changes;
-mod cut;
-mod follow;
-mod found;
-mod judge;
+mod device_events;
+mod event_limit;
+mod events;
+mod host_evaluation;
+mod host_queries;
 mod members;
+mod modified_objects;
 mod on_device;
 mod pieces;
+mod query_table;
 mod stage;
-mod stands;
-mod table;
-mod told;
-mod touched;
-mod ways;
+mod trajectories;
 
 pub(crate) use changes::{Changes, file};
+pub(crate) use events::Events;
 pub(crate) use stage::Subscriptions;
-pub(crate) use told::Events;

@@ -1,11 +1,11 @@
-//! The standing regions as the device reads them: by number what they are, and their shapes.
+//! The continuous queries as the device reads them: a record by number, and their shapes.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{Edge, Shape, Standing};
 use shoal_engine::{EngineError, Region};
 
 use super::changes::Changes;
-use super::table::Table;
+use super::query_table::QueryTable;
 use crate::launch::{DeviceBuffer, Memory, RegionsArgument};
 use crate::pipeline::records::widen;
 
@@ -20,7 +20,7 @@ pub(super) struct Lengths {
 
 impl Lengths {
     /// Those of a table.
-    pub(super) fn of(table: &Table) -> Self {
+    pub(super) fn of(table: &QueryTable) -> Self {
         Self {
             regions: table.numbers(),
             shapes: table.shapes.shapes.len(),
@@ -29,7 +29,7 @@ impl Lengths {
         }
     }
 
-    /// What changes add at most.
+    /// The most that changes add.
     pub(super) fn added(changes: &Changes) -> Self {
         let mut added = Self { regions: changes.len(), shapes: changes.len(), slabs: 0, edges: 0 };
         for (change, _) in changes {
@@ -71,7 +71,7 @@ impl OnDevice {
         RegionsArgument::new(&self.standing, &self.shapes, &self.slabs, &self.edges)
     }
 
-    /// Makes room for more behind what is there.
+    /// Reserves memory for additions.
     pub(super) fn fit(
         &mut self,
         stream: &CudaStream,
@@ -94,11 +94,11 @@ impl OnDevice {
         widen(memory, stream, &mut self.edges, edges, present.edges)
     }
 
-    /// Takes over what a table has from these lengths on, for which there is room.
+    /// Uploads what a table has from these lengths on; memory for it is reserved.
     pub(super) fn take(
         &self,
         stream: &CudaStream,
-        table: &Table,
+        table: &QueryTable,
         from: Lengths,
     ) -> Result<(), EngineError> {
         let shapes = &table.shapes;

@@ -1,7 +1,7 @@
-//! How do the records of what is marked on the device come to the host?
+//! Copies the records of marked items from the device to the host.
 //!
-//! Marks are summed up to places, so that each knows its own; then its records are written and
-//! copied in pieces of a fixed length, whatever their number.
+//! A prefix sum of the marks gives each item its place; then records are written and copied in
+//! pieces of a fixed length, whatever their number.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -15,7 +15,7 @@ pub(super) const PIECE: usize = 1 << 16;
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// 1 for what is marked, else 0; one more, 0, is behind the last.
+    /// 1 for a marked item, else 0; one more 0 follows the last.
     pub(super) marks: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     /// Of one piece.
@@ -50,7 +50,7 @@ impl Pieces {
         })
     }
 
-    /// Makes room for so many marks.
+    /// Reserves memory for this number of marks.
     pub(super) fn fit(&mut self, marks: usize) -> Result<(), EngineError> {
         self.marks.fit(marks + 1)?;
         self.places.fit(marks + 1)?;
@@ -64,7 +64,7 @@ impl Pieces {
         self.places.download(stream, marks as usize, here)
     }
 
-    /// What `read` makes of the records of each that was counted, in order; `write` queues writing
+    /// The result of `read` for the records of each marked item, in order; `write` queues writing
     /// those of a piece. Waits.
     pub(super) fn take<T>(
         &self,

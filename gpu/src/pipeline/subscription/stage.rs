@@ -1,31 +1,31 @@
-//! Stage subscription as the driver queues it: changes of the standing regions, then what the
-//! cycle's records came to in them.
+//! Stage subscription as the driver queues it: changes of the continuous queries, then the events
+//! of the cycle's records.
 //!
-//! Runs on a stream of its own behind dispatch, beside update and queries; the next cycle writes no
-//! record before it is done. Without standing regions nothing is queued. What does not fit memory
-//! is told as lagged: memberships follow from the records, so none is lost.
+//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
+//! record before it is done. Without continuous queries nothing is queued. Events that do not fit
+//! memory become lagged: memberships follow from the records, so none is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_codec::FixRow;
 use shoal_engine::layout::{Happened, REFERENCE_BITS};
+use shoal_engine::stage::region_changes::RegionChanges;
 use shoal_engine::stage::subscription::CycleTime;
-use shoal_engine::{EngineError, EventKind, EventSet, RegionId, Space, Subscription};
+use shoal_engine::{EngineError, EventSet, RegionId, Space};
 
 use super::arrivals;
 use super::bins::Index;
-use super::changes::{Changes, outcomes, remembers};
-use super::follow::{Follow, Former};
-use super::found::Found;
-use super::judge::judge;
+use super::changed_queries::{ChangedQuery, Former};
+use super::changes::{Changes, adds_host_query};
+use super::device_events::DeviceEvents;
+use super::events::{Events, HostEvents};
+use super::host_evaluation::evaluate_all;
+use super::host_queries::HostQueries;
+use super::modified_objects::ModifiedObjects;
 use super::on_device::{Lengths, OnDevice};
-use super::stands::Stands;
-use super::table::{Table, is_plain};
-use super::told::{Events, HostMade};
-use super::touched::Touched;
-use super::ways::Trajectories;
+use super::query_table::{QueryTable, is_plain};
+use super::trajectories::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
@@ -33,37 +33,37 @@ use crate::pipeline::asking::Sorted;
 use crate::pipeline::driver::Driver;
 use crate::pipeline::staging::Staged;
 
-/// The standing regions of a fleet on the device.
+/// The continuous queries of a fleet on the device.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     pub(super) stream: Arc<CudaStream>,
-    pub(super) table: Table,
+    pub(super) table: QueryTable,
     index: Index,
     pub(super) on_device: OnDevice,
-    pub(super) found: Found,
-    members: Sorted,
+    pub(super) found: DeviceEvents,
+    pub(super) members: Sorted,
     pub(super) marks: DeviceBuffer<u32>,
-    /// Regions that remember, and whom the host looks at for them.
-    stands: Stands,
-    touched: Touched,
-    ways: Trajectories,
+    /// Queries that the host evaluates.
+    host: HostQueries,
+    modified: ModifiedObjects,
+    trajectories: Trajectories,
     /// Whether the objects that the running cycle wrote are listed.
     gathers: bool,
     /// Set when nothing of the stage reads records any more.
     done: Option<CudaEvent>,
 }
 
-/// What was begun of a cycle's events.
+/// The first part of a cycle's events.
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
-    follows: Vec<Follow>,
-    /// Some region before the cycle remembers: the host looks at the objects near it.
-    remembers: bool,
-    /// Some region before the cycle judges every fix: the rows and removals of the objects.
+    changed: Vec<ChangedQuery>,
+    /// The host had queries before the cycle and evaluates the objects near them.
+    has_host: bool,
+    /// The host had queries that evaluate every fix: the rows and removals of the objects.
     steps: Option<CycleRows>,
-    /// What events are counted in; none when there can be none, an error where room is short.
+    /// What events are counted in; `None` when there can be none, an error where memory is short.
     scene: Option<Result<SceneArgument, EngineError>>,
-    /// When it was, if somebody records it.
+    /// When the stage began, if the timeline is recorded.
     began: Option<CudaEvent>,
 }
 
@@ -76,62 +76,45 @@ impl Subscriptions {
     ) -> Result<Self, EngineError> {
         Ok(Self {
             stream,
-            table: Table::default(),
+            table: QueryTable::default(),
             index: Index::new(memory, kernels)?,
             on_device: OnDevice::new(memory)?,
-            found: Found::new(memory)?,
+            found: DeviceEvents::new(memory)?,
             members: Sorted::new(memory)?,
             marks: DeviceBuffer::new(memory, 1)?,
-            stands: Stands::new(space),
-            touched: Touched::new(memory)?,
-            ways: Trajectories::new(memory, space)?,
+            host: HostQueries::new(space),
+            modified: ModifiedObjects::new(memory)?,
+            trajectories: Trajectories::new(memory, space)?,
             gathers: false,
             done: None,
         })
     }
 
-    /// The regions that stand.
-    pub(crate) fn standing(&self) -> BTreeSet<RegionId> {
+    /// The regions of all queries.
+    pub(crate) fn regions(&self) -> BTreeSet<RegionId> {
         self.table.iter().map(|(region, _)| region).collect()
     }
 
-    /// Lets a stream that writes records wait for the cycle before.
+    /// Makes a stream that writes records wait for the cycle before.
     pub(crate) fn wait(&self, stream: &CudaStream) -> Result<(), EngineError> {
         self.done.as_ref().map_or(Ok(()), |done| stream.wait(done)).map_err(fault)
     }
 
-    /// What stands under an id.
-    pub(super) fn standing_at(&self, region: RegionId) -> Option<&Subscription> {
-        self.table.number(region).and_then(|number| self.table.subscription(number))
-    }
-
-    /// That slots are other objects' from now on.
+    /// Takes note that slots are now those of other objects.
     pub(crate) fn forget_slots(&mut self) {
-        self.touched.forget();
+        self.modified.forget();
     }
 
-    pub(super) fn take_table(&mut self) -> Table {
-        std::mem::take(&mut self.table)
-    }
-
-    pub(super) fn put_table(&mut self, table: Table) {
-        self.table = table;
-    }
-
-    pub(super) fn members(&mut self) -> &mut Sorted {
-        &mut self.members
-    }
-
-    /// Makes room for what changes add, and for a list of so many objects on so many slots.
+    /// Reserves memory for what changes add, and for a list of so many objects on so many slots.
     fn fit(&mut self, changes: &Changes, written: usize, slots: usize) -> Result<(), EngineError> {
         if self.table.len() > 0 {
             self.found.fit(written)?;
         }
-        if !self.stands.is_empty() || remembers(changes) {
-            self.touched.fit(written, slots)?;
+        if !self.host.is_empty() || adds_host_query(changes) {
+            self.modified.fit(written, slots)?;
         }
-        if self.stands.has_steps() {
-            self.ways.fit(written, slots)?;
+        if self.host.has_every_fix() {
+            self.trajectories.fit(written, slots)?;
         }
         if changes.is_empty() {
             return Ok(());
@@ -143,28 +126,33 @@ impl Subscriptions {
         self.index.fit(&self.stream, references)
     }
 
-    /// Applies the changes of cycle `epoch`, for which there is room; whom they concern.
+    /// Applies the changes of cycle `epoch`, for which memory is reserved; returns the queries to
+    /// follow up.
     fn apply(
         &mut self,
         kernels: &Kernels,
         changes: Changes,
         epoch: u64,
-    ) -> Result<Vec<Follow>, EngineError> {
+    ) -> Result<Vec<ChangedQuery>, EngineError> {
         let from = Lengths::of(&self.table);
-        let (mut follows, mut marks) = (Vec::new(), Vec::new());
+        let (mut changed, mut marks) = (Vec::new(), Vec::new());
         let (mut cells, mut references, mut levels) = (Vec::new(), Vec::new(), 0);
-        for (region, outcome) in outcomes(&self.table, changes) {
-            let stood = self.table.number(region);
-            let mut former = None;
-            if let (true, Some(number)) = (outcome.is_ended, stood) {
-                former = self.table.end(number).map(Former::Plain);
-                former = self.stands.remove(region).map(Former::Kept).or(former);
-                marks.push(number << 1 | 1);
-            }
-            let mut set = None;
-            let number = match (outcome.set, stood) {
-                (Some((subscription, filing)), _) => {
-                    let needs = outcome.is_changed || !is_plain(&subscription);
+        let reduced = RegionChanges::reduce(changes, |region| self.table.number(region));
+        for number in reduced.removed {
+            self.host.remove(self.table.region(number));
+            self.table.end(number);
+            marks.push(number << 1 | 1);
+        }
+        for (region, change) in reduced.changes {
+            let (mut set, mut former) = (None, None);
+            let number = match (change.new, change.old) {
+                (Some((subscription, filing)), old) => {
+                    if let Some(old) = old {
+                        former = self.table.end(old).map(Former::Plain);
+                        former = self.host.remove(region).map(Former::Memberships).or(former);
+                        marks.push(old << 1 | 1);
+                    }
+                    let needs = old.is_some() || !is_plain(&subscription);
                     set = needs.then(|| subscription.clone());
                     let number = self.table.add(region, subscription, epoch);
                     let flags = filing.cells.iter().map(|(_, flags)| *flags);
@@ -173,18 +161,17 @@ impl Subscriptions {
                     levels |= filing.levels;
                     number
                 }
-                (None, Some(number)) if outcome.is_snapshot => {
+                (None, Some(number)) => {
                     self.table.standing[number as usize].silent = epoch as u32;
                     marks.push(number << 1);
                     number
                 }
-                _ => continue,
+                (None, None) => continue,
             };
-            let former = former.filter(|_| outcome.is_changed);
             let is_plain = self.table.subscription(number).is_some_and(is_plain);
-            if set.is_some() || outcome.is_snapshot {
-                let is_snapshot = outcome.is_snapshot;
-                follows.push(Follow { region, set, former, is_snapshot, is_plain });
+            if set.is_some() || change.is_snapshot {
+                let is_snapshot = change.is_snapshot;
+                changed.push(ChangedQuery { region, set, former, is_snapshot, is_plain });
             }
         }
         self.on_device.take(&self.stream, &self.table, from)?;
@@ -194,18 +181,18 @@ impl Subscriptions {
         if !cells.is_empty() {
             self.index.add(&self.stream, (&cells, &references), levels)?;
         }
-        if self.index.is_long() || self.table.is_worn() {
-            self.tidy()?;
+        if self.index.is_long() || self.table.is_fragmented() {
+            self.compact()?;
         }
-        Ok(follows)
+        Ok(changed)
     }
 
-    /// Numbers all regions anew and makes one table of both, if there is room.
-    fn tidy(&mut self) -> Result<(), EngineError> {
+    /// Renumbers all queries and merges both tables of cells, if there is memory.
+    fn compact(&mut self) -> Result<(), EngineError> {
         let numbers = self.table.numbering();
         match self.index.merge(&self.stream, &numbers) {
             Ok(()) => {}
-            // Later, when there is room.
+            // Tried again when there is memory.
             Err(EngineError::OutOfMemory { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -214,15 +201,14 @@ impl Subscriptions {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// Has the device watch whom the host has stands of; there is room for so many slots.
+    /// Has the device watch the objects with memberships; memory for these slots is reserved.
     fn watch(
         &mut self,
         kernels: &Kernels,
         index: (&IndexArgument, u64),
         slots: usize,
     ) -> Result<(), EngineError> {
-        let stands = &mut self.stands;
-        self.touched.watch((kernels, &self.stream), stands, index, slots)
+        self.modified.watch((kernels, &self.stream), &mut self.host, index, slots)
     }
 
     /// Queues counting the events of what was gathered.
@@ -230,23 +216,23 @@ impl Subscriptions {
         &mut self,
         kernels: &Kernels,
         records: (crate::launch::RecordsArgument, u64),
-        (remembers, has_steps): (bool, bool),
+        (has_host, has_steps): (bool, bool),
     ) -> Result<SceneArgument, EngineError> {
         self.found.sort(&self.stream)?;
         let (objects, slots, length) = self.found.sorted();
         let (tables, regions) = (self.index.arguments(), self.on_device.argument());
         let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
         self.found.count(kernels, &self.stream, &scene)?;
-        if remembers {
-            let ways = has_steps.then_some(&self.ways);
-            self.touched.count((kernels, &self.stream), (&scene, length), ways)?;
+        if has_host {
+            let ways = has_steps.then_some(&self.trajectories);
+            self.modified.count((kernels, &self.stream), (&scene, length), ways)?;
         }
         Ok(scene)
     }
 }
 
 impl Driver {
-    /// Makes room for a cycle's changes of the standing regions and its written objects.
+    /// Reserves memory for a cycle's changes of the queries and its written objects.
     pub(in crate::pipeline) fn fit_subscriptions(
         &mut self,
         staged: &Staged,
@@ -277,8 +263,8 @@ impl Driver {
         let records = (&cycle.index, &cycle.records);
         let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
         kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
-        if subscriptions.stands.has_steps() {
-            subscriptions.ways.widen((kernels, stream), cycle)?;
+        if subscriptions.host.has_every_fix() {
+            subscriptions.trajectories.widen((kernels, stream), cycle)?;
         }
         found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
     }
@@ -289,30 +275,30 @@ impl Driver {
         staged: &mut Staged,
     ) -> Result<Begun, EngineError> {
         let changes = std::mem::take(&mut staged.changes);
-        let has_steps = self.subscriptions.stands.has_steps();
+        let has_steps = self.subscriptions.host.has_every_fix();
         let steps = has_steps.then(|| self.arguments(staged));
         let (kernels, subscriptions) = (self.gpu.kernels.clone(), &mut self.subscriptions);
-        let (stood, stands) = (subscriptions.gathers, &subscriptions.stands);
-        let mut begun = Begun { remembers: !stands.is_empty(), steps, ..Begun::default() };
-        if stood || !changes.is_empty() {
+        let (gathers, host) = (subscriptions.gathers, &subscriptions.host);
+        let mut begun = Begun { has_host: !host.is_empty(), steps, ..Begun::default() };
+        if gathers || !changes.is_empty() {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
-        if begun.remembers {
-            // Slots may have new numbers, and more of them: before a region ends whose members the
-            // host has to see once more.
+        if begun.has_host {
+            // Slots may have new numbers, and more of them. Before changes, for the host evaluates
+            // the members of a changed query once more.
             let index = (&self.records.index(), self.records.key());
             subscriptions.watch(&kernels, index, self.records.capacity())?;
         }
         if !changes.is_empty() {
-            begun.follows = subscriptions.apply(&kernels, changes, self.epoch)?;
+            begun.changed = subscriptions.apply(&kernels, changes, self.epoch)?;
         }
-        let is_written = stood && subscriptions.found.sorted().2 > 0;
+        let is_written = gathers && subscriptions.found.sorted().2 > 0;
         if is_written && subscriptions.table.len() > 0 {
             let records = (self.records.argument(), self.epoch);
-            // Members of regions that remember do not follow from the records: none may be missed.
-            let may_lag = !begun.remembers;
-            let remembers = (begun.remembers, has_steps);
-            begun.scene = match subscriptions.count(&kernels, records, remembers) {
+            // Memberships of the host's queries do not follow from the records: none may be missed.
+            let may_lag = !begun.has_host;
+            let host = (begun.has_host, has_steps);
+            begun.scene = match subscriptions.count(&kernels, records, host) {
                 Err(error) if !may_lag || !matches!(error, EngineError::OutOfMemory { .. }) => {
                     return Err(error);
                 }
@@ -329,16 +315,16 @@ impl Driver {
         mut begun: Begun,
     ) -> Result<Events, EngineError> {
         let began = begun.began.take();
-        if begun.scene.is_none() && begun.follows.is_empty() && !begun.remembers {
-            return Ok(Events::Here(EventSet::default()));
+        if begun.scene.is_none() && begun.changed.is_empty() && !begun.has_host {
+            return Ok(Events::Ready(EventSet::default()));
         }
-        let remembered = self.remember(staged, &mut begun)?;
+        let host = self.host_events(staged, &mut begun)?;
         self.mark_done()?;
-        let events = match self.tell(begun, remembered) {
+        let events = match self.all_events(begun, host) {
             Err(EngineError::OutOfMemory { .. }) => {
                 self.mark_done()?;
                 let regions = self.subscriptions.table.iter();
-                let lagged = regions.map(|(region, _)| HostMade::lagged(region));
+                let lagged = regions.map(|(region, _)| HostEvents::lagged(region));
                 Events::of_host(lagged.collect())
             }
             other => other?,
@@ -355,60 +341,62 @@ impl Driver {
         Ok(())
     }
 
-    /// Looks at the cycle's objects for the regions that remember, and follows changes. What is
-    /// told of them.
-    fn remember(
+    /// Evaluates the host's queries for the cycle's objects, and the changed queries. The inner
+    /// error is that of events alone.
+    fn host_events(
         &mut self,
         staged: &Staged,
         begun: &mut Begun,
-    ) -> Result<Result<Vec<HostMade>, EngineError>, EngineError> {
+    ) -> Result<Result<Vec<HostEvents>, EngineError>, EngineError> {
         let subscriptions = &mut self.subscriptions;
         let kernels = (&*self.gpu.kernels, &*subscriptions.stream);
-        let mut seen = Vec::new();
-        if let (Some(Ok(scene)), true) = (&begun.scene, begun.remembers) {
-            seen = subscriptions.touched.take(kernels, scene)?;
+        let mut objects = Vec::new();
+        if let (Some(Ok(scene)), true) = (&begun.scene, begun.has_host) {
+            objects = subscriptions.modified.take(kernels, scene)?;
         }
-        if let Some(cycle) = begun.steps.filter(|_| !seen.is_empty()) {
-            let arrived = subscriptions.ways.take(kernels, &cycle)?;
+        if let Some(cycle) = begun.steps.filter(|_| !objects.is_empty()) {
+            let arrived = subscriptions.trajectories.take(kernels, &cycle)?;
             let clears: Vec<u32> = staged.clears.iter().map(|(arrival, _)| *arrival).collect();
-            arrivals::fill(&mut seen, &arrived, &clears);
+            arrivals::fill(&mut objects, &arrived, &clears);
         }
         let space = self.options.space;
         let now = CycleTime::new(&space, self.clock_ms);
-        let mut stands = std::mem::replace(&mut self.subscriptions.stands, Stands::new(&space));
-        let happened = judge(&mut stands, &now, &mut seen);
-        let follows = std::mem::take(&mut begun.follows);
-        let silent: BTreeSet<RegionId> = follows.iter().map(|follow| follow.region).collect();
-        let remembers = !stands.is_empty() || follows.iter().any(|follow| !follow.is_plain);
-        let followed = self.follow(follows, &seen, &mut stands);
+        let mut host = std::mem::replace(&mut self.subscriptions.host, HostQueries::new(&space));
+        let evaluated = evaluate_all(&mut host, &now, &mut objects);
+        let changed = std::mem::take(&mut begun.changed);
+        let silent: BTreeSet<RegionId> = changed.iter().map(|change| change.region).collect();
+        let has_host = !host.is_empty() || changed.iter().any(|change| !change.is_plain);
+        let changed = self.change_queries(changed, &objects, &mut host);
         let index = (&self.records.index(), self.records.key());
         let subscriptions = &mut self.subscriptions;
-        subscriptions.stands = stands;
-        if remembers {
+        subscriptions.host = host;
+        if has_host {
             subscriptions.watch(&self.gpu.kernels, index, self.records.capacity())?;
         }
-        let mut made = match followed {
-            Ok(made) => made,
-            // Members that could not be asked for are lost where they are remembered.
-            Err(error @ EngineError::OutOfMemory { .. }) if !remembers => return Ok(Err(error)),
+        let mut result = match changed {
+            Ok(events) => events,
+            // Members that could not be found are lost to a query that stores memberships.
+            Err(error @ EngineError::OutOfMemory { .. }) if !has_host => return Ok(Err(error)),
             Err(error) => return Err(error),
         };
-        let told = |(number, events): (u32, Vec<(EventKind, FixRow)>)| {
-            let kept = subscriptions.stands.region(number)?;
-            (!silent.contains(&kept.id)).then(|| kept.told(events))?
-        };
-        made.extend(happened.into_iter().filter_map(told));
-        let due_ms = subscriptions.stands.due_ms();
+        for (number, events) in evaluated {
+            let query = subscriptions.host.get(number);
+            if !silent.contains(&query.id) {
+                result.extend(HostEvents::wanted(query, events));
+            }
+        }
+        let due_ms = subscriptions.host.due_ms();
         self.status.set(|now| now.due_ms = due_ms);
-        Ok(Ok(made))
+        Ok(Ok(result))
     }
 
-    fn tell(
+    /// The events of the device and the host, within the limit of the cycle.
+    fn all_events(
         &mut self,
         begun: Begun,
-        remembered: Result<Vec<HostMade>, EngineError>,
+        host: Result<Vec<HostEvents>, EngineError>,
     ) -> Result<Events, EngineError> {
-        let made = remembered?;
+        let host = host?;
         let scene = begun.scene.transpose()?;
         let stream = self.subscriptions.stream.clone();
         let mut counted = Happened::default();
@@ -417,23 +405,23 @@ impl Driver {
             counted = self.subscriptions.found.counted();
             self.subscriptions.found.learn(scene);
         }
-        let others = made.iter().map(|made| made.objects.len() as u64).sum::<u64>();
-        let made = if counted.events + others > self.options.events_max {
-            self.cut(scene.as_ref(), made)?
+        let others = host.iter().map(|own| own.objects.len() as u64).sum::<u64>();
+        let host = if counted.events + others > self.options.events_max {
+            self.limit_events(scene.as_ref(), host)?
         } else {
-            made
+            host
         };
         let subscriptions = &mut self.subscriptions;
         let Some(scene) = scene.filter(|_| subscriptions.found.counted().events > 0) else {
-            return Ok(Events::of_host(made));
+            return Ok(Events::of_host(host));
         };
-        let others = made.iter().map(HostMade::beside).sum::<usize>();
+        let others = host.iter().map(HostEvents::common).sum::<usize>();
         let regions = (&subscriptions.on_device, subscriptions.table.numbers());
         let (streams, parity) = ((&stream, &self.copy_out), self.epoch as usize % 2);
         let found = &mut subscriptions.found;
         let of = (parity, others);
         let (columns, done) = found.write(&self.gpu.kernels, streams, &scene, regions, of)?;
         subscriptions.done = Some(done);
-        Ok(Events::of_both(columns, made))
+        Ok(Events::of_both(columns, host))
     }
 }

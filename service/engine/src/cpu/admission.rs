@@ -1,8 +1,8 @@
-//! Which rows of a cycle may bring one object too many? Lists them for
-//! [`crate::stage::admission`], shard by shard.
+//! Lists the rows of a cycle that may exceed the object limit for [`crate::stage::admission`],
+//! shard by shard.
 //!
-//! Runs between routing and settling, only in cycles that may exceed the object limit: shards are
-//! read as they are at the start of the cycle, and nothing of them changes.
+//! Runs between routing and settling, only in cycles that may exceed the limit; shards are only
+//! read, as they are at the start of the cycle.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ fn list(
     for lane in lanes {
         is_cleared |= lane.clear.is_some();
         for group in lane.routed[number].chunks(GROUP) {
-            shard.ask_ahead(hash, group, &mut hashes);
+            shard.prefetch_group(hash, group, &mut hashes);
             for (row, hash) in group.iter().zip(hashes) {
                 let existed = shard.find(hash, row.object).is_some();
                 if existed && !is_cleared && !removed.contains(&row.object) {

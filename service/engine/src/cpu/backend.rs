@@ -1,8 +1,6 @@
-//! The CPU backend as a whole: holds the state of one fleet and takes it through the stages of each
-//! cycle.
+//! The CPU backend as a whole: holds the state of one fleet and runs the stages of each cycle.
 //!
-//! A cycle is done when `submit` returns; `wait` hands the output over. Answers hold on the cycle's
-//! own epoch.
+//! `submit` completes the cycle; `wait` returns its output. Answers hold on the cycle's own epoch.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -11,14 +9,14 @@ use super::admission::candidates;
 use super::band::Band;
 use super::dispatch::{Dispatch, Router};
 use super::grid::Grid;
-use super::motion::Telling;
+use super::motion::{AttributesOf, EventContext};
 use super::parallel;
 use super::query::View;
-use super::record::{Attributes, Fate, NO_OBJECT};
+use super::query_table::{Plan, QueryTable};
+use super::record::{NO_OBJECT, RowOutcome};
 use super::regrid::{self, Chosen};
 use super::scan::Cells;
 use super::shard::{ObjectHash, SHARDS, Shard, ShardCycle};
-use super::standing::{Plan, Standing};
 use super::subscription;
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
@@ -27,8 +25,9 @@ use crate::events::EventSet;
 use crate::limits;
 use crate::stage::admission;
 use crate::stage::dispatch::RowValidator;
+use crate::stage::settle;
 
-/// Lanes whose buffers are kept between cycles; a larger cycle gives the rest back.
+/// Lanes whose buffers are kept between cycles.
 const LANES_KEPT: usize = 32;
 
 /// One fleet on the CPU.
@@ -43,7 +42,7 @@ pub struct CpuBackend {
     bands: Vec<Band>,
     chosen: Chosen,
     dispatch: Dispatch,
-    standing: Standing,
+    queries: QueryTable,
     outputs: VecDeque<(Ticket, CycleOutput)>,
     next_ticket: u64,
 }
@@ -56,7 +55,7 @@ impl CpuBackend {
         let (grid, bands, _) = regrid::rebuild(&options.space, &mut shards);
         Self {
             hash: ObjectHash::new(options.term),
-            standing: Standing::new(&options.space),
+            queries: QueryTable::new(&options.space),
             options,
             epoch: 0,
             clock_ms: 0,
@@ -72,18 +71,18 @@ impl CpuBackend {
 
     fn cycle(&mut self, input: CycleInput) -> CycleOutput {
         let router = Router {
-            judge: RowValidator::new(&self.options.space, input.time_max_ms),
+            validator: RowValidator::new(&self.options.space, input.time_max_ms),
             hash: self.hash,
         };
         self.dispatch.route(&router, &input.requests);
         self.admit();
         self.settle_clock(input.system_ms);
-        let plan = self.standing.plan(input.subscriptions);
+        let plan = self.queries.plan(input.subscriptions);
         let listed = AtomicU64::new(0);
         let cleared = self.settle_shards(input.requests.len(), &plan, &listed);
         self.update();
         self.epoch += 1;
-        let events = self.tell(plan, &listed);
+        let events = self.collect_events(plan, &listed);
         let answers = self.view().answer(&input.queries);
         let output = CycleOutput {
             epoch: self.epoch,
@@ -144,17 +143,18 @@ impl CpuBackend {
         listed: &AtomicU64,
     ) -> Vec<(usize, u64)> {
         let dispatch = &self.dispatch;
-        let attributes = |arrival: u32| dispatch.attributes(arrival);
+        let find = |arrival: u32| dispatch.attributes(arrival);
+        let attributes: AttributesOf<'_> =
+            if dispatch.has_attributes() { Some(&find) } else { None };
+        let with = (listed, attributes);
         let cycle = ShardCycle {
             hash: self.hash,
             grid: &self.grid,
-            time_min_ms: self
-                .options
-                .ttl_ms
-                .map_or(i64::MIN, |ttl_ms| self.clock_ms.saturating_sub(ttl_ms)),
-            attributes: if dispatch.has_attributes() { Some(&attributes) } else { None },
-            telling: (!self.standing.is_empty())
-                .then(|| Telling::new(&self.standing, plan, &self.options, self.clock_ms, listed)),
+            time_min_ms: settle::time_min_ms(self.clock_ms, self.options.ttl_ms),
+            attributes,
+            events: (!self.queries.is_empty()).then(|| {
+                EventContext::new(&self.queries, plan, &self.options, self.clock_ms, with)
+            }),
         };
         let lanes = dispatch.lanes();
         let clears = lanes.iter().filter_map(|lane| lane.clear);
@@ -165,7 +165,7 @@ impl CpuBackend {
         let mut work: Vec<_> = self.shards.iter_mut().zip(&mut removed).collect();
         parallel::for_each_mut(&mut work, size, |number, (shard, removed)| {
             shard.notes.clear();
-            shard.told.begin();
+            shard.events.begin();
             let mut removed = removed.iter_mut();
             for lane in lanes {
                 if lane.clear.is_some()
@@ -198,27 +198,27 @@ impl CpuBackend {
         }
     }
 
-    /// Tells what happened in the standing regions and puts their changes in place.
-    fn tell(&mut self, plan: Plan, listed: &AtomicU64) -> EventSet {
-        if self.standing.is_empty() && plan.changes.is_empty() {
+    /// The events of the continuous queries; applies their changes.
+    fn collect_events(&mut self, plan: Plan, listed: &AtomicU64) -> EventSet {
+        if self.queries.is_empty() && plan.changes.is_empty() {
             return EventSet::default();
         }
-        let dispatch = &self.dispatch;
-        let attributes = |arrival: u32| dispatch.attributes(arrival);
-        let attributes: Option<&(dyn Fn(u32) -> Attributes + Sync)> =
-            if dispatch.has_attributes() { Some(&attributes) } else { None };
-        let telling = Telling::new(&self.standing, &plan, &self.options, self.clock_ms, listed);
+        let (dispatch, clock_ms) = (&self.dispatch, self.clock_ms);
+        let find = |arrival: u32| dispatch.attributes(arrival);
+        let attributes: AttributesOf<'_> =
+            if dispatch.has_attributes() { Some(&find) } else { None };
+        let with = (listed, attributes);
+        let context = EventContext::new(&self.queries, &plan, &self.options, clock_ms, with);
         let blind = View {
             space: &self.options.space,
             hash: self.hash,
             shards: &[],
             cells: Cells { grid: &self.grid, bands: &self.bands },
-            clock_ms: self.clock_ms,
+            clock_ms,
         };
         let (events, outcomes) =
-            subscription::tell(&telling, attributes, &plan, &mut self.shards, blind);
-        let clock_ms = self.clock_ms;
-        subscription::conclude(&mut self.standing, plan, outcomes, clock_ms, &mut self.shards);
+            subscription::collect_events(&context, &plan, &mut self.shards, blind);
+        subscription::apply_changes(&mut self.queries, plan, outcomes, clock_ms, &mut self.shards);
         events
     }
 
@@ -241,12 +241,12 @@ impl CpuBackend {
         for note in self.shards.iter().flat_map(|shard| &shard.notes) {
             let request = owner(note.arrival);
             let outcome = &mut outcomes[request];
-            match note.fate {
-                Fate::Duplicate => outcome.duplicate += 1,
-                Fate::Superseded => outcome.superseded += 1,
-                Fate::Late => outcome.late += 1,
-                Fate::Removed => outcome.removed += 1,
-                Fate::Missing => outcome.missing += 1,
+            match note.outcome {
+                RowOutcome::Duplicate => outcome.duplicate += 1,
+                RowOutcome::Superseded => outcome.superseded += 1,
+                RowOutcome::Late => outcome.late += 1,
+                RowOutcome::Removed => outcome.removed += 1,
+                RowOutcome::Missing => outcome.missing += 1,
             }
         }
         for (outcome, request) in outcomes.iter_mut().zip(requests) {
@@ -281,7 +281,7 @@ impl Backend for CpuBackend {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
-        input.check_regions(self.standing.len(), |region| self.standing.stands(region))?;
+        input.check_regions(self.queries.len(), |region| self.queries.number(region).is_some())?;
         let output = self.cycle(input);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -329,10 +329,10 @@ impl Backend for CpuBackend {
 
     fn due_ms(&self) -> Option<i64> {
         let oldest = self.shards.iter().filter_map(Shard::oldest_bound_ms).min();
-        let expires =
-            |(oldest, ttl_ms): (i64, i64)| oldest.saturating_add(ttl_ms).saturating_add(1);
-        let standing = self.shards.iter().filter_map(|shard| shard.told.members.due_ms());
-        standing.chain(oldest.zip(self.options.ttl_ms).map(expires)).min()
+        let expiry = oldest.zip(self.options.ttl_ms);
+        let expiry = expiry.map(|(oldest, ttl_ms)| settle::expiry_ms(oldest, ttl_ms));
+        let dues = self.shards.iter().filter_map(|shard| shard.events.members.due_ms());
+        dues.chain(expiry).min()
     }
 
     fn objects(&self) -> u64 {
@@ -342,6 +342,6 @@ impl Backend for CpuBackend {
     fn memory_bytes(&self) -> u64 {
         let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
         let bands: usize = self.bands.iter().map(Band::memory_bytes).sum();
-        (shards + bands + self.dispatch.memory_bytes() + self.standing.memory_bytes()) as u64
+        (shards + bands + self.dispatch.memory_bytes() + self.queries.memory_bytes()) as u64
     }
 }

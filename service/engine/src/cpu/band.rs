@@ -16,8 +16,8 @@ const BLOCK: usize = (BLOCK_SIDE * BLOCK_SIDE) as usize;
 /// Overflow buckets behind a head before its cell is refined: 40 objects become nine cells of
 /// four. Refining sooner costs memory, later costs searches.
 const OVERFLOW_MAX: u16 = 3;
-/// Levels of refinement: a cell of 80 km, all that a city gets on a grid over the earth, comes down
-/// to 12 m.
+/// Levels of refinement: a cell of 80 km, as a city has on a grid over the earth, is refined to
+/// 12 m.
 const DEPTH_MAX: u32 = 8;
 
 /// Buckets of one band.

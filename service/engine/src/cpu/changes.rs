@@ -1,125 +1,119 @@
-//! What do the changes of a cycle tell, and who are the members of what they set?
+//! Events and members of the queries that a cycle sets, changes or snapshots.
 //!
-//! Looks at the state after the cycle through the grid, as queries do. Members before the cycle are
-//! those that the judgements listed and, of the objects that did not move, those that the old
-//! region finds now. Reads only; what it finds is put in place behind it.
+//! Reads the state after the cycle through the grid, as queries do. Members before the cycle are
+//! those that the evaluations listed and, of the objects that did not move, those that the old
+//! region contains now. Only reads; the results are applied afterwards.
 
-use super::gather::{Gathered, Members};
+use super::deferred::{DeferredRows, RegionMembers};
 use super::parallel::sort;
 use super::query::View;
+use super::query_table::{Plan, QueryTable};
 use super::record::{NO_OBJECT, UNTOUCHED};
 use super::shard::SLOT_BITS;
-use super::standing::{Change, Standing};
-use crate::stage::subscription::{Class, CycleTime, MembershipState, Observation, transfer_member};
+use crate::stage::region_changes::{FormerMember, RegionChange, transfer_members};
+use crate::stage::subscription::{Class, CycleTime, MembershipState, Observation};
 use crate::subscription::{EventKind, RegionId, Subscription};
 
-/// What a change comes to.
+/// Object, slot with its shard, kind.
+pub(super) type ChangeEvent = (u64, u32, EventKind);
+
+/// The effect of a change.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ChangeOutcome {
     pub(super) region: RegionId,
     pub(super) is_snapshot: bool,
-    /// Object, slot with its shard, kind; ascending by object.
-    pub(super) events: Vec<(u64, u32, EventKind)>,
-    /// Instead of them members of a snapshot.
-    pub(super) members: Option<Members>,
-    /// Slots with their shards, and what is kept of them.
-    pub(super) stands: Vec<(u32, MembershipState)>,
+    /// Ascending by object.
+    pub(super) events: Vec<ChangeEvent>,
+    /// In place of `events` the members of a large snapshot.
+    pub(super) members: Option<DeferredRows>,
+    /// Slots with their shards, and the states that are kept of them.
+    pub(super) states: Vec<(u32, MembershipState)>,
 }
 
-impl Outcome {
-    /// How many events it tells.
+impl ChangeOutcome {
+    /// Number of events.
     pub(super) fn len(&self) -> usize {
-        self.members.as_ref().map_or(self.events.len(), Members::len)
+        self.members.as_ref().map_or(self.events.len(), DeferredRows::len)
     }
 
-    /// Tells nothing.
+    /// Drops the events.
     pub(super) fn silence(&mut self) {
         (self.events, self.members, self.is_snapshot) = (Vec::new(), None, false);
     }
 }
 
-/// A member before the cycle.
-struct Former {
-    object: u64,
-    slot: u32,
-    inside_at: (i32, i32),
-    look: Observation,
-}
-
-/// The state after a cycle's rows, for its changes.
-pub(super) struct Changing<'a> {
+/// Evaluates the changes of a cycle on the state after its rows.
+pub(super) struct ChangeEvaluation<'a> {
     view: View<'a>,
-    standing: &'a Standing,
+    queries: &'a QueryTable,
     now: CycleTime<'a>,
-    /// Region, shard and motion of members before the cycle, by region.
+    /// Query, shard and motion of members before the cycle, by query.
     formers: Vec<(u32, u32, u32)>,
 }
 
-impl<'a> Changing<'a> {
-    pub(super) fn new(view: View<'a>, standing: &'a Standing, now: CycleTime<'a>) -> Self {
-        let shards = view.shards.iter().zip(0..);
-        let former = |(shard, number)| {
-            let shard: &super::shard::Shard = shard;
-            shard.told.former.iter().map(move |(region, motion)| (*region, number, *motion))
-        };
-        let mut formers: Vec<(u32, u32, u32)> = shards.flat_map(former).collect();
+impl<'a> ChangeEvaluation<'a> {
+    pub(super) fn new(view: View<'a>, queries: &'a QueryTable, now: CycleTime<'a>) -> Self {
+        let mut formers = Vec::new();
+        for (shard, number) in view.shards.iter().zip(0..) {
+            let former = shard.events.former.iter();
+            formers.extend(former.map(|(query, motion)| (*query, number, *motion)));
+        }
         formers.sort_unstable();
-        Self { view, standing, now, formers }
+        Self { view, queries, now, formers }
     }
 
-    /// What one change comes to.
-    pub(super) fn outcome(&self, region: RegionId, change: &Change) -> Outcome {
+    /// The effect of one change.
+    pub(super) fn outcome(&self, region: RegionId, change: &RegionChange<()>) -> ChangeOutcome {
         let is_snapshot = change.is_snapshot;
-        let new = change.new.as_deref();
-        if is_snapshot && let Some(of) = self.told_by_records(change) {
+        let new = change.new.as_ref().map(|(new, ())| &**new);
+        if is_snapshot && let Some(of) = self.without_states(change) {
             return self.snapshot(region, of);
         }
         let is_kept = new.is_some_and(|new| Class::of(new) == Class::Stateful);
-        let (mut events, stands) = match (new, change.old) {
+        let (mut events, states) = match (new, change.old) {
             (Some(new), Some(old)) => self.compare(old, new),
             (Some(new), None) if is_snapshot || is_kept => (Vec::new(), self.members(new)),
-            (Some(_), None) => (Vec::new(), Vec::new()),
-            (None, old) => (Vec::new(), old.map_or_else(Vec::new, |old| self.members_of(old))),
+            (None, Some(old)) => (Vec::new(), self.states(old).collect()),
+            (_, None) => (Vec::new(), Vec::new()),
         };
-        if let Some(new) = new.filter(|_| !is_snapshot) {
-            events.retain(|(_, _, kind)| new.wanted.tells(*kind));
-        }
         if is_snapshot {
-            let present = |(slot, stand): &(u32, MembershipState)| {
+            let present = |(slot, state): &(u32, MembershipState)| {
                 let object = self.view.record(*slot).object;
-                stand.is_member().then_some((object, *slot, EventKind::Present))
+                state.is_member().then_some((object, *slot, EventKind::Present))
             };
-            events = stands.iter().filter_map(present).collect();
+            events = states.iter().filter_map(present).collect();
             sort(&mut events, |event| event.0);
+        } else if let Some(new) = new {
+            events.retain(|(_, _, kind)| new.wanted.reports(*kind));
         }
-        let stands = if is_kept { stands } else { Vec::new() };
-        Outcome { region, is_snapshot, events, members: None, stands }
+        let states = if is_kept { states } else { Vec::new() };
+        ChangeOutcome { region, is_snapshot, events, members: None, states }
     }
 
-    /// The region after a change, if its members follow from the records.
-    fn told_by_records<'b>(&'b self, change: &'b Change) -> Option<&'b Subscription> {
+    /// The subscription after a change, if it has no membership states.
+    fn without_states<'b>(&'b self, change: &'b RegionChange<()>) -> Option<&'b Subscription> {
         let of = match (&change.new, change.old) {
-            (Some(new), _) => new,
-            (None, old) => &self.standing.entry(old?).subscription,
+            (Some((new, ())), _) => new,
+            (None, old) => &self.queries.get(old?).subscription,
         };
         (Class::of(of) != Class::Stateful).then_some(of)
     }
 
-    /// All members of a region that remembers none.
-    fn snapshot(&self, region: RegionId, of: &Subscription) -> Outcome {
+    /// All members of a query without membership states.
+    fn snapshot(&self, region: RegionId, of: &Subscription) -> ChangeOutcome {
         let (mut events, mut members) = (Vec::new(), None);
-        match self.view.gather(of, self.now.tick_ms) {
-            Gathered::Few(slots) => {
+        match self.view.members(of, self.now.tick_ms) {
+            RegionMembers::Few(slots) => {
                 let present = |slot| (self.view.record(slot).object, slot, EventKind::Present);
                 events.extend(self.view.ahead(&slots).map(present));
                 sort(&mut events, |event| event.0);
             }
-            Gathered::Many(many) => members = Some(many),
+            RegionMembers::Many(many) => members = Some(many),
         }
-        Outcome { region, is_snapshot: true, events, members, stands: Vec::new() }
+        ChangeOutcome { region, is_snapshot: true, events, members, states: Vec::new() }
     }
 
-    /// Who is inside now: objects and slots, by object.
+    /// The objects that are inside now with their slots, ascending.
     fn inside(&self, of: &Subscription) -> Vec<(u64, u32)> {
         let mut found = Vec::new();
         self.view.slots_in(&of.region, |slot, _, _| found.push((0, slot)));
@@ -133,58 +127,51 @@ impl<'a> Changing<'a> {
         found
     }
 
+    fn position(&self, slot: u32) -> (i32, i32) {
+        let record = self.view.record(slot);
+        (record.x, record.y)
+    }
+
     /// Everything inside as members.
     fn members(&self, of: &Subscription) -> Vec<(u32, MembershipState)> {
-        let stand = |(_, slot)| {
-            let record = self.view.record(slot);
-            (slot, MembershipState::member(self.now.clock_ms, (record.x, record.y)))
-        };
-        self.inside(of).into_iter().map(stand).collect()
+        let member = |slot| MembershipState::member(self.now.clock_ms, self.position(slot));
+        self.inside(of).into_iter().map(|(_, slot)| (slot, member(slot))).collect()
     }
 
-    /// The members of a region that stands and is not changed.
-    fn members_of(&self, number: u32) -> Vec<(u32, MembershipState)> {
-        let entry = self.standing.entry(number);
-        if entry.class != Class::Stateful {
-            return self.members(&entry.subscription);
-        }
-        self.kept(number).filter(|(_, stand)| stand.is_member()).collect()
-    }
-
-    /// The stands that are kept of a region, by slot with shard; some may be of objects that went.
-    fn kept(&self, number: u32) -> impl Iterator<Item = (u32, MembershipState)> {
+    /// The membership states of a query; some may be of objects that are gone.
+    fn states(&self, number: u32) -> impl Iterator<Item = (u32, MembershipState)> {
         self.view.shards.iter().zip(0_u32..).flat_map(move |(shard, at)| {
-            let stands = shard.told.members.of_region(number);
-            stands.map(move |(slot, _, stand)| (at << SLOT_BITS | slot, stand))
+            let members = shard.events.members.of_query(number);
+            members.map(move |entry| (at << SLOT_BITS | entry.slot, entry.state))
         })
     }
 
-    /// The members of a changed region before the cycle, by object.
-    fn formers(&self, number: u32) -> Vec<Former> {
-        let first = self.formers.partition_point(|(region, ..)| *region < number);
-        let listed = self.formers[first..].iter().take_while(|(region, ..)| *region == number);
-        let mut formers: Vec<Former> = listed
+    /// The members of a changed query before the cycle, by object.
+    fn formers(&self, number: u32) -> Vec<FormerMember<u32>> {
+        let first = self.formers.partition_point(|(query, ..)| *query < number);
+        let listed = self.formers[first..].iter().take_while(|(query, ..)| *query == number);
+        let mut formers: Vec<_> = listed
             .map(|(_, at, motion)| {
                 let shard = &self.view.shards[*at as usize];
-                let motion = &shard.told.motions[*motion as usize];
-                let (slot, look) = (at << SLOT_BITS | motion.slot, shard.look_of(motion));
-                Former { object: motion.object, slot, inside_at: motion.from, look }
+                let motion = &shard.events.motions[*motion as usize];
+                let (object, source) = (motion.object, at << SLOT_BITS | motion.slot);
+                let observation = shard.observe(motion);
+                FormerMember { object, source, inside_at: motion.from, observation }
             })
             .collect();
-        let entry = self.standing.entry(number);
-        if entry.class == Class::Stateful {
-            for (slot, stand) in self.kept(number) {
+        let query = self.queries.get(number);
+        if query.class == Class::Stateful {
+            for (slot, state) in self.states(number) {
                 let record = self.view.record(slot);
-                let MembershipState::Member { inside_at, .. } = stand else { continue };
+                let MembershipState::Member { inside_at, .. } = state else { continue };
                 if record.object != NO_OBJECT {
                     formers.push(self.former(slot, inside_at, record.touched != UNTOUCHED));
                 }
             }
         } else {
-            for (_, slot) in self.inside(&entry.subscription) {
-                let record = self.view.record(slot);
-                if record.touched == UNTOUCHED {
-                    formers.push(self.former(slot, (record.x, record.y), false));
+            for (_, slot) in self.inside(&query.subscription) {
+                if self.view.record(slot).touched == UNTOUCHED {
+                    formers.push(self.former(slot, self.position(slot), false));
                 }
             }
         }
@@ -192,36 +179,41 @@ impl<'a> Changing<'a> {
         formers
     }
 
-    fn former(&self, slot: u32, inside_at: (i32, i32), is_written: bool) -> Former {
+    fn former(&self, slot: u32, inside_at: (i32, i32), is_written: bool) -> FormerMember<u32> {
         let row = self.view.fix(slot);
-        Former { object: row.object, slot, inside_at, look: Observation::Live { row, is_written } }
+        let observation = Observation::Live { row, is_written };
+        FormerMember { object: row.object, source: slot, inside_at, observation }
     }
 
-    /// Events and stands of a changed region.
-    #[expect(clippy::type_complexity, reason = "the two lists of an outcome")]
+    /// Events and states of a changed query.
     fn compare(
         &self,
         old: u32,
         new: &Subscription,
-    ) -> (Vec<(u64, u32, EventKind)>, Vec<(u32, MembershipState)>) {
-        let (mut events, mut stands) = (Vec::new(), Vec::new());
-        let formers = self.formers(old);
-        for former in &formers {
-            let (stand, event) = transfer_member(new, &self.now, former.inside_at, &former.look);
-            stands.extend(stand.map(|stand| (former.slot, stand)));
-            events.extend(event.map(|kind| (former.object, former.slot, kind)));
+    ) -> (Vec<ChangeEvent>, Vec<(u32, MembershipState)>) {
+        let (formers, inside) = (self.formers(old), self.inside(new));
+        let position_of = |slot| self.position(slot);
+        let transferred = transfer_members(new, &self.now, &formers, inside, position_of);
+        let (mut events, mut states) = (Vec::new(), Vec::new());
+        for (object, slot, state, event) in transferred {
+            states.extend(state.map(|state| (slot, state)));
+            events.extend(event.map(|kind| (object, slot, kind)));
         }
-        let mut known = formers.iter().map(|former| former.object).peekable();
-        for (object, slot) in self.inside(new) {
-            while known.next_if(|former| *former < object).is_some() {}
-            if known.peek() != Some(&object) {
-                let record = self.view.record(slot);
-                let stand = MembershipState::member(self.now.clock_ms, (record.x, record.y));
-                stands.push((slot, stand));
-                events.push((object, slot, EventKind::Enter));
-            }
-        }
-        sort(&mut events, |event| event.0);
-        (events, stands)
+        (events, states)
     }
+}
+
+/// The outcomes with events in lists, with their subscriptions.
+pub(super) fn small_outcomes<'a>(
+    queries: &'a QueryTable,
+    plan: &'a Plan,
+    outcomes: &'a [ChangeOutcome],
+) -> impl Iterator<Item = (&'a ChangeOutcome, &'a Subscription)> {
+    outcomes.iter().zip(plan.changes.values()).filter_map(|(outcome, change)| {
+        if outcome.members.is_some() || (outcome.events.is_empty() && !outcome.is_snapshot) {
+            return None;
+        }
+        let new = change.new.as_ref().map(|(new, ())| &**new);
+        Some((outcome, new.or(change.old.map(|old| &*queries.get(old).subscription))?))
+    })
 }

@@ -1,7 +1,7 @@
-//! Stage `dispatch`: decodes and judges the rows of a cycle and routes them to the shards of their
-//! objects.
+//! Stage `dispatch`: decodes and validates the rows of a cycle and routes them to the shards of
+//! their objects.
 //!
-//! The cycle is cut into lanes, runs of some thousand arrivals, that are worked on side by side. A
+//! The cycle is split into lanes, runs of some thousand arrivals, that are routed in parallel. A
 //! lane keeps one list per shard, so a shard that reads the lanes in order sees its rows in order
 //! of arrival. A block that fails while decoding is left out and the cycle is routed again: nothing
 //! has touched the state yet.
@@ -18,7 +18,7 @@ use crate::stage::dispatch::RowValidator;
 
 /// Arrivals of one lane: 64 lists of some 256 rows, half a megabyte.
 const LANE_ROWS: usize = 1 << 14;
-/// Raw rows decoded at a time, so that they are judged while they are in the nearest cache.
+/// Raw rows decoded at a time, so that they are validated while they are in the nearest cache.
 const DECODE_ROWS: usize = 1 << 11;
 /// Encoded rows decoded at a time at least: trees and dictionaries are opened for each time.
 const DECODE_ENCODED_ROWS: usize = 1 << 13;
@@ -31,11 +31,11 @@ struct Part {
     arrival: u32,
 }
 
-/// One run of arrivals and what became of it.
+/// One run of arrivals and its routed rows.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     parts: Vec<Part>,
-    /// A `Clear` stands before this lane's rows: its request.
+    /// The request of a `Clear` that precedes this lane's rows.
     pub(super) clear: Option<usize>,
     pub(super) first_arrival: u32,
     /// Accepted rows and removals, per shard.
@@ -49,9 +49,9 @@ pub(super) struct Lane {
     decoded: FixColumns,
 }
 
-/// What judging and routing need to know.
+/// What validating and routing need.
 pub(super) struct Router {
-    pub(super) judge: RowValidator,
+    pub(super) validator: RowValidator,
     pub(super) hash: ObjectHash,
 }
 
@@ -136,21 +136,21 @@ impl Dispatch {
     fn plan(&mut self, requests: &[Request]) -> usize {
         self.used = 0;
         let mut arrival = 0;
-        let mut room = 0;
+        let mut capacity = 0;
         for (request, change) in requests.iter().enumerate() {
             if matches!(change, Request::Clear) {
                 self.begin_lane(arrival, Some(request));
-                room = LANE_ROWS;
+                capacity = LANE_ROWS;
             }
             let skip = self.failed.iter().any(|(failed, _)| *failed == request);
             let mut row = 0;
             while row < change.rows() {
-                if room == 0 {
+                if capacity == 0 {
                     self.begin_lane(arrival, None);
-                    room = LANE_ROWS;
+                    capacity = LANE_ROWS;
                 }
-                let rows = row..change.rows().min(row + rows_taken(change, room));
-                room = room.saturating_sub(rows.len());
+                let rows = row..change.rows().min(row + rows_taken(change, capacity));
+                capacity = capacity.saturating_sub(rows.len());
                 row = rows.end;
                 let count = rows.len() as u32;
                 if !skip {
@@ -172,12 +172,12 @@ impl Dispatch {
     }
 }
 
-/// Rows of a request that a lane with this room takes: of an encoded block whole grains, a little
-/// more than there is room for rather than decoding rows twice.
-fn rows_taken(change: &Request, room: usize) -> usize {
+/// Rows of a request that a lane with this capacity takes: of an encoded block whole grains, a
+/// little more than the capacity rather than decoding rows twice.
+fn rows_taken(change: &Request, capacity: usize) -> usize {
     match change {
-        Request::Block(block) => (room / block.grain_rows()).max(1) * block.grain_rows(),
-        _ => room,
+        Request::Block(block) => (capacity / block.grain_rows()).max(1) * block.grain_rows(),
+        _ => capacity,
     }
 }
 
@@ -290,12 +290,12 @@ impl Lane {
                 state: columns.state.as_ref().map_or(0, |state| state[rows.start + at]),
                 arrival: arrival + at as u32,
             };
-            let mut refusal = router.judge.judge(row.object, row.time_ms, row.x, row.y);
+            let mut refusal = router.validator.validate(row.object, row.time_ms, row.x, row.y);
             if has_attributes {
                 let attributes = attributes_of(columns, rows.start + at);
                 self.attributes.push(attributes);
                 refusal = refusal.or_else(|| {
-                    router.judge.judge_attributes(
+                    router.validator.validate_attributes(
                         attributes.speed_mm_s,
                         attributes.heading_cdeg,
                         attributes.altitude_mm,

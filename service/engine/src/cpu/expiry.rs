@@ -7,6 +7,7 @@
 use super::record::{EXPIRING, NO_OBJECT, UNTOUCHED};
 use super::shard::{EXPIRY_BLOCK, Shard, ShardCycle};
 use super::update::CellOperation;
+use crate::stage::settle;
 
 impl Shard {
     /// Removes records older than `cycle.time_min_ms`, listing their cell operations.
@@ -27,10 +28,10 @@ impl Shard {
             if record.object == NO_OBJECT {
                 continue;
             }
-            if record.time_ms < cycle.time_min_ms {
+            if settle::is_expired(cycle.time_min_ms, record.time_ms) {
                 if record.touched != EXPIRING {
                     debug_assert_eq!(record.touched, UNTOUCHED, "expiry runs after the rows");
-                    self.went_by_age(cycle, slot);
+                    self.record_expiry(cycle, slot);
                 }
                 let delete = CellOperation::delete(base | slot as u32, record.x, record.y);
                 self.list(cycle.grid.locate(record.x, record.y), delete);

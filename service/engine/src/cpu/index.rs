@@ -29,7 +29,7 @@ impl Index {
         ((u64::from(hash) * self.entries.len() as u64) >> 32) as usize
     }
 
-    /// Asks the cache for the place where the search for `hash` begins.
+    /// Prefetches the place where the search for `hash` begins.
     #[inline(always)]
     pub(super) fn prefetch(&self, hash: u32) {
         super::prefetch::read(&self.entries, self.home(hash));
@@ -60,7 +60,7 @@ impl Index {
         self.len += 1;
     }
 
-    /// Takes a slot out; shifts the entries behind it back so that no search is cut.
+    /// Removes a slot; shifts back the entries after it so that every search still finds them.
     pub(super) fn remove(&mut self, hash: u32, slot: u32) {
         let wanted = entry(hash, slot);
         let mut hole = self.home(hash);

@@ -1,56 +1,57 @@
-//! What a cycle did to the objects of a shard, as far as standing regions ask for it.
+//! What a cycle did to the objects of a shard, as far as continuous queries need it.
 //!
-//! Written while the shard settles its objects, read by the judgements behind it; empty while no
-//! region stands. A record that goes is still in its slot until the next cycle begins.
+//! Written while the shard settles its objects, read by the evaluations after it; empty while there
+//! is no query. A removed record remains in its slot until the next cycle begins.
 
 use std::sync::atomic::AtomicU64;
 
 use shoal_codec::FixRow;
 
-use super::members::Members;
+use super::query_table::{Plan, QueryTable};
 use super::record::{Attributes, Record, RoutedRow};
-use super::standing::{Plan, Standing};
 use crate::backend::EngineOptions;
+use crate::stage::membership::MembershipStore;
 use crate::stage::subscription::CycleTime;
 use crate::subscription::EventKind;
 
-/// Event lists of a shard: regions are spread over them by their number.
+/// Event lists of a shard: queries are spread over them by their number.
 pub(super) const BUCKETS: usize = 64;
 
-/// One object whose record was written, or that is gone.
+/// One object whose record was written or removed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Motion {
     pub(super) object: u64,
     /// Inside its shard.
     pub(super) slot: u32,
-    pub(super) fate: MotionFate,
-    /// Where it was at the start of the cycle; nothing when it was not.
-    pub(super) had: bool,
+    pub(super) outcome: MotionOutcome,
+    /// Whether it existed at the start of the cycle.
+    pub(super) existed: bool,
+    /// Its position at the start of the cycle, or `to`.
     pub(super) from: (i32, i32),
-    /// Where it is; of an object that is gone, where it last was.
+    /// Its position, the last one of an object that is gone.
     pub(super) to: (i32, i32),
 }
 
 /// How a cycle left an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MotionFate {
+pub(super) enum MotionOutcome {
     Written,
-    /// Known, and no row was applied.
-    Still,
+    /// It exists, and no row was applied.
+    Unchanged,
     Gone(EventKind),
 }
 
 /// A row or an end of an object's life, in order of arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Happening {
-    /// Place of the object among those that the cycle touched.
+pub(super) struct Arrival {
+    /// Place of the object among those that the cycle modified.
     pub(super) place: u32,
-    pub(super) what: What,
+    pub(super) change: ArrivedChange,
 }
 
 /// See [`crate::stage::subscription::ObjectChange`].
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
+pub(super) enum ArrivedChange {
     Row(RoutedRow),
     End(EventKind),
 }
@@ -59,101 +60,109 @@ pub(super) enum What {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) object: u64,
-    pub(super) region: u32,
-    /// Kind, 4 bits; whether the record is one of [`Told::rows`], 1 bit; its place there or its
-    /// slot, 27 bits, ascending for one object and region.
+    pub(super) query: u32,
+    /// Kind, 4 bits; whether the record is one of [`ShardEvents::rows`], 1 bit; its place there or
+    /// its slot, 27 bits, ascending for one object and query.
     word: u32,
 }
 
 const _: () = assert!(size_of::<Event>() == 16, "four events a cache line");
 const _: () = assert!(super::shard::SLOT_BITS < 27, "a slot fits an event");
+const _: () = assert!(EventKind::ALL.len() <= 16, "a kind fits an event");
 
 impl Event {
     const IN_ROWS: u32 = 1 << 27;
 
-    pub(super) fn of_slot(region: u32, object: u64, kind: EventKind, slot: u32) -> Self {
-        Self { object, region, word: (kind as u32) << 28 | slot }
+    pub(super) fn of_slot(query: u32, object: u64, kind: EventKind, slot: u32) -> Self {
+        Self { object, query, word: (kind as u32) << 28 | slot }
     }
 
-    pub(super) fn of_row(region: u32, object: u64, kind: EventKind, row: usize) -> Self {
+    pub(super) fn of_row(query: u32, object: u64, kind: EventKind, row: usize) -> Self {
         assert!(row < Self::IN_ROWS as usize, "the rows of a cycle's steps fit an event");
-        Self { object, region, word: (kind as u32) << 28 | Self::IN_ROWS | row as u32 }
+        Self { object, query, word: (kind as u32) << 28 | Self::IN_ROWS | row as u32 }
     }
 
     pub(super) fn kind(&self) -> u8 {
         (self.word >> 28) as u8
     }
 
-    /// The place in [`Told::rows`], or the slot.
+    /// The place in [`ShardEvents::rows`], or else the slot.
     pub(super) fn record(&self) -> Result<usize, usize> {
         let place = (self.word & (Self::IN_ROWS - 1)) as usize;
         if self.word & Self::IN_ROWS != 0 { Ok(place) } else { Err(place) }
     }
 
-    /// Orders the events of one region.
+    /// Orders the events of one query.
     pub(super) fn order(&self) -> (u64, u32) {
         (self.object, self.word & (Self::IN_ROWS - 1))
     }
 }
 
-/// The cycle as the judgements of a shard see it.
+/// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
+pub(super) type AttributesOf<'a> = Option<&'a (dyn Fn(u32) -> Attributes + Sync)>;
+
+/// The cycle as the evaluations of a shard see it.
 #[derive(Clone, Copy)]
-pub(super) struct Telling<'a> {
-    pub(super) standing: &'a Standing,
+pub(super) struct EventContext<'a> {
+    pub(super) queries: &'a QueryTable,
     pub(super) now: CycleTime<'a>,
-    /// Records keep the places of their motions until the stage is done.
-    pub(super) keeps_marks: bool,
-    /// Some region has a role of its own.
+    pub(super) attributes: AttributesOf<'a>,
+    /// Some query is changed: its members before the cycle are listed, and records keep the places
+    /// of their motions until the stage is done.
+    pub(super) has_comparison: bool,
+    /// Some query has a role other than [`super::query_table::Role::Active`].
     pub(super) has_roles: bool,
-    /// Who counts the events of all shards, and the most that are listed.
+    /// Counts the events of all shards.
     pub(super) listed: &'a AtomicU64,
     pub(super) events_max: u64,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> EventContext<'a> {
     pub(super) fn new(
-        standing: &'a Standing,
+        queries: &'a QueryTable,
         plan: &Plan,
         options: &'a EngineOptions,
         clock_ms: i64,
-        listed: &'a AtomicU64,
+        (listed, attributes): (&'a AtomicU64, AttributesOf<'a>),
     ) -> Self {
+        let has_old = || plan.changes.values().any(|change| change.old.is_some());
         Self {
-            standing,
+            queries,
             now: CycleTime::new(&options.space, clock_ms),
-            keeps_marks: plan.has_comparison(),
-            has_roles: plan.has_roles(),
+            attributes,
+            has_comparison: plan.has_comparison(),
+            has_roles: !plan.removed.is_empty() || has_old(),
             listed,
             events_max: options.events_max,
         }
     }
 }
 
-/// What a shard has to tell of a cycle, and the stands that it keeps.
+/// The motions and events of a shard in a cycle, and the memberships of its objects.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ShardEvents {
     pub(super) motions: Vec<Motion>,
-    /// Beside the motions, where whole records are needed.
+    /// The record before the cycle of each motion, where whole records are needed.
     pub(super) befores: Vec<FixRow>,
-    /// Where rows are judged one by one.
-    pub(super) happenings: Vec<Happening>,
-    /// Where rows are judged one by one: for each motion its place among the touched objects.
+    /// Where every fix is evaluated.
+    pub(super) arrivals: Vec<Arrival>,
+    /// Where every fix is evaluated: by motion its place among the modified objects.
     pub(super) places: Vec<u32>,
-    /// By region number modulo [`BUCKETS`]; behind those the events that cannot be found again.
+    /// By query number modulo [`BUCKETS`]; after those the events that cannot be found again.
     pub(super) events: Vec<Vec<Event>>,
     /// Records of events that are not those of a slot.
     pub(super) rows: Vec<FixRow>,
-    /// Regions that are changed, by number, and motions of their members before the cycle.
+    /// Changed queries by number, and motions of their members before the cycle.
     pub(super) former: Vec<(u32, u32)>,
-    pub(super) members: Members,
+    pub(super) members: MembershipStore,
 }
 
-impl Told {
-    /// Forgets the cycle before.
+impl ShardEvents {
+    /// Drops the cycle before.
     pub(super) fn begin(&mut self) {
         self.motions.clear();
         self.befores.clear();
-        self.happenings.clear();
+        self.arrivals.clear();
         self.places.clear();
         self.events.iter_mut().for_each(Vec::clear);
         self.rows.clear();
@@ -163,20 +172,15 @@ impl Told {
     /// Lists an event; `is_kept` when it cannot be found again.
     #[inline]
     pub(super) fn list(&mut self, event: Event, is_kept: bool) {
-        let bucket = event.region as usize % BUCKETS;
+        let bucket = event.query as usize % BUCKETS;
         self.events[bucket + if is_kept { BUCKETS } else { 0 }].push(event);
-    }
-
-    /// Gives back what is not needed while no region stands.
-    pub(super) fn shrink(&mut self) {
-        *self = Self::default();
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let events: usize = self.events.iter().map(Vec::capacity).sum();
         self.motions.capacity() * size_of::<Motion>()
             + (self.befores.capacity() + self.rows.capacity()) * size_of::<FixRow>()
-            + self.happenings.capacity() * size_of::<Happening>()
+            + self.arrivals.capacity() * size_of::<Arrival>()
             + self.places.capacity() * size_of::<u32>()
             + events * size_of::<Event>()
             + self.former.capacity() * size_of::<(u32, u32)>()

@@ -2,7 +2,7 @@
 //!
 //! A circle holds exactly the objects up to its rank, so when k of them pass the filter the k
 //! nearest are among them, ties included: that is the whole proof of completeness. The first radius
-//! comes from the crowd around the centre; none goes beyond the rank that the query allows.
+//! comes from the density around the centre; none exceeds the rank that the query allows.
 
 use super::query::View;
 use crate::query::Filter;

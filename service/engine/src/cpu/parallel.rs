@@ -5,12 +5,12 @@
 
 use rayon::prelude::*;
 
-/// Rows or operations below which a stage stays on the calling thread.
+/// Rows or operations below which a stage runs on the calling thread.
 pub(super) const SMALL_WORK: usize = 4096;
 /// Items, mostly ids, from which sorting is spread over the cores.
 const PARALLEL_SORT: usize = 1 << 17;
 
-/// Brings items in the ascending order of their keys; equal ones in any.
+/// Sorts items ascending by their keys; equal ones in any order.
 pub(super) fn sort<T: Send, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K + Sync) {
     if items.len() < PARALLEL_SORT {
         items.sort_unstable_by_key(key);

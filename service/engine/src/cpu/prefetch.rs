@@ -1,4 +1,4 @@
-//! Asks the cache for memory that is needed soon; the only unsafe of the CPU backend.
+//! Prefetches memory that is needed soon; the only unsafe code of the CPU backend.
 //!
 //! A hint: it changes no value. Where the processor has no stable intrinsic it does nothing.
 #![allow(unsafe_code, reason = "the prefetch intrinsic takes a raw pointer; see SAFETY below")]

@@ -1,14 +1,14 @@
 //! Stage `query`: answers all queries of a cycle on the state after it.
 //!
 //! Queries are ordered by place, so that neighbours share cells in the cache, and answered in pages
-//! side by side. A page first collects candidate slots of all its queries, then looks their records
-//! up with the misses overlapped.
+//! in parallel. A page first collects the candidate slots of all its queries, then looks up their
+//! records with overlapped cache misses.
 
 use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use super::gather::MANY;
+use super::deferred::MANY;
 use super::nearest::{self, Neighbour};
 use super::parallel::{SMALL_WORK, sort};
 use super::prefetch;
@@ -23,11 +23,11 @@ use crate::space::Space;
 
 /// Queries of one page; the pages of a cycle are spread over the cores.
 const PAGE_QUERIES: usize = 128;
-/// Queries whose cells are asked for ahead.
+/// Queries whose cells are prefetched.
 const QUERIES_AHEAD: usize = 4;
-/// Records asked for ahead.
+/// Records that are prefetched.
 const RECORDS_AHEAD: usize = 16;
-/// Queries from which ordering them is.
+/// Queries from which they are ordered in parallel.
 const PARALLEL_SORT_QUERIES: usize = 1 << 13;
 
 /// The state, for reading.
@@ -73,13 +73,13 @@ impl<'a> View<'a> {
         });
     }
 
-    /// The slots of a region, in no particular order, unless there are more than so many.
+    /// The slots of a region, in no particular order; `None` when there are more than `most`.
     pub(super) fn slots_up_to(&self, region: &Region, most: usize) -> Option<Vec<u32>> {
         let mut slots = Vec::new();
         self.add_slots(region, most, &mut slots).then_some(slots)
     }
 
-    /// Adds the slots of a region, unless there are more than so many: then nothing.
+    /// Adds the slots of a region; adds nothing and returns false when there are more than `most`.
     fn add_slots(&self, region: &Region, most: usize, slots: &mut Vec<u32>) -> bool {
         let (first, most) = (slots.len(), slots.len().saturating_add(most));
         let visited = self.visit_slots(region, |slot, _, _| {
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Some slots, their records asked for ahead.
+    /// These slots, with their records prefetched.
     pub(super) fn ahead(&self, slots: &[u32]) -> impl Iterator<Item = u32> {
         slots.iter().enumerate().map(|(at, slot)| {
             if let Some(ahead) = slots.get(at + RECORDS_AHEAD) {
@@ -140,16 +140,16 @@ impl<'a> View<'a> {
         for (at, query) in order.iter().enumerate() {
             places[*query as usize] = ((at / PAGE_QUERIES) as u32, (at % PAGE_QUERIES) as u32);
         }
-        AnswerSet::new(pages, places).with_late(self.answer_large(queries, large.concat()))
+        AnswerSet::new(pages, places).with_deferred(self.answer_large(queries, large.concat()))
     }
 
-    /// Answers the queries whose regions hold many, each on all cores.
+    /// Answers the queries for regions with many objects, each on all cores.
     fn answer_large(&self, queries: &[Query], mut large: Vec<u32>) -> Vec<(u32, DeferredAnswer)> {
         large.sort_unstable();
         let answer = |number: u32| {
             let query = &queries[number as usize];
             match &query.kind {
-                QueryKind::Range(region) => Some((number, self.answer_late(query, region))),
+                QueryKind::Range(region) => Some((number, self.answer_deferred(query, region))),
                 QueryKind::Get(_) | QueryKind::Nearest { .. } => None,
             }
         };

@@ -1,13 +1,13 @@
 //! The stored record of an object, and the shapes in which rows travel between the stages.
 //!
-//! A record is half a cache line, so reading one costs one miss. Attributes lie apart: most fleets
-//! send none.
+//! A record is half a cache line, so reading one costs one miss. Attributes are stored apart: most
+//! fleets send none.
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 
 /// Marks a record that no row of the running cycle has touched.
 pub(super) const UNTOUCHED: u32 = u32::MAX;
-/// Marks a record that goes by age in the running cycle and is listed among its motions.
+/// Marks a record that expires in the running cycle and is listed among its motions.
 pub(super) const EXPIRING: u32 = u32::MAX - 1;
 /// The object of a free slot; refused as an id.
 pub(super) const NO_OBJECT: u64 = u64::MAX;
@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) x: i32,
     pub(super) y: i32,
     pub(super) state: u32,
-    /// Place in the shard's list of objects touched by the running cycle, or [`UNTOUCHED`].
+    /// Place in the shard's list of objects modified by the running cycle, or [`UNTOUCHED`].
     pub(super) touched: u32,
 }
 
@@ -59,7 +59,7 @@ impl Record {
     }
 }
 
-/// A judged row, or a removal, on its way to the shard of its object.
+/// An accepted row, or a removal, on its way to the shard of its object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoutedRow {
     pub(super) object: u64,
@@ -84,9 +84,9 @@ impl RoutedRow {
     }
 }
 
-/// What became of a row that was not applied, or of a removal.
+/// The outcome of a row that was not applied, or of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RowOutcome {
     Duplicate,
     Superseded,
     Late,
@@ -94,9 +94,9 @@ pub(super) enum Fate {
     Missing,
 }
 
-/// A row's fate by its arrival.
+/// A row's outcome by its arrival.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Note {
+pub(super) struct RowNote {
     pub(super) arrival: u32,
-    pub(super) fate: Fate,
+    pub(super) outcome: RowOutcome,
 }

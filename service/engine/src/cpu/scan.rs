@@ -1,7 +1,7 @@
-//! Walks the buckets of the cells that a rectangle touches.
+//! Visits the buckets of the cells that a rectangle touches.
 //!
-//! Tells of each bucket whether its cell lies wholly inside the rectangle: then its positions need
-//! no comparison.
+//! Reports with each bucket whether its cell is wholly inside the rectangle: then its positions
+//! need no comparison.
 
 use std::ops::ControlFlow::{self, Continue};
 
@@ -18,7 +18,7 @@ pub(super) struct Cells<'a> {
     pub(super) bands: &'a [Band],
 }
 
-/// Cells asked for ahead of one query.
+/// Cells prefetched for one query.
 const AHEAD_MAX: u64 = 24;
 
 impl Cells<'_> {
@@ -35,7 +35,7 @@ impl Cells<'_> {
         (objects, f64::from(BLOCK_SIDE * BLOCK_SIDE).powi(-(depth as i32)))
     }
 
-    /// Asks the cache for the cells that a rectangle touches, unless they are many.
+    /// Prefetches the cells that a rectangle touches, unless they are many.
     pub(super) fn prefetch(&self, rect: &QuantaRect) {
         let cover = self.grid.cover(rect);
         if cover.cells() > AHEAD_MAX {
@@ -87,7 +87,7 @@ impl Cells<'_> {
 }
 
 /// What a rectangle leaves of one side of a cell: the border's place inside it, or `None` where
-/// the rectangle goes on beyond the cell.
+/// the rectangle continues beyond the cell.
 #[derive(Clone, Copy)]
 struct Span {
     low: Option<u32>,

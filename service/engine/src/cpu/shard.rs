@@ -1,15 +1,20 @@
 //! A shard: the objects whose id hashes to it, their records, and what a cycle does to each of
 //! them.
 //!
-//! Rows reach the shard in order of arrival. Each touched object keeps its winner so far; at the
-//! end of the cycle the winners are written and the cells that change are told. Records hold the
-//! state at the start of the cycle until then, which is what late and duplicate are judged against.
+//! Rows reach the shard in order of arrival. Each modified object keeps its winner so far; at the
+//! end of the cycle the winners are written and their cell operations listed. Until then records
+//! hold the state at the start of the cycle, which decides late and duplicate rows.
 
 use super::grid::Grid;
 use super::index::Index;
-use super::motion::{Happening, Motion, MotionFate, Telling, Told, What};
-use super::record::{Attributes, EXPIRING, Fate, NO_OBJECT, Note, Record, RoutedRow, UNTOUCHED};
+use super::motion::{
+    Arrival, ArrivedChange, AttributesOf, EventContext, Motion, MotionOutcome, ShardEvents,
+};
+use super::record::{
+    Attributes, EXPIRING, NO_OBJECT, Record, RoutedRow, RowNote, RowOutcome, UNTOUCHED,
+};
 use super::update::CellOperation;
+use crate::stage::settle;
 use crate::subscription::EventKind;
 
 /// Shards of one engine: more than cores, few enough that small cycles stay cheap.
@@ -23,8 +28,8 @@ pub(super) const GROUP: usize = 32;
 
 const _: () = assert!(SHARDS << SLOT_BITS == 1 << 32, "a slot is 32 bits");
 
-/// The 64-bit hash of an object: a folded multiplication, keyed so that nobody can choose ids that
-/// collide.
+/// The 64-bit hash of an object: a folded multiplication, keyed so that clients cannot choose ids
+/// that collide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectHash {
     key: u64,
@@ -46,20 +51,20 @@ impl ObjectHash {
 
 /// What the running cycle has done to one object.
 #[derive(Debug)]
-struct Touched {
+struct ModifiedObject {
     /// Valid when `has_winner`.
     winner: RoutedRow,
     slot: u32,
     hash: u32,
     existed: bool,
-    /// The record at the start of the cycle counts no more: a removal or a clear arrived.
+    /// A removal or a clear arrived: the record at the start of the cycle no longer counts.
     gone: bool,
     /// What ended it last while it existed; counts when it is not alive.
     ending: EventKind,
     has_winner: bool,
 }
 
-impl Touched {
+impl ModifiedObject {
     fn new(slot: u32, hash: u32, existed: bool) -> Self {
         Self {
             winner: RoutedRow::removal(NO_OBJECT, 0),
@@ -82,12 +87,12 @@ impl Touched {
 pub(super) struct ShardCycle<'a> {
     pub(super) hash: ObjectHash,
     pub(super) grid: &'a Grid,
-    /// Records older than this go; `i64::MIN` keeps all.
+    /// Records older than this expire; `i64::MIN` keeps all.
     pub(super) time_min_ms: i64,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
-    pub(super) attributes: Option<&'a (dyn Fn(u32) -> Attributes + Sync)>,
-    /// Present while regions stand or came to stand.
-    pub(super) telling: Option<Telling<'a>>,
+    pub(super) attributes: AttributesOf<'a>,
+    /// Present while there are continuous queries.
+    pub(super) events: Option<EventContext<'a>>,
 }
 
 /// Objects of one share of the id space.
@@ -100,13 +105,13 @@ pub(super) struct Shard {
     free: Vec<u32>,
     /// Per [`EXPIRY_BLOCK`] slots a time that none of their records is older than.
     pub(super) oldest_ms: Vec<i64>,
-    touched: Vec<Touched>,
+    touched: Vec<ModifiedObject>,
     /// Cell operations of the running cycle, per band, in order.
     pub(super) operations: Vec<Vec<CellOperation>>,
     /// Rows of the running cycle that were not applied, and removals.
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<RowNote>,
     pub(super) expired: u64,
-    pub(super) told: Told,
+    pub(super) events: ShardEvents,
 }
 
 impl Shard {
@@ -121,7 +126,7 @@ impl Shard {
             operations: Vec::new(),
             notes: Vec::new(),
             expired: 0,
-            told: Told::default(),
+            events: ShardEvents::default(),
         }
     }
 
@@ -136,10 +141,10 @@ impl Shard {
             + self.attributes.capacity() * size_of::<Attributes>()
             + self.free.capacity() * size_of::<u32>()
             + self.oldest_ms.capacity() * size_of::<i64>()
-            + self.touched.capacity() * size_of::<Touched>()
+            + self.touched.capacity() * size_of::<ModifiedObject>()
             + operations * size_of::<CellOperation>()
-            + self.notes.capacity() * size_of::<Note>()
-            + self.told.memory_bytes()
+            + self.notes.capacity() * size_of::<RowNote>()
+            + self.events.memory_bytes()
     }
 
     /// The attributes of a record.
@@ -152,15 +157,15 @@ impl Shard {
         self.index.find(hash, |slot| self.records[slot as usize].object == object)
     }
 
-    /// Asks the cache for the first place that a search for `hash` looks at.
+    /// Prefetches the first place that a search for `hash` reads.
     pub(super) fn prefetch(&self, hash: u32) {
         self.index.prefetch(hash);
     }
 
-    /// Asks the cache for what searches for a group of objects read, in two rounds of overlapped
-    /// misses: index entries, then records. Gives their hashes.
+    /// Prefetches what searches for a group of objects read, in two rounds of overlapped misses:
+    /// index entries, then records. Returns their hashes in `hashes`.
     #[inline(always)]
-    pub(super) fn ask_ahead(
+    pub(super) fn prefetch_group(
         &self,
         hash: ObjectHash,
         group: &[RoutedRow],
@@ -181,7 +186,7 @@ impl Shard {
     pub(super) fn take(&mut self, cycle: &ShardCycle<'_>, rows: &[RoutedRow]) {
         let mut hashes = [0; GROUP];
         for group in rows.chunks(GROUP) {
-            self.ask_ahead(cycle.hash, group, &mut hashes);
+            self.prefetch_group(cycle.hash, group, &mut hashes);
             for (row, hash) in group.iter().zip(hashes) {
                 if row.is_removal() {
                     self.take_removal(cycle, hash, row);
@@ -198,56 +203,56 @@ impl Shard {
             None => self.create(hash, row.object),
         };
         let touched = &mut self.touched[place];
-        let starts = touched.existed && !touched.gone;
-        if starts && row.time_ms < self.records[touched.slot as usize].time_ms {
-            self.note(row.arrival, Fate::Late);
-            return;
+        let has_start = touched.existed && !touched.gone;
+        let start_ms = has_start.then(|| self.records[touched.slot as usize].time_ms);
+        if settle::is_late(start_ms, row.time_ms) {
+            return self.note(row.arrival, RowOutcome::Late);
         }
-        if touched.has_winner && row.time_ms < touched.winner.time_ms {
-            self.note(row.arrival, Fate::Superseded);
-        } else {
-            let beaten = touched.has_winner.then_some(touched.winner.arrival);
+        let winner_ms = touched.has_winner.then_some(touched.winner.time_ms);
+        if settle::supersedes(winner_ms, row.time_ms) {
+            let superseded = touched.has_winner.then_some(touched.winner.arrival);
             touched.winner = *row;
             touched.has_winner = true;
-            if let Some(arrival) = beaten {
-                self.note(arrival, Fate::Superseded);
+            if let Some(arrival) = superseded {
+                self.note(arrival, RowOutcome::Superseded);
             }
+        } else {
+            self.note(row.arrival, RowOutcome::Superseded);
         }
-        self.happened(cycle, place, What::Row(*row));
+        self.record_arrival(cycle, place, ArrivedChange::Row(*row));
     }
 
-    /// Takes note of what happened to an object, where rows are judged one by one.
-    fn happened(&mut self, cycle: &ShardCycle<'_>, place: usize, what: What) {
-        if cycle.telling.is_some_and(|telling| telling.standing.every_fix > 0) {
-            self.told.happenings.push(Happening { place: place as u32, what });
+    /// Lists a change of an object, where every fix is evaluated.
+    fn record_arrival(&mut self, cycle: &ShardCycle<'_>, place: usize, change: ArrivedChange) {
+        if cycle.events.is_some_and(|context| context.queries.has_every_fix()) {
+            self.events.arrivals.push(Arrival { place: place as u32, change });
         }
     }
 
     fn take_removal(&mut self, cycle: &ShardCycle<'_>, hash: u32, row: &RoutedRow) {
         let Some(slot) = self.find(hash, row.object) else {
-            return self.note(row.arrival, Fate::Missing);
+            return self.note(row.arrival, RowOutcome::Missing);
         };
         let place = self.touch(slot, hash);
-        let was_alive = self.kill(cycle, place, EventKind::Removed);
-        let fate = if was_alive { Fate::Removed } else { Fate::Missing };
-        self.note(row.arrival, fate);
+        let was_alive = self.end_life(cycle, place, EventKind::Removed);
+        self.note(row.arrival, if was_alive { RowOutcome::Removed } else { RowOutcome::Missing });
     }
 
     /// Ends the object's life so far in this cycle; whether it was alive.
-    fn kill(&mut self, cycle: &ShardCycle<'_>, place: usize, reason: EventKind) -> bool {
+    fn end_life(&mut self, cycle: &ShardCycle<'_>, place: usize, reason: EventKind) -> bool {
         let touched = &mut self.touched[place];
         let was_alive = touched.is_alive();
         if was_alive {
             touched.ending = reason;
         }
-        let beaten = touched.has_winner.then_some(touched.winner.arrival);
+        let superseded = touched.has_winner.then_some(touched.winner.arrival);
         touched.gone = true;
         touched.has_winner = false;
-        if let Some(arrival) = beaten {
-            self.note(arrival, Fate::Superseded);
+        if let Some(arrival) = superseded {
+            self.note(arrival, RowOutcome::Superseded);
         }
         if was_alive {
-            self.happened(cycle, place, What::End(reason));
+            self.record_arrival(cycle, place, ArrivedChange::End(reason));
         }
         was_alive
     }
@@ -259,22 +264,22 @@ impl Shard {
             let object = self.records[slot].object;
             if object != NO_OBJECT {
                 let place = self.touch(slot as u32, cycle.hash.shard_and_hash(object).1);
-                removed += u64::from(self.kill(cycle, place, EventKind::Cleared));
+                removed += u64::from(self.end_life(cycle, place, EventKind::Cleared));
             }
         }
         removed
     }
 
-    fn note(&mut self, arrival: u32, fate: Fate) {
-        self.notes.push(Note { arrival, fate });
+    fn note(&mut self, arrival: u32, outcome: RowOutcome) {
+        self.notes.push(RowNote { arrival, outcome });
     }
 
-    /// The place of an existing slot among the touched ones.
+    /// The place of an existing slot among the modified objects.
     fn touch(&mut self, slot: u32, hash: u32) -> usize {
         let record = &mut self.records[slot as usize];
         if record.touched == UNTOUCHED {
             record.touched = self.touched.len() as u32;
-            self.touched.push(Touched::new(slot, hash, true));
+            self.touched.push(ModifiedObject::new(slot, hash, true));
         }
         self.records[slot as usize].touched as usize
     }
@@ -302,12 +307,12 @@ impl Shard {
             slot as u32
         };
         self.index.insert(hash, slot);
-        self.touched.push(Touched::new(slot, hash, false));
+        self.touched.push(ModifiedObject::new(slot, hash, false));
         place
     }
 
-    /// Writes the winners, frees what is gone, expires, and lists the cell operations of this shard
-    /// (number `shard`).
+    /// Writes the winners, frees removed slots, expires, and lists the cell operations of this
+    /// shard (number `shard`).
     pub(super) fn settle(&mut self, cycle: &ShardCycle<'_>, shard: usize) {
         for operations in &mut self.operations {
             operations.clear();
@@ -321,8 +326,8 @@ impl Shard {
         self.touched = touched;
         self.touched.clear();
         self.expire(cycle, base);
-        if let Some(telling) = &cycle.telling {
-            self.judge(telling, cycle.attributes);
+        if let Some(context) = &cycle.events {
+            self.evaluate(context);
         }
     }
 
@@ -331,33 +336,36 @@ impl Shard {
         cycle: &ShardCycle<'_>,
         base: u32,
         place: usize,
-        touched: &Touched,
+        touched: &ModifiedObject,
     ) {
         let slot = touched.slot as usize;
         let start = self.records[slot];
         self.records[slot].touched = UNTOUCHED;
         if !touched.has_winner {
             if !touched.is_alive() {
-                self.moved(cycle, place, touched, MotionFate::Gone(touched.ending));
+                self.record_motion(cycle, place, touched, MotionOutcome::Gone(touched.ending));
                 if touched.existed {
                     let from = cycle.grid.locate(start.x, start.y);
                     self.list(from, CellOperation::delete(base | touched.slot, start.x, start.y));
                 }
                 self.free_slot(touched.slot, touched.hash);
             } else {
-                self.moved(cycle, place, touched, MotionFate::Still);
+                self.record_motion(cycle, place, touched, MotionOutcome::Unchanged);
             }
             return;
         }
         let winner = &touched.winner;
         let attributes = cycle.attributes.map_or(Attributes::UNKNOWN, |of| of(winner.arrival));
         if touched.existed && !touched.gone && self.is_same(&start, slot, winner, attributes) {
-            self.moved(cycle, place, touched, MotionFate::Still);
-            return self.note(winner.arrival, Fate::Duplicate);
+            self.record_motion(cycle, place, touched, MotionOutcome::Unchanged);
+            return self.note(winner.arrival, RowOutcome::Duplicate);
         }
-        let is_old = winner.time_ms < cycle.time_min_ms;
-        let fate = if is_old { MotionFate::Gone(EventKind::Expired) } else { MotionFate::Written };
-        self.moved(cycle, place, touched, fate);
+        let outcome = if settle::is_expired(cycle.time_min_ms, winner.time_ms) {
+            MotionOutcome::Gone(EventKind::Expired)
+        } else {
+            MotionOutcome::Written
+        };
+        self.record_motion(cycle, place, touched, outcome);
         self.write(slot, winner, attributes);
         let slot = base | touched.slot;
         let (x, y) = (winner.x, winner.y);
@@ -371,57 +379,66 @@ impl Shard {
         }
     }
 
-    /// Takes note of an object for the standing regions; its record is still the one before.
-    fn moved(&mut self, cycle: &ShardCycle<'_>, place: usize, touched: &Touched, fate: MotionFate) {
-        let Some(telling) = &cycle.telling else { return };
-        let has_steps = telling.standing.every_fix > 0;
-        let is_nothing = fate == MotionFate::Still || (!touched.existed && !touched.has_winner);
-        if is_nothing && !has_steps {
+    /// Records what the cycle did to an object; its record is still the one before.
+    fn record_motion(
+        &mut self,
+        cycle: &ShardCycle<'_>,
+        place: usize,
+        touched: &ModifiedObject,
+        outcome: MotionOutcome,
+    ) {
+        let Some(context) = &cycle.events else { return };
+        let has_steps = context.queries.has_every_fix();
+        let is_unchanged = outcome == MotionOutcome::Unchanged;
+        if (is_unchanged || (!touched.existed && !touched.has_winner)) && !has_steps {
             return;
         }
         let slot = touched.slot as usize;
         let start = self.records[slot];
-        let is_old = fate == MotionFate::Still && start.time_ms < cycle.time_min_ms;
-        let fate = if is_old { MotionFate::Gone(EventKind::Expired) } else { fate };
-        let to = if touched.has_winner {
-            (touched.winner.x, touched.winner.y)
-        } else {
-            (start.x, start.y)
-        };
-        let had = touched.existed;
-        let from = if had { (start.x, start.y) } else { to };
-        let motion = Motion { object: start.object, slot: touched.slot, fate, had, from, to };
-        if telling.standing.needs_records() {
-            self.told.befores.push(start.row(self.attributes_of(slot)));
-        }
-        if has_steps {
-            self.told.places.push(place as u32);
-        }
-        match fate {
-            MotionFate::Gone(EventKind::Expired) => self.records[slot].touched = EXPIRING,
-            MotionFate::Written if telling.keeps_marks => {
-                self.records[slot].touched = self.told.motions.len() as u32;
+        let is_expired = is_unchanged && settle::is_expired(cycle.time_min_ms, start.time_ms);
+        let outcome = if is_expired { MotionOutcome::Gone(EventKind::Expired) } else { outcome };
+        match outcome {
+            MotionOutcome::Gone(EventKind::Expired) => self.records[slot].touched = EXPIRING,
+            MotionOutcome::Written if context.has_comparison => {
+                self.records[slot].touched = self.events.motions.len() as u32;
             }
             _ => {}
         }
-        self.told.motions.push(motion);
+        let (existed, winner) = (touched.existed, &touched.winner);
+        let start_at = (start.x, start.y);
+        let to = if touched.has_winner { (winner.x, winner.y) } else { start_at };
+        let from = if existed { start_at } else { to };
+        let object = start.object;
+        let motion = Motion { object, slot: touched.slot, outcome, existed, from, to };
+        self.push_motion(context, motion, &start, place as u32);
     }
 
-    /// Takes note of a record that goes by age and that no row of the cycle has written.
-    pub(super) fn went_by_age(&mut self, cycle: &ShardCycle<'_>, slot: usize) {
-        let Some(telling) = &cycle.telling else { return };
+    /// Records that a record expired which no row of the cycle has written.
+    pub(super) fn record_expiry(&mut self, cycle: &ShardCycle<'_>, slot: usize) {
+        let Some(context) = &cycle.events else { return };
         let record = self.records[slot];
         let at = (record.x, record.y);
-        let fate = MotionFate::Gone(EventKind::Expired);
-        let (object, slot_in) = (record.object, slot as u32);
-        let motion = Motion { object, slot: slot_in, fate, had: true, from: at, to: at };
-        if telling.standing.needs_records() {
-            self.told.befores.push(record.row(self.attributes_of(slot)));
+        let outcome = MotionOutcome::Gone(EventKind::Expired);
+        let (object, slot) = (record.object, slot as u32);
+        let motion = Motion { object, slot, outcome, existed: true, from: at, to: at };
+        self.push_motion(context, motion, &record, u32::MAX);
+    }
+
+    fn push_motion(
+        &mut self,
+        context: &EventContext<'_>,
+        motion: Motion,
+        before: &Record,
+        place: u32,
+    ) {
+        if context.queries.needs_records() {
+            let attributes = self.attributes_of(motion.slot as usize);
+            self.events.befores.push(before.row(attributes));
         }
-        if telling.standing.every_fix > 0 {
-            self.told.places.push(u32::MAX);
+        if context.queries.has_every_fix() {
+            self.events.places.push(place);
         }
-        self.told.motions.push(motion);
+        self.events.motions.push(motion);
     }
 
     fn is_same(&self, start: &Record, slot: usize, row: &RoutedRow, new: Attributes) -> bool {
@@ -460,7 +477,7 @@ impl Shard {
     }
 }
 
-/// Makes room for one more element, growing by a quarter: bytes an object count more than copies.
+/// Reserves one more element, growing by a quarter: bytes an object matter more than copies.
 pub(super) fn reserve_by_quarter<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact((list.len() / 4).max(16));

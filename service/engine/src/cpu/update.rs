@@ -18,7 +18,7 @@ const CELL: u32 = (1 << 30) - 1;
 /// One change of one cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellOperation {
-    /// Cell inside its band; one upper bit tells the kind.
+    /// Cell inside its band; one upper bit is the kind.
     cell: u32,
     slot: u32,
     x: i32,

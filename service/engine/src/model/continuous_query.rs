@@ -138,7 +138,7 @@ impl ContinuousQueries {
                 (true, Some(old)) => query.replace(now, &old, modified, records),
                 (true, None) => query.start(now, records),
             };
-            events.retain(|(kind, _)| query.subscription.wanted.tells(*kind));
+            events.retain(|(kind, _)| query.subscription.wanted.reports(*kind));
             if change.is_snapshot {
                 events = query.snapshot(clock_ms, records);
             }

@@ -1,8 +1,8 @@
-//! Which points lie within a distance of a centre?
+//! Circles: the points within a distance of a centre.
 //!
-//! Those whose rank ([`crate::rank::Ranker`]) is at most `rank_max`, which is computed once. The
-//! cover of a geographic circle is widened by a metre and the wholly-inside test narrowed by one,
-//! so that rounding and libm there never decide an answer.
+//! A point is inside when its rank ([`crate::rank::Ranker`]) is at most `rank_max`, which is
+//! computed once. The cover of a geographic circle is widened by a metre and the wholly-inside test
+//! narrowed by one, so that rounding and libm never decide an answer.
 
 use super::Cover;
 use super::rectangle::meridian_cover;
@@ -21,7 +21,7 @@ const QUANTA_PER_RADIAN: f64 = 1.8e9 / std::f64::consts::PI;
 pub struct Circle {
     ranker: Ranker,
     rank_max: u64,
-    /// What lies within this rank is inside beyond doubt; `None` when nothing is.
+    /// Points within this rank are certainly inside; `None` when none is.
     rank_sure: Option<u64>,
     cover: Cover,
 }
@@ -96,13 +96,13 @@ impl Circle {
         self.rank_max
     }
 
-    /// What ranks the points of this circle.
+    /// The ranker of its centre.
     #[must_use]
     pub fn ranker(&self) -> &Ranker {
         &self.ranker
     }
 
-    /// True when every point of the space is inside beyond doubt.
+    /// True when every point of the space is certainly inside.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.rank_max == u64::MAX
@@ -194,7 +194,7 @@ impl Circle {
     }
 }
 
-/// How far two longitudes are apart, quanta.
+/// Distance of two longitudes, quanta.
 fn apart(a: i32, b: i32) -> i64 {
     let direct = i64::from(a.abs_diff(b));
     direct.min(2 * i64::from(HALF_TURN) - direct)
@@ -214,7 +214,7 @@ fn planar_cover(space: &Space, ranker: &Ranker, rank_max: u64) -> Cover {
     Cover::one(&rect, &space.bounds())
 }
 
-/// The boxes of a geographic circle; libm will do, as the radius is widened already.
+/// The boxes of a geographic circle; libm suffices, as the radius is widened already.
 ///
 /// A circle of angle d around latitude a that holds no pole touches the meridians at the longitudes
 /// l with sin l = sin d / cos a on both sides; written with the arc tangent, because the arc sine

@@ -1,7 +1,7 @@
-//! Which rectangles of quanta have to be searched for a region?
+//! The rectangles of quanta to search for a region.
 //!
-//! At most two, disjoint and inside the space, so nothing is visited twice; two only where the
-//! antimeridian cuts. None when the region misses the space.
+//! At most two, disjoint and inside the space, so nothing is visited twice; two only for a region
+//! that the antimeridian splits, none for one outside the space.
 
 use crate::space::QuantaRect;
 
@@ -12,7 +12,7 @@ pub struct Cover {
     len: Length,
 }
 
-/// How many rectangles; an enumeration, so that a region needs no other mark of its kind.
+/// Number of rectangles; an enumeration, whose niche holds the kind of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
     None,

@@ -1,7 +1,7 @@
-//! Where does a point lie, seen from an edge of a ring?
+//! The edges of a polygon's rings, and the side of an edge that a point is on.
 //!
-//! Decided by comparing two i64 products, exactly. Polygons of a union are separated by a mark
-//! between their edges, [`Edge::is_part_end`].
+//! Comparing two i64 products is exact. A mark separates the edges of the polygons of a union,
+//! [`Edge::is_part_end`].
 
 use crate::layout::PART_END_HEIGHT;
 use crate::space::QuantaRect;
@@ -55,7 +55,7 @@ impl Edge {
         self.y_high
     }
 
-    /// Where a point lies. Of the ends only the lower counts as crossed, so that a ray through a
+    /// The side of a point. Of the ends only the lower counts as crossed, so that a ray through a
     /// vertex crosses once or twice as it should; a horizontal edge is never crossed.
     #[inline]
     pub(super) fn side(&self, x: i32, y: i32) -> Side {
@@ -80,8 +80,8 @@ impl Edge {
         }
     }
 
-    /// Whether the edge certainly has no point in common with a closed rectangle: apart on an axis,
-    /// or all corners strictly on one side of its line. The end of a part has no point.
+    /// Whether the edge certainly has no point in common with a closed rectangle: disjoint on an
+    /// axis, or all corners strictly on one side of its line. The end of a part has no point.
     pub(super) fn misses(&self, rect: &QuantaRect) -> bool {
         let (west, east) = (self.x_low.min(self.x_high), self.x_low.max(self.x_high));
         if west > rect.x_max
@@ -106,7 +106,7 @@ impl Edge {
     }
 }
 
-/// Where a point lies, seen from an edge.
+/// The side of an edge that a point is on.
 pub(super) enum Side {
     /// On the edge.
     Border,

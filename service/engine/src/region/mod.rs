@@ -1,4 +1,4 @@
-//! Which points lie in a region? Closed sets on quanta, decided the same way everywhere.
+//! Regions: closed sets of points in quanta, identical on every backend.
 //!
 //! `region` holds the sum of the kinds, `cover` the rectangles that hold a region; each kind has
 //! its own file.

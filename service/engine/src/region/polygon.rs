@@ -1,8 +1,8 @@
-//! Which points lie in a polygon, or in one of several?
+//! Polygons and multipolygons.
 //!
 //! Even-odd over the rings of each polygon with straight edges in quanta, every border inside; a
-//! multipolygon is the union. Edges are filed by horizontal slab, so that a point meets few of
-//! them. Does not cross the antimeridian and does not treat edges as great circles (RFC 7946).
+//! multipolygon is the union. Edges are indexed by horizontal slab, so that a point tests few of
+//! them. Polygons do not cross the antimeridian; edges are not great circles (RFC 7946).
 
 use super::Cover;
 use super::edge::{Edge, Side};
@@ -31,7 +31,7 @@ pub struct Polygon {
     edges: Box<[Edge]>,
 }
 
-/// The edges of a polygon filed by horizontal slab, for evaluation elsewhere.
+/// The edges of a polygon by horizontal slab.
 #[derive(Clone, Copy, Debug)]
 pub struct Slabs<'a> {
     /// The box of all vertices, longitude 180 kept.
@@ -48,7 +48,7 @@ pub struct Slabs<'a> {
 }
 
 impl Polygon {
-    /// How its edges are filed.
+    /// Its edges by slab.
     #[must_use]
     pub fn slabs(&self) -> Slabs<'_> {
         let Self { extent, touches_180, shift, starts, edges, .. } = self;
@@ -172,7 +172,7 @@ impl Polygon {
         (y.abs_diff(self.extent.y_min) >> self.shift) as usize
     }
 
-    /// The edges of these slabs, both included; some may come repeatedly.
+    /// The edges of these slabs, both included; some may be repeated.
     #[inline]
     fn slab_edges(&self, first: usize, last: usize) -> &[Edge] {
         &self.edges[self.starts[first] as usize..self.starts[last + 1] as usize]

@@ -1,7 +1,7 @@
-//! Which points lie between two meridians and two parallels, or in a box of the plane?
+//! Rectangles with sides along the axes.
 //!
-//! A rectangle is at most two boxes of quanta that are cut to the space, so it is its own cover.
-//! A side rounds to quanta as a point does.
+//! A rectangle is at most two boxes of quanta, clipped to the space, so it is its own cover. A side
+//! rounds to quanta as a point does.
 
 use super::Cover;
 use crate::error::{GeometryError, number};
@@ -62,7 +62,7 @@ impl Rectangle {
         self.cover
     }
 
-    /// As [`Rectangle::cover`], where it lies.
+    /// Its boxes, borrowed.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[QuantaRect] {

@@ -1,4 +1,4 @@
-//! What is a region: the sum of its kinds, and the questions that every kind answers.
+//! A region of any kind, and the tests that every kind supports.
 //!
 //! [`Region::contains`] is the definition; covers and wholly-inside tests only save work and never
 //! change an answer. Regions are built from degrees or metres and hold quanta.
@@ -13,8 +13,8 @@ use crate::space::{QuantaRect, Space};
 pub enum Region {
     /// Sides along the axes.
     Rectangle(Rectangle),
-    /// Everything within a distance of a centre. Boxed, as rectangles are what most queries ask
-    /// and a cycle may have a million.
+    /// Everything within a distance of a centre. Boxed, as most queries have rectangles and a cycle
+    /// may have a million.
     Circle(Box<Circle>),
     /// A polygon, or the union of several.
     Polygon(Box<Polygon>),

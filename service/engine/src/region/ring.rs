@@ -1,7 +1,7 @@
-//! How do the rings of a polygon become edges in quanta?
+//! Converts the rings of a polygon to edges in quanta.
 //!
-//! Vertices are rounded as points are, but longitude 180 is kept apart from -180, and vertices may
-//! lie outside a plane. Errors name the ring, and the coordinate where one is wrong.
+//! Vertices are rounded as points are, except that longitude 180 is distinct from -180 and vertices
+//! may be outside a plane. Errors name the ring, and the coordinate at fault.
 
 use super::edge::{EDGE_MAX, Edge};
 use crate::error::{GeometryError, number};
@@ -42,7 +42,7 @@ pub(super) fn within(field: &str, vertices: usize) -> Result<(), GeometryError> 
 
 /// The vertices of a ring in quanta, without the closing one.
 fn quantise(space: &Space, ring: &[(f64, f64)]) -> Result<Vec<(i32, i32)>, GeometryError> {
-    // The closing vertex comes on top.
+    // The closing vertex is not counted.
     within("", ring.len().saturating_sub(1))?;
     let mut vertices = Vec::with_capacity(ring.len());
     for (index, (x, y)) in ring.iter().enumerate() {

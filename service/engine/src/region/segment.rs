@@ -1,8 +1,8 @@
-//! Does the straight way between two points outside a region cut it?
+//! Tests whether the straight segment between two points outside a region cuts it.
 //!
-//! [`Region::is_cut`] is the definition. Straight in longitude and latitude, or in the plane; more
-//! than half a turn of longitude goes the other way round. Rectangles and polygons are decided in
-//! integers, circles at the nearest point of the way, in f64 in written order.
+//! [`Region::is_cut`] is the definition. Segments are straight in longitude and latitude, or in the
+//! plane; a difference above half a turn of longitude crosses the antimeridian. Rectangles and
+//! polygons use integers, circles the nearest point of the segment in f64 in written order.
 
 use super::{Circle, Polygon, Rectangle, Region};
 use crate::space::{HALF_TURN, QuantaRect, Space};
@@ -11,7 +11,7 @@ use crate::sphere;
 /// Quanta of a whole turn of longitude.
 const TURN: i64 = 2 * HALF_TURN as i64;
 
-/// A straight way between two points; x may lie up to a turn and a half off.
+/// A straight segment; x may be up to a turn and a half outside the space.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     from: (i64, i64),
@@ -25,7 +25,7 @@ impl Region {
     /// Rectangle: with one of the boxes of its cover. Polygon: with an edge. Circle: the point of
     /// the segment nearest to the centre, longitudes scaled by the cosine of the centre's
     /// latitude, rounded half to even to quanta, lies in it. In geographic space an `x` that
-    /// differs by more than half a turn goes over the antimeridian, and the segment is tested as it
+    /// differs by more than half a turn crosses the antimeridian, and the segment is tested as it
     /// is and shifted by a turn to both sides.
     #[must_use]
     pub fn is_cut(&self, space: &Space, from: (i32, i32), to: (i32, i32)) -> bool {

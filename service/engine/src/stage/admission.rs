@@ -1,14 +1,14 @@
-//! Which rows bring one object too many?
+//! Enforces the object limit of a fleet.
 //!
-//! One walk over a cycle in order of arrival decides: it counts the objects that exist and refuses
-//! what would exceed the limit. Nothing in it can run beside anything else, so backends walk only
-//! cycles that may meet the limit, and list only what can change the count.
+//! One walk over a cycle in order of arrival counts the existing objects and refuses the rows that
+//! would exceed the limit. The walk is sequential, so backends walk only cycles that may reach the
+//! limit, and list only what can change the count.
 
 use std::collections::HashMap;
 
 use crate::layout::{CANDIDATE_EXISTED, CANDIDATE_REMOVAL, Candidate};
 
-/// Whether a cycle of so many rows may bring more objects than the limit allows.
+/// Whether a cycle with this number of rows may exceed the limit.
 #[must_use]
 pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
     objects.saturating_add(rows) > objects_max
@@ -17,9 +17,9 @@ pub fn may_exceed(objects: u64, rows: u64, objects_max: u64) -> bool {
 /// The arrivals of the rows that the limit refuses, ascending; `objects` exist at the start of the
 /// cycle.
 ///
-/// `candidates` ascend by arrival and hold every removal and every row that passed judging. Rows of
-/// an object that existed at the start may be left out, up to the first clear, if the cycle does
-/// not remove the object. A clear acts before the arrival that stands for it in `clears`.
+/// `candidates` ascend by arrival and hold every removal and every valid row. Rows of an object
+/// that existed at the start may be omitted, up to the first clear, if the cycle does not remove
+/// the object. `clears` holds the arrivals before which a clear acts.
 #[must_use]
 pub fn refused(
     objects: u64,
@@ -30,7 +30,7 @@ pub fn refused(
     debug_assert!(candidates.is_sorted_by_key(|candidate| candidate.arrival));
     let mut refused = Vec::new();
     let mut alive = objects;
-    // Objects that are not as they were at the start, or not as the last clear left them.
+    // Objects whose existence differs from that at the start, or after the last clear.
     let mut changed: HashMap<u64, bool> = HashMap::new();
     let mut is_cleared = false;
     let mut clears = clears.iter().peekable();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_cycles_with_more_rows_than_room_are_walked() {
+    fn only_cycles_that_may_exceed_the_limit_are_walked() {
         assert!(!may_exceed(0, 0, 0));
         assert!(may_exceed(0, 1, 0));
         assert!(!may_exceed(7, 3, 10));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_arrive_take_the_room() {
+    fn the_first_arrivals_are_admitted() {
         let acts = [(5, NEW), (3, NEW), (5, NEW), (4, NEW), (3, NEW), (4, NEW), (5, NEW)];
         assert_eq!(walk(8, 10, &[], &acts), [3, 5]);
         assert_eq!(walk(8, 11, &[], &acts), []);
@@ -99,24 +99,24 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_makes_room_once_and_for_what_follows() {
+    fn a_removal_frees_one_place_for_later_arrivals() {
         let removed = OLD | REMOVED;
         let acts = [(3, NEW), (1, removed), (1, removed), (3, NEW), (4, NEW), (1, OLD)];
         assert_eq!(walk(2, 2, &[], &acts), [0, 4, 5]);
-        // What was made in the cycle leaves its place too; what was refused has none.
+        // An object created in the cycle frees its place too; a refused one has none.
         let acts = [(3, NEW), (4, NEW), (4, REMOVED), (3, REMOVED), (5, NEW), (3, NEW)];
         assert_eq!(walk(1, 2, &[], &acts), [1, 5]);
-        // A row of a known object takes no place before its removal.
+        // A row of an existing object takes no place before its removal.
         let acts = [(1, OLD), (1, removed), (1, OLD), (2, NEW)];
         assert_eq!(walk(1, 1, &[], &acts), [3]);
     }
 
     #[test]
-    fn a_clear_makes_room_for_all_that_follows() {
+    fn a_clear_frees_all_places_for_later_arrivals() {
         let acts = [(1, OLD), (3, NEW), (1, OLD), (2, OLD), (3, NEW), (3, REMOVED), (2, OLD)];
         assert_eq!(walk(2, 2, &[2], &acts), [1, 4]);
         assert_eq!(walk(2, 2, &[0], &acts), [3]);
-        // Two at one place are as one; one behind everything changes nothing.
+        // Two clears at one arrival are one; a clear after everything has no effect.
         assert_eq!(walk(2, 2, &[2, 2, 7], &acts), [1, 4]);
         let acts = [(1, OLD), (1, OLD | REMOVED), (2, OLD), (3, NEW)];
         assert_eq!(walk(2, 1, &[0, 1], &acts), [3]);

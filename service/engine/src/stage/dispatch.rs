@@ -1,19 +1,23 @@
-//! Which rows are refused, and why?
+//! Validates rows: which are refused, and why.
 //!
-//! Rows are judged one by one and never stop their batch. Reasons are tried in the order of their
-//! numbers, so a row with several faults names the first. Whether an object is one too many
-//! ([`Refusal::ObjectLimit`]) is not known here: that depends on the state ([`super::admission`]).
+//! Rows are validated one by one and never stop their batch. Reasons are tried in the order of
+//! their numbers, so a row with several faults has the first. [`Refusal::ObjectLimit`] depends on
+//! the state and is decided by [`super::admission`].
 
-use shoal_codec::{FixRow, HEADING_UNKNOWN};
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 
-use crate::cycle::Refusal;
+use crate::layout::{HEADING_END_CDEG, Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use crate::space::{QuantaRect, Space};
 
-/// Headings are below a full turn, hundredths of a degree.
-const HEADING_END_CDEG: u16 = 36_000;
+const _: () = {
+    assert!(TIME_ORIGIN_MS == TIME_MIN_MS, "host and device refuse the same times");
+    assert!(Refusal::POISON_SPEED != SPEED_UNKNOWN, "a poisoned speed is not an unknown one");
+    assert!(Refusal::POISON_HEADING != HEADING_UNKNOWN, "nor is a heading");
+    assert!(Refusal::POISON_ALTITUDE != ALTITUDE_UNKNOWN, "nor is an altitude");
+};
 
-/// Judges the rows of one cycle.
+/// Validates the rows of one cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowValidator {
     bounds: QuantaRect,
@@ -21,8 +25,7 @@ pub struct RowValidator {
 }
 
 impl RowValidator {
-    /// A judge for one space; event times after `time_max_ms` are too late, and so are those after
-    /// [`TIME_MAX_MS`].
+    /// A validator for one space; event times after `time_max_ms` or [`TIME_MAX_MS`] are too late.
     #[must_use]
     pub fn new(space: &Space, time_max_ms: i64) -> Self {
         Self { bounds: space.bounds(), time_max_ms: time_max_ms.min(TIME_MAX_MS) }
@@ -31,13 +34,13 @@ impl RowValidator {
     /// The first fault of a row's mandatory values.
     #[inline]
     #[must_use]
-    pub fn judge(&self, object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
-        // One branch for the row that is right, as nearly all are.
-        let right = (object != u64::MAX)
+    pub fn validate(&self, object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
+        // One branch for a valid row, as nearly all are.
+        let is_valid = (object != u64::MAX)
             & self.bounds.contains(x, y)
             & (TIME_MIN_MS <= time_ms)
             & (time_ms <= self.time_max_ms);
-        if right { None } else { Some(self.fault(object, time_ms, x, y)) }
+        if is_valid { None } else { Some(self.fault(object, time_ms, x, y)) }
     }
 
     #[cold]
@@ -55,10 +58,10 @@ impl RowValidator {
         }
     }
 
-    /// The first fault of a row's optional values; unknown ones are right.
+    /// The first fault of a row's optional values; unknown ones are valid.
     #[inline]
     #[must_use]
-    pub fn judge_attributes(
+    pub fn validate_attributes(
         &self,
         speed_mm_s: u32,
         heading_cdeg: u16,
@@ -78,8 +81,8 @@ impl RowValidator {
     /// The first fault of a whole row.
     #[must_use]
     pub fn validate_row(&self, row: &FixRow) -> Option<Refusal> {
-        self.judge(row.object, row.time_ms, row.x, row.y)
-            .or_else(|| self.judge_attributes(row.speed_mm_s, row.heading_cdeg, row.altitude_mm))
+        self.validate(row.object, row.time_ms, row.x, row.y)
+            .or_else(|| self.validate_attributes(row.speed_mm_s, row.heading_cdeg, row.altitude_mm))
     }
 }
 
@@ -89,31 +92,31 @@ mod tests {
 
     const LATE_MS: i64 = TIME_MIN_MS + 1_000;
 
-    fn judge(object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
-        RowValidator::new(&Space::geographic(), LATE_MS).judge(object, time_ms, x, y)
+    fn validate(object: u64, time_ms: i64, x: i32, y: i32) -> Option<Refusal> {
+        RowValidator::new(&Space::geographic(), LATE_MS).validate(object, time_ms, x, y)
     }
 
     #[test]
     fn every_reason_is_found_at_its_border() {
-        assert_eq!(judge(u64::MAX - 1, TIME_MIN_MS, -1_800_000_000, 900_000_000), None);
-        assert_eq!(judge(0, LATE_MS, 1_799_999_999, -900_000_000), None);
-        assert_eq!(judge(u64::MAX, LATE_MS, 0, 0), Some(Refusal::Object));
-        assert_eq!(judge(0, LATE_MS, i32::MIN, 0), Some(Refusal::NotFinite));
-        assert_eq!(judge(0, LATE_MS, i32::MIN + 1, 0), Some(Refusal::OutsideSpace));
-        assert_eq!(judge(0, LATE_MS, 1_800_000_000, 0), Some(Refusal::OutsideSpace));
-        assert_eq!(judge(0, LATE_MS, 0, 900_000_001), Some(Refusal::OutsideSpace));
-        assert_eq!(judge(0, TIME_MIN_MS - 1, 0, 0), Some(Refusal::TimeTooEarly));
-        assert_eq!(judge(0, LATE_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
+        assert_eq!(validate(u64::MAX - 1, TIME_MIN_MS, -1_800_000_000, 900_000_000), None);
+        assert_eq!(validate(0, LATE_MS, 1_799_999_999, -900_000_000), None);
+        assert_eq!(validate(u64::MAX, LATE_MS, 0, 0), Some(Refusal::Object));
+        assert_eq!(validate(0, LATE_MS, i32::MIN, 0), Some(Refusal::NotFinite));
+        assert_eq!(validate(0, LATE_MS, i32::MIN + 1, 0), Some(Refusal::OutsideSpace));
+        assert_eq!(validate(0, LATE_MS, 1_800_000_000, 0), Some(Refusal::OutsideSpace));
+        assert_eq!(validate(0, LATE_MS, 0, 900_000_001), Some(Refusal::OutsideSpace));
+        assert_eq!(validate(0, TIME_MIN_MS - 1, 0, 0), Some(Refusal::TimeTooEarly));
+        assert_eq!(validate(0, LATE_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
         let lenient = RowValidator::new(&Space::geographic(), i64::MAX);
-        assert_eq!(lenient.judge(0, TIME_MAX_MS, 0, 0), None);
-        assert_eq!(lenient.judge(0, TIME_MAX_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
+        assert_eq!(lenient.validate(0, TIME_MAX_MS, 0, 0), None);
+        assert_eq!(lenient.validate(0, TIME_MAX_MS + 1, 0, 0), Some(Refusal::TimeTooLate));
     }
 
     #[test]
-    fn attributes_are_judged_and_unknown_is_right() {
-        let judge = RowValidator::new(&Space::geographic(), LATE_MS);
+    fn attributes_are_validated_and_unknown_is_valid() {
+        let validator = RowValidator::new(&Space::geographic(), LATE_MS);
         let right = FixRow::new(1, LATE_MS, 0, 0);
-        assert_eq!(judge.validate_row(&right), None);
+        assert_eq!(validator.validate_row(&right), None);
         let rows = [
             (FixRow { speed_mm_s: Refusal::POISON_SPEED, ..right }, Some(Refusal::Speed)),
             (FixRow { speed_mm_s: Refusal::POISON_SPEED - 1, ..right }, None),
@@ -124,14 +127,14 @@ mod tests {
             (FixRow { altitude_mm: i32::MIN + 2, ..right }, None),
         ];
         for (row, refusal) in rows {
-            assert_eq!(judge.validate_row(&row), refusal, "{row:?}");
+            assert_eq!(validator.validate_row(&row), refusal, "{row:?}");
         }
     }
 
     #[test]
     fn the_lowest_number_wins() {
-        assert_eq!(judge(u64::MAX, i64::MIN, i32::MIN, 0), Some(Refusal::Object));
-        assert_eq!(judge(0, i64::MAX, i32::MIN, 0), Some(Refusal::NotFinite));
-        assert_eq!(judge(0, i64::MIN, 0, i32::MAX), Some(Refusal::OutsideSpace));
+        assert_eq!(validate(u64::MAX, i64::MIN, i32::MIN, 0), Some(Refusal::Object));
+        assert_eq!(validate(0, i64::MAX, i32::MIN, 0), Some(Refusal::NotFinite));
+        assert_eq!(validate(0, i64::MIN, 0, i32::MAX), Some(Refusal::OutsideSpace));
     }
 }

@@ -1,9 +1,12 @@
 //! The stages of a cycle as contracts: what each decides, shared by every backend.
 //!
-//! The same names stand in `cpu/` (the work on the CPU) and later in the device kernels and
-//! launches.
+//! `cpu/` and the device kernels do the work; a stage has the same name there.
 
 pub mod admission;
 pub mod dispatch;
+pub mod membership;
+pub mod region_changes;
 pub mod region_index;
+pub mod registry;
+pub mod settle;
 pub mod subscription;

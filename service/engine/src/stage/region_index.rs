@@ -1,18 +1,18 @@
-//! Which standing regions may a position lie in? Per cell the list of those that cover it.
+//! An index of regions by position: for each cell the list of regions that may contain its points.
 //!
-//! A region is filed at the level where its cover takes at most so many cells, so that adding and
-//! removing one costs the same whatever its size; a position looks into one cell of each level
-//! that is in use. A cell tells the regions that hold all of it from those that must be asked.
-//! Knows regions by small numbers and nothing of their members.
+//! A region is indexed at the level where its cover has at most [`REGION_CELLS_MAX`] cells, so that
+//! inserting and removing cost the same for every size; a position reads one cell of each level in
+//! use. A cell separates the regions that contain all of it from those that must be tested. Regions
+//! are small numbers here.
 
 use crate::region::Region;
 use crate::space::{HALF_TURN, QuantaRect, Space};
 
-/// Cells that one region takes at most: eight by eight, so that cells are about a quarter of a
-/// radius wide. Fewer make more positions ask, more make longer lists (weak evidence: 2 cores).
+/// Most cells of one region: eight by eight, so that cells are about a quarter of a radius wide.
+/// Fewer make more positions test regions, more make longer lists (weak evidence: 2 cores).
 pub const REGION_CELLS_MAX: u64 = 64;
-/// Cells of a level in which a way is looked for regions that it may cut; beyond, all are asked.
-const WAY_CELLS_MAX: u64 = 256;
+/// Most cells of a level to search for the regions that a segment may cut; beyond, all are taken.
+const SEGMENT_CELLS_MAX: u64 = 256;
 /// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
 const LEVELS: u32 = 33;
 /// The key of a free place; no cell has it, for y never exceeds half of the range.
@@ -28,14 +28,14 @@ pub struct CellRegions<'a> {
 }
 
 impl<'a> CellRegions<'a> {
-    /// Those that must be asked.
+    /// The regions to test.
     #[inline]
     #[must_use]
     pub fn partial(&self) -> &'a [u32] {
         &self.all[..self.partial]
     }
 
-    /// Those that hold all of it.
+    /// The regions that contain the whole cell.
     #[inline]
     #[must_use]
     pub fn whole(&self) -> &'a [u32] {
@@ -54,12 +54,12 @@ impl<'a> CellRegions<'a> {
 #[derive(Clone, Debug)]
 pub struct RegionIndex {
     bounds: QuantaRect,
-    /// Regions are filed in every cell of their cover.
+    /// Regions are in every cell of their cover.
     is_wide: bool,
     levels: Vec<Level>,
 }
 
-/// One level that some region is filed at.
+/// One level that has regions.
 #[derive(Clone, Debug)]
 struct Level {
     level: u32,
@@ -72,25 +72,25 @@ struct Level {
     lists: Lists,
 }
 
-/// One cell: where its list is.
+/// One cell and the place of its list.
 #[derive(Clone, Copy, Debug)]
 pub struct CellPlace {
     key: u64,
     at: u32,
     partial: u32,
     whole: u32,
-    /// The list has room for `1 << class`.
+    /// The list has a capacity of `1 << class`.
     class: u32,
 }
 
 const EMPTY: CellPlace = CellPlace { key: FREE, at: 0, partial: 0, whole: 0, class: 0 };
 
-/// Lists of cells in one stretch of memory, in rooms of powers of two that are used again.
+/// Lists of cells in one vector, in slices of powers of two that are reused.
 #[derive(Clone, Debug, Default)]
 struct Lists {
     words: Vec<u32>,
-    /// Per class the rooms that nobody uses.
-    free: Vec<Vec<u32>>,
+    /// The unused slices of each class.
+    unused: Vec<Vec<u32>>,
 }
 
 impl RegionIndex {
@@ -100,15 +100,15 @@ impl RegionIndex {
         Self { bounds, is_wide: false, levels: Vec::new() }
     }
 
-    /// As [`RegionIndex::new`], for ways between positions: a region is filed in every cell of its
-    /// cover, so that a way that cuts it has a cell with it in common, though it may pass between
-    /// the points of the space.
+    /// As [`RegionIndex::new`], for segments between positions: a region is in every cell of its
+    /// cover, so that a segment that cuts it shares a cell with it even where it passes between the
+    /// points of the space.
     #[must_use]
     pub fn wide(bounds: QuantaRect) -> Self {
         Self { is_wide: true, ..Self::new(bounds) }
     }
 
-    /// Files a region under a number, once.
+    /// Inserts a region under an unused number.
     pub fn insert(&mut self, number: u32, region: &Region) {
         let Some(level) = level_of(&self.bounds, region) else { return };
         let at = self.levels.iter().position(|held| held.level == level);
@@ -123,7 +123,7 @@ impl RegionIndex {
         });
     }
 
-    /// Takes out what was filed under a number, which must be this region.
+    /// Removes a number, whose region must be this one.
     pub fn remove(&mut self, number: u32, region: &Region) {
         let Some(level) = level_of(&self.bounds, region) else { return };
         let Some(at) = self.levels.iter().position(|held| held.level == level) else { return };
@@ -137,13 +137,13 @@ impl RegionIndex {
         }
     }
 
-    /// Levels that are in use, as places for the functions below.
+    /// Number of levels in use; the functions below take their indices.
     #[must_use]
     pub fn levels(&self) -> usize {
         self.levels.len()
     }
 
-    /// The cell of a position of the space at a place among the levels.
+    /// The cell of a position of the space at a level.
     #[inline]
     #[must_use]
     pub fn cell(&self, place: usize, x: i32, y: i32) -> u64 {
@@ -158,7 +158,7 @@ impl RegionIndex {
         level.find(key).map_or_else(CellRegions::default, |at| level.regions_of(&level.places[at]))
     }
 
-    /// Calls `each` with the regions of the cells that hold a position, one call a level.
+    /// Calls `each` with the regions of the cells of a position, one call a level.
     #[inline]
     pub fn at(&self, x: i32, y: i32, mut each: impl FnMut(CellRegions<'_>)) {
         for place in 0..self.levels.len() {
@@ -166,8 +166,8 @@ impl RegionIndex {
         }
     }
 
-    /// Appends the regions that the way between two places of the space may cut, in no order and
-    /// perhaps more than once. In a geographic space the way is the shorter one.
+    /// Appends the regions that the segment between two points of the space may cut, in no order,
+    /// with repetitions. In a geographic space the segment is the shorter one.
     pub fn between(
         &self,
         space: &Space,
@@ -189,12 +189,12 @@ impl RegionIndex {
     }
 
     /// Appends the regions of the cells that a box inside the bounds touches; where those are more
-    /// than [`WAY_CELLS_MAX`], all of a level.
+    /// than [`SEGMENT_CELLS_MAX`], all of a level.
     fn within(&self, rect: &QuantaRect, regions: &mut Vec<u32>) {
         for level in &self.levels {
             let (columns, rows) = spans(&self.bounds, level.level, rect);
             let mut add = |cell: CellRegions<'_>| regions.extend_from_slice(cell.all());
-            if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > WAY_CELLS_MAX {
+            if (columns.1 - columns.0 + 1) * (rows.1 - rows.0 + 1) > SEGMENT_CELLS_MAX {
                 let taken = level.places.iter().filter(|place| place.key != FREE);
                 taken.for_each(|place| add(level.regions_of(place)));
                 continue;
@@ -209,7 +209,7 @@ impl RegionIndex {
         }
     }
 
-    /// What a search for a cell reads first, to be asked of a cache ahead.
+    /// What a search for a cell reads first, for a prefetch.
     #[inline]
     #[must_use]
     pub fn first_look(&self, place: usize, key: u64) -> &CellPlace {
@@ -217,7 +217,7 @@ impl RegionIndex {
         &level.places[level.first(key)]
     }
 
-    /// The levels that are in use and every cell of them with its regions, in no order.
+    /// Level, key and regions of every cell, in no order.
     pub fn cells(&self) -> impl Iterator<Item = (u32, u64, CellRegions<'_>)> {
         self.levels.iter().flat_map(|level| {
             let taken = level.places.iter().filter(|place| place.key != FREE);
@@ -229,7 +229,7 @@ impl RegionIndex {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let level = |level: &Level| {
-            let free: usize = level.lists.free.iter().map(Vec::capacity).sum();
+            let free: usize = level.lists.unused.iter().map(Vec::capacity).sum();
             level.places.capacity() * size_of::<CellPlace>()
                 + (level.lists.words.capacity() + free) * size_of::<u32>()
         };
@@ -239,8 +239,7 @@ impl RegionIndex {
 
 /// The least level at which a region's cover takes few enough cells; none for a region without
 /// points.
-#[must_use]
-pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
+fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     let cover = region.cover();
     let cells = |level: u32| -> u64 {
         let sides = |rect: &QuantaRect| {
@@ -256,9 +255,9 @@ pub fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
     (0..LEVELS).find(|level| cells(*level) <= REGION_CELLS_MAX)
 }
 
-/// Calls `each` with every cell of a level that a region may have a point in (`is_wide`: that its
-/// cover touches), once, and whether the region holds all of it.
-pub fn for_each_cell(
+/// Calls `each` once with every cell of a level that may have a point of a region (`is_wide`: that
+/// its cover touches), and whether the region contains all of it.
+fn for_each_cell(
     bounds: &QuantaRect,
     is_wide: bool,
     level: u32,
@@ -307,8 +306,7 @@ fn cell_rect(bounds: &QuantaRect, level: u32, column: u64, row: u64) -> QuantaRe
 
 /// The cell of a position inside the bounds.
 #[inline]
-#[must_use]
-pub fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
+fn key_at(bounds: &QuantaRect, level: u32, x: i32, y: i32) -> u64 {
     let side = |value: i32, least: i32| u64::from(value.wrapping_sub(least) as u32) >> level;
     side(x, bounds.x_min) << 32 | side(y, bounds.y_min)
 }
@@ -327,7 +325,7 @@ impl Level {
         CellRegions { all: &self.lists.words[at..end], partial: place.partial as usize }
     }
 
-    /// Where the search for a key begins: the upper bits of a product spread neighbours.
+    /// First place of a search for a key: the upper bits of a product spread neighbours.
     #[inline]
     fn first(&self, key: u64) -> usize {
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
@@ -353,18 +351,18 @@ impl Level {
         let place = &mut self.places[at];
         let length = place.partial + place.whole;
         if length == 1 << place.class {
-            let room = self.lists.lend(place.class + 1);
+            let slice = self.lists.take(place.class + 1);
             let from = place.at as usize;
-            self.lists.words.copy_within(from..from + length as usize, room as usize);
-            self.lists.give_back(place.at, place.class);
-            (place.at, place.class) = (room, place.class + 1);
+            self.lists.words.copy_within(from..from + length as usize, slice as usize);
+            self.lists.free(place.at, place.class);
+            (place.at, place.class) = (slice, place.class + 1);
         }
         let end = (place.at + length) as usize;
         if is_whole {
             place.whole += 1;
             self.lists.words[end] = number;
         } else {
-            // The first whole one makes room at the end of the partial ones.
+            // The first whole region moves to the end.
             let middle = (place.at + place.partial) as usize;
             self.lists.words[end] = self.lists.words[middle];
             self.lists.words[middle] = number;
@@ -381,7 +379,7 @@ impl Level {
         let list = &mut self.lists.words[first..end];
         let part = if is_whole { middle - first..end - first } else { 0..middle - first };
         let Some(found) = list[part.clone()].iter().position(|held| *held == number) else {
-            debug_assert!(false, "a region is filed where it is looked for");
+            debug_assert!(false, "a region is in every cell of its own");
             return;
         };
         let found = part.start + found;
@@ -394,7 +392,7 @@ impl Level {
             place.partial -= 1;
         }
         if place.partial + place.whole == 0 {
-            self.lists.give_back(place.at, place.class);
+            self.lists.free(place.at, place.class);
             self.vacate(at);
         }
     }
@@ -412,7 +410,7 @@ impl Level {
         }
         self.cells += 1;
         let at = self.vacant(key);
-        self.places[at] = CellPlace { key, at: self.lists.lend(0), ..EMPTY };
+        self.places[at] = CellPlace { key, at: self.lists.take(0), ..EMPTY };
         at
     }
 
@@ -424,7 +422,7 @@ impl Level {
         at
     }
 
-    /// Frees a place and moves up those behind it that could not be where they belong.
+    /// Frees a place and shifts back the entries after it that a search would miss.
     fn vacate(&mut self, mut hole: usize) {
         self.cells -= 1;
         let mask = self.places.len() - 1;
@@ -436,7 +434,7 @@ impl Level {
                 break;
             }
             let home = self.first(place.key);
-            // The hole lies on the way from its home to where it is.
+            // The hole is between its home and its place.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.places[hole] = place;
                 hole = at;
@@ -447,13 +445,13 @@ impl Level {
 }
 
 impl Lists {
-    /// A room of a class.
-    fn lend(&mut self, class: u32) -> u32 {
+    /// A slice of a class.
+    fn take(&mut self, class: u32) -> u32 {
         let class_at = class as usize;
-        if self.free.len() <= class_at {
-            self.free.resize_with(class_at + 1, Vec::new);
+        if self.unused.len() <= class_at {
+            self.unused.resize_with(class_at + 1, Vec::new);
         }
-        self.free[class_at].pop().unwrap_or_else(|| {
+        self.unused[class_at].pop().unwrap_or_else(|| {
             let at = self.words.len();
             assert!(at + (1 << class) < u32::MAX as usize, "the lists of a level fit 32 bits");
             self.words.resize(at + (1 << class), 0);
@@ -461,7 +459,7 @@ impl Lists {
         })
     }
 
-    fn give_back(&mut self, at: u32, class: u32) {
-        self.free[class as usize].push(at);
+    fn free(&mut self, at: u32, class: u32) {
+        self.unused[class as usize].push(at);
     }
 }

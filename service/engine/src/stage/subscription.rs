@@ -1,8 +1,7 @@
-//! What does one look at an object make of its standing to a region? And how are a cycle's rows
-//! cut into looks?
+//! The state machine of continuous queries, and how a cycle's rows become its steps.
 //!
-//! The state machine of [`crate::Backend`]'s standing regions, as pure functions that every fast
-//! backend shares. Which regions have to be looked at, and where stands are kept, is theirs.
+//! The rules of [`crate::Backend`] as pure functions that every fast backend shares. A backend
+//! chooses the queries to evaluate and stores the membership states.
 
 use shoal_codec::FixRow;
 
@@ -10,22 +9,25 @@ use crate::rank::Ranker;
 use crate::space::Space;
 use crate::subscription::{EvaluationMode, EventKind, Subscription, tick_ms};
 
-/// What a backend has to do for a region.
+/// How a continuous query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The record before the cycle and the one after it decide.
     Plain,
     /// As `Plain`, step by step over all rows.
     Stepped,
-    /// The stands of its objects are kept from cycle to cycle.
+    /// Its objects have membership states that last from cycle to cycle.
     Stateful,
 }
 
 impl Class {
-    /// The class of a subscription: a filter of age needs a list of whom time may part from it.
+    /// The class of a subscription. A filter of age is stateful, for time alone may end a
+    /// membership; so is a move interval where moves are wanted.
     #[must_use]
     pub fn of(subscription: &Subscription) -> Self {
-        let is_stateful = subscription.move_interval_ms > 0
+        let has_interval =
+            subscription.move_interval_ms > 0 && subscription.wanted.contains(EventKind::Move);
+        let is_stateful = has_interval
             || subscription.enter_dwell_ms > 0
             || subscription.leave_dwell_ms > 0
             || subscription.hysteresis_rank_max.is_some()
@@ -38,17 +40,17 @@ impl Class {
     }
 }
 
-/// How an object that is not outside stands to a region.
+/// The state of an object in a region; an object that is outside has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembershipState {
-    /// Inside, and no member yet.
+    /// Inside, not yet a member.
     Entering {
-        /// The clock since when.
+        /// The clock at which it was first inside.
         since_ms: i64,
     },
     /// A member.
     Member {
-        /// The clock since when it does not keep its place, if it does not.
+        /// The clock at which it stopped holding its membership; `None` while it holds it.
         leaving_since_ms: Option<i64>,
         /// The clock of its last `Enter`, `Present` or `Move`.
         reported_ms: i64,
@@ -58,23 +60,23 @@ pub enum MembershipState {
 }
 
 impl MembershipState {
-    /// Of a member that is inside there.
+    /// A member that is inside at a position, reported at this clock.
     #[must_use]
     pub fn member(clock_ms: i64, inside_at: (i32, i32)) -> Self {
         Self::Member { leaving_since_ms: None, reported_ms: clock_ms, inside_at }
     }
 
-    /// Whether it is one of a member.
+    /// Whether the object is a member.
     #[must_use]
     pub fn is_member(&self) -> bool {
         matches!(self, Self::Member { .. })
     }
 }
 
-/// The cycle in which a look is taken.
+/// Space and clock of the cycle that evaluates.
 #[derive(Clone, Copy, Debug)]
 pub struct CycleTime<'a> {
-    /// Where.
+    /// The fleet's space.
     pub space: &'a Space,
     /// The cycle's clock.
     pub clock_ms: i64,
@@ -83,34 +85,34 @@ pub struct CycleTime<'a> {
 }
 
 impl<'a> CycleTime<'a> {
-    /// Of a cycle with this clock.
+    /// The time of a cycle with this clock.
     #[must_use]
     pub fn new(space: &'a Space, clock_ms: i64) -> Self {
         Self { space, clock_ms, tick_ms: tick_ms(clock_ms) }
     }
 }
 
-/// What a look sees of an object.
+/// An object as an evaluation finds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Observation {
-    /// Its record.
+    /// It exists.
     Live {
-        /// As it is.
+        /// Its record.
         row: FixRow,
-        /// It was written in this cycle.
+        /// Whether this cycle wrote the record.
         is_written: bool,
     },
-    /// It is gone.
+    /// It does not exist any more.
     Gone {
         /// Its last record.
         row: FixRow,
-        /// Why.
+        /// What ended it.
         reason: EventKind,
     },
 }
 
 impl Observation {
-    /// The record of an object, the last one when it is gone.
+    /// The record, the last one of an object that is gone.
     #[must_use]
     pub fn row(&self) -> &FixRow {
         let (Self::Live { row, .. } | Self::Gone { row, .. }) = self;
@@ -118,18 +120,18 @@ impl Observation {
     }
 }
 
-/// What became of a stand, and what happened.
+/// The state after an evaluation, and its event.
 pub type Transition = (Option<MembershipState>, Option<EventKind>);
 
-/// Takes a look at an object that stood like this, or was outside.
+/// Evaluates an object in this state; `None` is outside.
 #[must_use]
-pub fn look(
+pub fn transition(
     of: &Subscription,
     now: &CycleTime<'_>,
     before: Option<MembershipState>,
-    look: &Observation,
+    observation: &Observation,
 ) -> Transition {
-    match (before, look) {
+    match (before, observation) {
         (before, Observation::Gone { reason, .. }) => {
             (None, before.filter(MembershipState::is_member).map(|_| *reason))
         }
@@ -143,7 +145,7 @@ pub fn look(
         ) => {
             let mut leaving = None;
             let is_inside = of.holds(row, now.tick_ms);
-            if !is_inside && !keeps(of, now, inside_at, row) {
+            if !is_inside && !is_retained(of, now, inside_at, row) {
                 let since_ms = leaving_since_ms.unwrap_or(now.clock_ms);
                 if now.clock_ms - since_ms >= i64::from(of.leave_dwell_ms) {
                     return (None, Some(exit_kind(of, row)));
@@ -151,20 +153,19 @@ pub fn look(
                 leaving = Some(since_ms);
             }
             let is_due = now.clock_ms - reported_ms >= i64::from(of.move_interval_ms);
-            let is_told = *is_written && is_due;
-            let stand = MembershipState::Member {
+            let is_reported = *is_written && is_due;
+            let state = MembershipState::Member {
                 leaving_since_ms: leaving,
-                reported_ms: if is_told { now.clock_ms } else { reported_ms },
+                reported_ms: if is_reported { now.clock_ms } else { reported_ms },
                 inside_at: if is_inside { (row.x, row.y) } else { inside_at },
             };
-            (Some(stand), is_told.then_some(EventKind::Move))
+            (Some(state), is_reported.then_some(EventKind::Move))
         }
     }
 }
 
-/// Why a record that is there is not inside.
-#[must_use]
-pub fn exit_kind(of: &Subscription, row: &FixRow) -> EventKind {
+/// Why a live record is not inside.
+fn exit_kind(of: &Subscription, row: &FixRow) -> EventKind {
     if of.region.contains(row.x, row.y) { EventKind::Filtered } else { EventKind::Left }
 }
 
@@ -178,45 +179,50 @@ fn enter(of: &Subscription, now: &CycleTime<'_>, since_ms: i64, row: &FixRow) ->
     }
 }
 
-/// Whether a member that is not inside keeps its place: it is near enough to where it last was.
-fn keeps(of: &Subscription, now: &CycleTime<'_>, inside_at: (i32, i32), row: &FixRow) -> bool {
+/// Whether hysteresis retains a member that is not inside: it is near where it last was inside.
+fn is_retained(
+    of: &Subscription,
+    now: &CycleTime<'_>,
+    inside_at: (i32, i32),
+    row: &FixRow,
+) -> bool {
     let is_near = |rank_max: u64| {
         Ranker::new(now.space, inside_at.0, inside_at.1).rank(row.x, row.y) <= rank_max
     };
     of.hysteresis_rank_max.is_some_and(is_near) && of.passes(row, now.tick_ms)
 }
 
-/// Takes a member of the region before its change, last inside there, over into the changed one;
-/// [`look`] is for those who were none.
+/// Carries a member of a region over into its changed subscription; it last was inside the old one
+/// at `inside_at`.
 #[must_use]
 pub fn transfer_member(
     of: &Subscription,
     now: &CycleTime<'_>,
     inside_at: (i32, i32),
-    look: &Observation,
+    observation: &Observation,
 ) -> Transition {
-    match look {
+    match observation {
         Observation::Gone { reason, .. } => (None, Some(*reason)),
         Observation::Live { row, is_written } => {
             let is_inside = of.holds(row, now.tick_ms);
-            if !is_inside && !keeps(of, now, inside_at, row) {
+            if !is_inside && !is_retained(of, now, inside_at, row) {
                 return (None, Some(EventKind::RegionChanged));
             }
             let inside_at = if is_inside { (row.x, row.y) } else { inside_at };
-            let stand = MembershipState::member(now.clock_ms, inside_at);
-            (Some(stand), is_written.then_some(EventKind::Move))
+            let state = MembershipState::member(now.clock_ms, inside_at);
+            (Some(state), is_written.then_some(EventKind::Move))
         }
     }
 }
 
-/// The earliest clock at which time alone may change a stand.
+/// The earliest clock at which time alone may change a state.
 #[must_use]
-pub fn due_ms(of: &Subscription, stand: &MembershipState, row: &FixRow) -> Option<i64> {
+pub fn due_ms(of: &Subscription, state: &MembershipState, row: &FixRow) -> Option<i64> {
     let lapse_ms = || {
         let last_ms = row.time_ms.checked_add(of.age_max_ms()?)?;
         tick_ms(last_ms).checked_add(1_000)
     };
-    match stand {
+    match state {
         MembershipState::Entering { since_ms } => {
             let dwell_ms = since_ms.saturating_add(of.enter_dwell_ms.into());
             Some(lapse_ms().map_or(dwell_ms, |lapse_ms| lapse_ms.min(dwell_ms)))
@@ -228,53 +234,55 @@ pub fn due_ms(of: &Subscription, stand: &MembershipState, row: &FixRow) -> Optio
     }
 }
 
-/// What arrived for one object and was neither refused nor late.
+/// A change of one object that was neither refused nor late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ObjectChange {
     /// A row.
     Row(FixRow),
-    /// Its life ended, by [`EventKind::Removed`] or [`EventKind::Cleared`].
+    /// The end of its life, by [`EventKind::Removed`] or [`EventKind::Cleared`].
     End(EventKind),
 }
 
-/// One step of an object: the record before it, and the look.
+/// One step of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The record before it in the same life.
     pub before: Option<FixRow>,
-    /// What is there now.
-    pub look: Observation,
+    /// The object after it.
+    pub observation: Observation,
 }
 
-/// Cuts a cycle's rows of one object into steps. `before` is its record at the start of the cycle,
-/// `arrived` in order of arrival, which is lost, `expired` its record if it went by age at the end.
+/// Splits a cycle's changes of one object into steps. `before` is its record at the start of the
+/// cycle, `changes` are in order of arrival, which is lost, `expired` is the record that exceeded
+/// the TTL at the end, if one did.
 pub fn split_into_steps(
     before: Option<FixRow>,
-    arrived: &mut [ObjectChange],
+    changes: &mut [ObjectChange],
     expired: Option<FixRow>,
     steps: &mut Vec<Step>,
 ) {
     steps.clear();
     let mut record = before;
-    for life in arrived.split_inclusive_mut(|arrived| matches!(arrived, ObjectChange::End(_))) {
-        // Stable: at equal time the later arrival is the later step. The end stays the last.
-        life.sort_by_key(|arrived| match arrived {
+    let mut push = |before: Option<FixRow>, observation: Observation| {
+        steps.push(Step { before, observation });
+    };
+    for life in changes.split_inclusive_mut(|change| matches!(change, ObjectChange::End(_))) {
+        // Stable: at equal time the later arrival is the later step. The end stays last.
+        life.sort_by_key(|change| match change {
             ObjectChange::Row(row) => row.time_ms,
             ObjectChange::End(_) => i64::MAX,
         });
-        for arrived in life {
-            match *arrived {
+        for change in life {
+            match *change {
                 ObjectChange::Row(row) => {
                     if record != Some(row) {
-                        let look = Observation::Live { row, is_written: true };
-                        steps.push(Step { before: record, look });
+                        push(record, Observation::Live { row, is_written: true });
                     }
                     record = Some(row);
                 }
                 ObjectChange::End(reason) => {
                     if let Some(row) = record {
-                        let look = Observation::Gone { row, reason };
-                        steps.push(Step { before: record, look });
+                        push(record, Observation::Gone { row, reason });
                     }
                     record = None;
                 }
@@ -282,17 +290,16 @@ pub fn split_into_steps(
         }
     }
     if let Some(row) = expired {
-        let look = Observation::Gone { row, reason: EventKind::Expired };
-        steps.push(Step { before: record, look });
+        push(record, Observation::Gone { row, reason: EventKind::Expired });
     } else if let Some(row) = record
         && steps.is_empty()
     {
-        steps.push(Step { before: record, look: Observation::Live { row, is_written: false } });
+        let observation = Observation::Live { row, is_written: false };
+        steps.push(Step { before: record, observation });
     }
 }
 
-/// Takes a step of an object that stood like this, or was outside: the look at it, and whether the
-/// step cut the region.
+/// Evaluates a step of an object in this state: its transition, and whether it crossed the region.
 #[must_use]
 pub fn apply_step(
     of: &Subscription,
@@ -300,15 +307,15 @@ pub fn apply_step(
     before: Option<MembershipState>,
     step: &Step,
 ) -> Transition {
-    let (after, event) = look(of, now, before, &step.look);
+    let (after, event) = transition(of, now, before, &step.observation);
     let is_member = before.iter().chain(&after).any(MembershipState::is_member);
     let crossing = || is_crossing(of, now, step, is_member).then_some(EventKind::Cross);
     (after, event.or_else(crossing))
 }
 
-/// Whether a step from outside to outside cut the region: `is_member` before or after it.
+/// Whether a step from outside to outside cuts the region; `is_member` before or after it.
 fn is_crossing(of: &Subscription, now: &CycleTime<'_>, step: &Step, is_member: bool) -> bool {
-    let (Some(before), Observation::Live { row, .. }) = (step.before, &step.look) else {
+    let (Some(before), Observation::Live { row, .. }) = (step.before, &step.observation) else {
         return false;
     };
     of.judging == EvaluationMode::Crossing
@@ -317,4 +324,32 @@ fn is_crossing(of: &Subscription, now: &CycleTime<'_>, step: &Step, is_member: b
         && !of.region.contains(row.x, row.y)
         && of.passes(row, now.tick_ms)
         && of.region.is_cut(now.space, (before.x, before.y), (row.x, row.y))
+}
+
+/// Evaluates an object for a cycle, by its [`EvaluationMode`]: `observation` after the cycle
+/// (`None` where the cycle left it alone) or all `steps`. Calls `emit` with every event and its
+/// record; returns the state after the cycle.
+#[must_use]
+pub fn evaluate(
+    of: &Subscription,
+    now: &CycleTime<'_>,
+    mut state: Option<MembershipState>,
+    observation: Option<&Observation>,
+    steps: &[Step],
+    mut emit: impl FnMut(EventKind, &FixRow),
+) -> Option<MembershipState> {
+    if of.judging == EvaluationMode::Cycle {
+        if let Some(observation) = observation {
+            let (after, event) = transition(of, now, state, observation);
+            event.into_iter().for_each(|kind| emit(kind, observation.row()));
+            state = after;
+        }
+        return state;
+    }
+    for step in steps {
+        let (after, event) = apply_step(of, now, state, step);
+        event.into_iter().for_each(|kind| emit(kind, step.observation.row()));
+        state = after;
+    }
+    state
 }

@@ -1,24 +1,23 @@
-//! Which objects of a cycle does the host look at, and what became of them?
+//! The objects of a cycle that the host evaluates, and what the cycle left of them.
 //!
-//! Those that were or are in a cell of a region that remembers, or may have passed through one that
-//! judges every fix (`ways.rs`), and those that stand to one: the device watches a bit of each
-//! slot.
+//! Those that were or are in a cell of a host's query, may have passed through one that evaluates
+//! every fix (`trajectories.rs`), or have a membership: the device watches a bit of each slot.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
 use shoal_engine::stage::subscription::Observation;
 use shoal_engine::{EngineError, EventKind};
 
-use super::judge::Seen;
+use super::host_evaluation::ObservedObject;
+use super::host_queries::HostQueries;
 use super::pieces::{PIECE, Piece, Pieces};
-use super::stands::Stands;
-use super::ways::Trajectories;
+use super::trajectories::Trajectories;
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument};
 use crate::pipeline::answers::row;
 
 /// See the file's head.
 #[derive(Debug)]
-pub(super) struct Touched {
+pub(super) struct ModifiedObjects {
     /// A bit a slot.
     watched: DeviceBuffer<u32>,
     /// Slots that there are bits for.
@@ -29,7 +28,7 @@ pub(super) struct Touched {
     begins: DeviceBuffer<u32>,
 }
 
-impl Touched {
+impl ModifiedObjects {
     pub(super) fn new(memory: &Memory) -> Result<Self, EngineError> {
         Ok(Self {
             watched: DeviceBuffer::new(memory, 1)?,
@@ -40,7 +39,7 @@ impl Touched {
         })
     }
 
-    /// Makes room for a cycle with so many listed objects, on so many slots.
+    /// Reserves memory for a cycle with `written` listed objects on `slots` slots.
     pub(super) fn fit(&mut self, written: usize, slots: usize) -> Result<(), EngineError> {
         self.touches.fit(written)?;
         if self.watched.fit(slots.div_ceil(32))? {
@@ -49,24 +48,24 @@ impl Touched {
         Ok(())
     }
 
-    /// That slots are other objects' from now on.
+    /// Takes note that slots are now those of other objects.
     pub(super) fn forget(&mut self) {
         self.slots = 0;
     }
 
-    /// Has the device watch whom the host has stands of; `slots` there are.
+    /// Has the device watch the objects with memberships; there are `slots` slots.
     pub(super) fn watch(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
-        stands: &mut Stands,
+        queries: &mut HostQueries,
         (index, key): (&IndexArgument, u64),
         slots: usize,
     ) -> Result<(), EngineError> {
-        let mut watches = stands.take_watches();
+        let mut watches = queries.take_watches();
         if self.slots < slots {
             self.watched.fill(stream, 0, self.watched.len())?;
             self.slots = 32 * self.watched.len();
-            watches = stands.watched().into_iter().map(|object| (object, true)).collect();
+            watches = queries.watched().map(|object| (object, true)).collect();
         }
         let (objects, begins): (Vec<u64>, Vec<u32>) =
             watches.into_iter().map(|(object, begins)| (object, u32::from(begins))).unzip();
@@ -82,8 +81,8 @@ impl Touched {
         Ok(())
     }
 
-    /// Queues counting the objects of a scene that the host looks at; with `ways` also those that
-    /// may have passed through a region that judges every fix.
+    /// Queues counting the objects of a scene that the host evaluates; with `ways` also those that
+    /// may have passed through a region that evaluates every fix.
     pub(super) fn count(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
@@ -100,25 +99,26 @@ impl Touched {
         &self,
         (kernels, stream): (&Kernels, &CudaStream),
         scene: &SceneArgument,
-    ) -> Result<Vec<Seen>, EngineError> {
+    ) -> Result<Vec<ObservedObject>, EngineError> {
         let write = |piece: Piece<'_>| {
             let touches = (piece.records, piece.first, piece.length);
             kernels.subscription_touches(stream, scene, piece.places, touches)
         };
-        self.touches.take(stream, write, |touch| seen_of(&touch[0], &touch[1]))
+        self.touches.take(stream, write, |touch| object_of(&touch[0], &touch[1]))
     }
 }
 
-fn seen_of(before: &Answered, after: &Answered) -> Seen {
+fn object_of(before: &Answered, after: &Answered) -> ObservedObject {
     let before = (before.found != 0).then(|| row(before));
-    Seen { object: after.object, before, after: look_of(after), arrived: Vec::new() }
+    let (object, after) = (after.object, observation_of(after));
+    ObservedObject { object, before, after, changes: Vec::new() }
 }
 
-/// What became of an object; nothing where it is not and was not.
-pub(super) fn look_of(stand: &Answered) -> Option<Observation> {
-    if stand.found != 0 {
-        return Some(Observation::Live { row: row(stand), is_written: stand.reserved != 0 });
+/// What the cycle left of an object; `None` where it neither existed nor exists.
+pub(super) fn observation_of(object: &Answered) -> Option<Observation> {
+    if object.found != 0 {
+        return Some(Observation::Live { row: row(object), is_written: object.reserved != 0 });
     }
-    let reason = EventKind::of(stand.reserved as u8).filter(|kind| kind.ends_membership())?;
-    Some(Observation::Gone { row: row(stand), reason })
+    let reason = EventKind::of(object.reserved as u8).filter(|kind| kind.ends_membership())?;
+    Some(Observation::Gone { row: row(object), reason })
 }

@@ -1,8 +1,8 @@
-//! Which regions stand, under which numbers?
+//! All continuous queries under the numbers that the device knows them by.
 //!
-//! Numbers are given in order and end with their region; a changed region gets a new one. When
-//! many have ended, all are numbered anew in the order of their ids, so that numbers nearly ascend
-//! with ids. Knows what the device is told of each region, but not the device.
+//! Numbers are given in order and end with their query; a changed query gets a new one. When many
+//! have ended, all are renumbered in the order of their ids, so that numbers nearly ascend with
+//! ids. Holds the device's record of each query, but knows no device.
 
 use std::collections::BTreeMap;
 
@@ -10,56 +10,50 @@ use shoal_engine::layout::{
     SHAPE_RECTANGLE, STANDING_ALIVE, STANDING_CIRCLE, STANDING_FIXES, STANDING_STATEFUL,
     STANDING_STEPPED, Shape, Standing,
 };
+use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
     EvaluationMode, EventKind, EventKinds, QuantaRect, Region, RegionId, Subscription,
 };
 
 use crate::pipeline::questions::Shapes;
 
-/// Numbers that have ended, beside as many as stand, before all are numbered anew.
+/// Ended numbers, beside as many in use, before all are renumbered.
 const ENDED_MIN: usize = 1 << 14;
 
-/// A region under its number; without a subscription when it has ended.
+/// A query under its number; without a subscription when it has ended.
 #[derive(Debug)]
-struct Numbered {
+struct NumberedQuery {
     id: RegionId,
     subscription: Option<Box<Subscription>>,
 }
 
 /// See the file's head.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct QueryTable {
     numbers: BTreeMap<RegionId, u32>,
-    regions: Vec<Numbered>,
+    regions: Vec<NumberedQuery>,
     /// By number.
     pub(super) standing: Vec<Standing>,
     /// By number.
     pub(super) ids: Vec<u64>,
-    /// What regions that are no plain circles are tested against.
+    /// What regions other than circles without a filter are tested against.
     pub(super) shapes: Shapes,
 }
 
-/// Whether events follow from the records before and after a cycle alone, and change with a record
-/// only: then the device finds them.
+/// Whether the device evaluates a query alone.
 pub(super) fn is_plain(subscription: &Subscription) -> bool {
-    let tells_moves = subscription.wanted.contains(EventKind::Move);
-    subscription.judging == EvaluationMode::Cycle
-        && subscription.enter_dwell_ms == 0
-        && subscription.leave_dwell_ms == 0
-        && subscription.hysteresis_rank_max.is_none()
-        && subscription.age_max_ms().is_none()
-        && (subscription.move_interval_ms == 0 || !tells_moves)
+    Class::of(subscription) == Class::Plain
 }
 
-/// Whether nothing happens while an object stays inside.
+/// Whether an object that remains inside causes no event.
 pub(super) fn is_quiet(subscription: &Subscription) -> bool {
     is_plain(subscription)
         && subscription.filter.is_none()
         && !subscription.wanted.contains(EventKind::Move)
 }
 
-impl Table {
-    /// Regions that stand.
+impl QueryTable {
+    /// Number of queries.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -73,17 +67,27 @@ impl Table {
         self.numbers.get(&region).copied()
     }
 
-    /// What stands under a number.
+    /// The region of a number.
+    pub(super) fn region(&self, number: u32) -> RegionId {
+        self.regions[number as usize].id
+    }
+
+    /// The subscription under a number in use.
     pub(super) fn subscription(&self, number: u32) -> Option<&Subscription> {
         self.regions[number as usize].subscription.as_deref()
     }
 
-    /// All that stand, ascending by id, and their numbers.
+    /// The subscription of a region.
+    pub(super) fn find(&self, region: RegionId) -> Option<&Subscription> {
+        self.number(region).and_then(|number| self.subscription(number))
+    }
+
+    /// All queries, ascending by id, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RegionId, u32)> {
         self.numbers.iter().map(|(region, number)| (*region, *number))
     }
 
-    /// Ends what stands under a number.
+    /// Ends the query under a number.
     pub(super) fn end(&mut self, number: u32) -> Option<Box<Subscription>> {
         let region = &mut self.regions[number as usize];
         let subscription = region.subscription.take()?;
@@ -94,24 +98,24 @@ impl Table {
         Some(subscription)
     }
 
-    /// Adds a region; gives its number. Silent in cycle `epoch`.
+    /// Adds a query, silent in cycle `epoch`; returns its number.
     pub(super) fn add(&mut self, id: RegionId, subscription: Box<Subscription>, epoch: u64) -> u32 {
         let number = self.regions.len() as u32;
         let standing = standing_of(&subscription, &mut self.shapes);
         self.standing.push(Standing { silent: epoch as u32, ..standing });
         self.ids.push(id.0);
         self.numbers.insert(id, number);
-        self.regions.push(Numbered { id, subscription: Some(subscription) });
+        self.regions.push(NumberedQuery { id, subscription: Some(subscription) });
         number
     }
 
-    /// Whether so many numbers have ended that all are to be given anew.
-    pub(super) fn is_worn(&self) -> bool {
+    /// Whether so many numbers have ended that all should be renumbered.
+    pub(super) fn is_fragmented(&self) -> bool {
         self.regions.len() - self.len() > self.len().max(ENDED_MIN)
     }
 
-    /// The new number of each old one if all regions were numbered anew, ascending by id; the
-    /// greatest number for those that have ended.
+    /// The new number of each old one if all queries were renumbered, ascending by id; the greatest
+    /// number for those that have ended.
     pub(super) fn numbering(&self) -> Vec<u32> {
         let mut numbers = vec![u32::MAX; self.regions.len()];
         for (new, old) in (0..).zip(self.numbers.values()) {
@@ -120,21 +124,23 @@ impl Table {
         numbers
     }
 
-    /// Numbers all regions so.
+    /// Renumbers all queries.
     pub(super) fn renumber(&mut self) {
         let before = std::mem::take(self);
         let mut regions: Vec<_> = before.regions.into_iter().map(Some).collect();
         for (_, number) in before.numbers {
             let old = regions[number as usize].take();
-            let Some(Numbered { id, subscription: Some(subscription) }) = old else { continue };
-            // It tells events from the next cycle on, if it was silent in this one.
+            let Some(NumberedQuery { id, subscription: Some(subscription) }) = old else {
+                continue;
+            };
+            // A query that was silent in this cycle has events from the next one on.
             let silent = before.standing[number as usize].silent;
             self.add(id, subscription, silent.into());
         }
     }
 }
 
-/// What the device is told of a region.
+/// The device's record of a query.
 fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
     let mut flags = STANDING_ALIVE;
     if subscription.with_fixes {
@@ -166,8 +172,8 @@ fn standing_of(subscription: &Subscription, shapes: &mut Shapes) -> Standing {
     }
 }
 
-/// Gives a rectangle its sides: one that the antimeridian cuts has its west beyond its east. One
-/// without points is upside down.
+/// Sets the sides of a rectangle: one that the antimeridian cuts has its west beyond its east, one
+/// without points its south above its north.
 fn boxed(shape: &mut Shape, cover: &[QuantaRect]) {
     let (west, east) = match cover {
         [] => {

@@ -1,24 +1,24 @@
-//! Which regions lag when a cycle has more events than it may tell?
+//! Applies the event limit of a cycle: decides which regions lag.
 //!
-//! Regions are filled in the order of their ids; one whose events do not fit beside those told of
+//! Regions are admitted in the order of their ids; one whose events do not fit beside those of
 //! lower ids is lagged, and the next may fit again. Only then are events counted by region.
 
 use std::collections::BTreeMap;
 
 use shoal_engine::EngineError;
 
-use super::told::HostMade;
+use super::events::HostEvents;
 use crate::launch::{SceneArgument, fault};
 use crate::pipeline::driver::Driver;
 
 impl Driver {
-    /// Lets those regions lag whose events do not fit beside those of lower ids; what the host made
-    /// of the others. Waits.
-    pub(super) fn cut(
+    /// Makes the regions lag whose events do not fit beside those of lower ids; returns the host's
+    /// events of the others. Waits.
+    pub(super) fn limit_events(
         &mut self,
         scene: Option<&SceneArgument>,
-        made: Vec<HostMade>,
-    ) -> Result<Vec<HostMade>, EngineError> {
+        made: Vec<HostEvents>,
+    ) -> Result<Vec<HostEvents>, EngineError> {
         let subscriptions = &mut self.subscriptions;
         let (kernels, stream) = (&self.gpu.kernels, &subscriptions.stream);
         let (table, found) = (&mut subscriptions.table, &mut subscriptions.found);
@@ -27,17 +27,17 @@ impl Driver {
             tallies = found.tally(kernels, stream, scene, table.numbers())?;
         }
         let mut made: BTreeMap<_, _> = made.into_iter().map(|made| (made.region, made)).collect();
-        let (mut kept, mut marks, mut told) = (Vec::new(), Vec::new(), 0);
+        let (mut kept, mut marks, mut admitted) = (Vec::new(), Vec::new(), 0);
         for (region, number) in table.iter() {
             let tally = tallies.get(number as usize).map_or(0, |tally| u64::from(*tally));
             let own = made.remove(&region);
             let events = own.as_ref().map_or(tally, |made| made.objects.len() as u64);
-            if told + events <= self.options.events_max {
-                told += events;
+            if admitted + events <= self.options.events_max {
+                admitted += events;
                 kept.extend(own);
                 continue;
             }
-            kept.push(HostMade::lagged(region));
+            kept.push(HostEvents::lagged(region));
             if own.is_none() {
                 marks.push(number << 1);
             }

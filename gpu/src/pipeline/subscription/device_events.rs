@@ -1,8 +1,8 @@
-//! The lists through which a cycle's events come about on the device.
+//! The lists in which the device finds a cycle's events.
 //!
 //! Written objects are gathered and sorted; their events are counted, written in that order and
-//! sorted by region, stably: so they stand by (region, object). Columns are copied from one of two
-//! sets while the next cycle fills the other.
+//! stably sorted by region, so that they are ordered by (region, object). Columns are copied from
+//! one of two sets while the next cycle fills the other.
 
 use std::sync::Arc;
 
@@ -10,19 +10,20 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Gathered, Happened, Told};
 
+use super::events::Columns;
 use super::on_device::OnDevice;
-use super::told::Columns;
 use crate::launch::{
     DeviceBuffer, DeviceSlice, Kernels, Listed, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
 };
 use crate::pipeline::results::Pool;
 
-/// References of an object from which on many threads share them; a guess. Fewer end it again.
+/// References of an object from which several threads share them, and below which one takes them
+/// again; a guess.
 const LONG: u64 = 8;
 const LONG_AGAIN: u64 = 6;
-/// One in so many blocks of threads tells how many references it followed; a cycle of few blocks
-/// seems to have followed more, and many threads do it no harm.
-const SPEAKS_FOR: u64 = 16;
+/// One in so many blocks of threads counts the references that it followed. A cycle of few blocks
+/// is overestimated, which several threads an object do not slow down.
+const SAMPLED_BLOCKS: u64 = 16;
 
 /// Columns on the device.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Out {
 
 /// See the file's head; grows, never shrinks.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct DeviceEvents {
     pub(super) gathered: DeviceBuffer<Gathered>,
     pub(super) gathered_here: PinnedBuffer<Gathered>,
     pub(super) objects: DeviceBuffer<u64>,
@@ -71,7 +72,7 @@ pub(super) struct Found {
     answered: Pool<Answered>,
 }
 
-impl Found {
+impl DeviceEvents {
     pub(super) fn new(memory: &Memory) -> Result<Self, EngineError> {
         let numbers = || DeviceBuffer::<u32>::new(memory, 1);
         let words = || DeviceBuffer::<u64>::new(memory, 1);
@@ -117,13 +118,13 @@ impl Found {
         })
     }
 
-    /// DeviceSlice for a list of written objects.
+    /// Reserves memory for a list of written objects.
     pub(super) fn fit(&mut self, length: usize) -> Result<(), EngineError> {
         self.objects.fit(length)?;
         self.slots.fit(length).map(drop)
     }
 
-    /// Brings the gathered objects in order.
+    /// Sorts the gathered objects.
     pub(super) fn sort(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
         let Gathered { bits, length, .. } = self.gathered_here.as_slice()[0];
         self.sorted_objects.fit(length as usize)?;
@@ -133,13 +134,13 @@ impl Found {
         self.scratch.sort_wide(stream, from, to, length, u64::BITS - bits.leading_zeros())
     }
 
-    /// The gathered objects in order, of which there are so many.
+    /// The gathered objects in order, and their number.
     pub(super) fn sorted(&self) -> (&DeviceBuffer<u64>, &DeviceBuffer<u32>, u32) {
         let length = self.gathered_here.as_slice()[0].length;
         (&self.sorted_objects, &self.sorted_slots, length)
     }
 
-    /// Queues counting events; the numbers are here when the stream has come so far.
+    /// Queues counting events; the counts are valid once the stream has passed it.
     pub(super) fn count(
         &mut self,
         kernels: &Kernels,
@@ -160,9 +161,9 @@ impl Found {
         self.offsets.download(stream, length, &mut self.events_here.as_mut_slice()[..1])
     }
 
-    /// Takes note of how long the bins of a scene were that was counted, for the next cycle.
+    /// Chooses for the next cycle whether threads share references, by those that were counted.
     pub(super) fn learn(&mut self, scene: &SceneArgument) {
-        let visited = self.happened_here.as_slice()[0].visited * SPEAKS_FOR;
+        let visited = self.happened_here.as_slice()[0].visited * SAMPLED_BLOCKS;
         let most = u64::from(scene.length()) * if self.is_long { LONG_AGAIN } else { LONG };
         self.is_long = visited > most;
     }
@@ -189,8 +190,8 @@ impl Found {
         Ok(tallies)
     }
 
-    /// Writes the events that were counted, sorts them and copies them out, with room for `others`
-    /// behind them. `numbers` are in use. The event tells when records are not read any more.
+    /// Writes the events that were counted, sorts them and copies them out, with capacity for
+    /// `others` after them; `numbers` are in use. The event is set when records are no longer read.
     pub(super) fn write(
         &mut self,
         kernels: &Kernels,
@@ -246,7 +247,7 @@ impl Found {
         let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
         out.copied = Some(copied.clone());
         let (regions, fixes) = (count, answered);
-        let columns = Columns { copied, events, objects, kinds, told, regions, fixes };
+        let columns = Columns { copied, events, objects, kinds, heads: told, regions, fixes };
         Ok((Box::new(columns), done))
     }
 

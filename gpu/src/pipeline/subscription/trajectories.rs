@@ -1,8 +1,8 @@
-//! Which rows of a cycle does the host read, where regions judge every fix?
+//! The rows of a cycle that the host reads, where queries evaluate every fix.
 //!
-//! Those of the objects whose way may have led through a cell of such a region: the device keeps
-//! the box of each object's rows, tells whom it looks at (`touched.rs`), and gives their rows
-//! alone.
+//! Those of the objects whose trajectory may touch a cell of such a query: the device keeps the
+//! box of each object's rows, marks the objects to evaluate (`modified_objects.rs`), and returns
+//! their rows alone.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::Answered;
@@ -14,13 +14,13 @@ use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, WaysArgument};
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct Trajectories {
-    /// How far apart columns may be whose shorter way is the one between them.
+    /// Greatest distance of columns that does not cross the antimeridian on the shorter way.
     turn: u32,
     /// By slot the box of its rows.
     boxes: DeviceBuffer<u32>,
-    /// Slots that there is room for.
+    /// Slots that the lists have memory for.
     slots: usize,
-    /// By slot a bit: the host looks at its object.
+    /// By slot a bit: the host evaluates its object.
     passing: DeviceBuffer<u32>,
     /// One of each marked arrival.
     rows: Pieces,
@@ -39,7 +39,7 @@ impl Trajectories {
         })
     }
 
-    /// Makes room for a cycle with so many arrivals, on so many slots.
+    /// Reserves memory for a cycle with so many arrivals on so many slots.
     pub(super) fn fit(&mut self, arrivals: usize, slots: usize) -> Result<(), EngineError> {
         self.slots = slots;
         self.boxes.fit(4 * slots)?;
@@ -58,7 +58,7 @@ impl Trajectories {
         kernels.ways_widen(stream, cycle, &self.boxes)
     }
 
-    /// Where objects are marked whose way leads through a region, and what they are marked in.
+    /// The boxes, and the bits that mark objects whose trajectory touches a region.
     pub(super) fn argument(&self) -> (WaysArgument, &DeviceBuffer<u32>) {
         (WaysArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
     }

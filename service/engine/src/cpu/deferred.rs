@@ -1,10 +1,9 @@
-//! Who is in a region that may hold millions?
+//! Deferred answers: the members of regions that may hold millions of objects.
 //!
-//! The cycle only takes them as they lie: the cells of the region, or where it holds a good part of
-//! all objects the records themselves, shard by shard, which are read in order. Bringing millions
-//! in the order of their ids takes longer than all else, so it is left to whoever reads them first;
-//! what was taken does not change any more. Few are looked up and told as slots. An answer that is
-//! cut keeps little more than what it returns.
+//! The cycle copies them unordered: from the cells of the region, or from the records themselves,
+//! shard by shard, where the region holds a large part of all objects. Sorting millions of ids
+//! takes longer than the cycle, so the first reader does it; the copy does not change any more. A
+//! limited answer keeps little more than it returns.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,24 +18,24 @@ use crate::region::{Cover, Region};
 use crate::space::QuantaRect;
 use crate::subscription::{EventKind, Subscription};
 
-/// Members from which they are taken as they lie.
+/// Members from which they are copied unordered.
 pub(super) const MANY: usize = 1 << 16;
-/// The cells are left for the records when a region has more than this share of all objects: a
-/// record that is met by its slot costs some 16 that are read in order (weak evidence: 2 cores).
+/// Records are read in place of cells when a region holds more than this share of all objects: a
+/// record fetched by its slot costs some 16 that are read in order (weak evidence: 2 cores).
 const SHARE: usize = 16;
-/// Records of a shard by which that share is guessed.
-const GUESSED: usize = 64;
-/// Slots whose records are looked up side by side.
+/// Records of a shard in the sample that estimates that share.
+const SAMPLE_RECORDS: usize = 64;
+/// Slots whose records one task looks up.
 const SLOTS_AT_ONCE: usize = 1 << 14;
-/// Ids by which it is guessed which of them are the least.
-const SAMPLE: usize = 4096;
+/// Ids in the sample that estimates a bound of the least ones.
+const SAMPLE_IDS: usize = 4096;
 
 /// Everything inside a region.
 #[derive(Debug)]
-pub(super) enum Gathered {
+pub(super) enum RegionMembers {
     /// Slots, in no order.
     Few(Vec<u32>),
-    Many(Members),
+    Many(DeferredRows),
 }
 
 /// Rows in lists, in no order.
@@ -46,7 +45,7 @@ enum Lists {
     Fixes(Vec<Vec<FixRow>>),
 }
 
-/// Rows by object.
+/// Rows ascending by object.
 #[derive(Debug, Default)]
 struct Ordered {
     objects: Vec<u64>,
@@ -56,41 +55,41 @@ struct Ordered {
 
 /// Members of a region at one epoch as columns of a snapshot, ordered when they are first read.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct DeferredRows {
     count: usize,
     with_fixes: bool,
-    /// Empty once they are in order.
-    taken: Mutex<Lists>,
+    /// Emptied when they are ordered.
+    unordered: Mutex<Lists>,
     ordered: OnceLock<Ordered>,
 }
 
-impl Members {
+impl DeferredRows {
     fn new(lists: Lists) -> Self {
         let (count, with_fixes) = match &lists {
             Lists::Ids(lists) => (count(lists), false),
             Lists::Fixes(lists) => (count(lists), true),
         };
-        Self { count, with_fixes, taken: Mutex::new(lists), ordered: OnceLock::new() }
+        Self { count, with_fixes, unordered: Mutex::new(lists), ordered: OnceLock::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// How many of them are records as well.
+    /// Number of records beside the ids.
     pub(super) fn fixes(&self) -> usize {
         if self.with_fixes { self.count } else { 0 }
     }
 
-    /// On this thread alone: the cores are for the cycles that run meanwhile.
+    /// Sorts on this thread alone: the other cores run cycles.
     fn ordered(&self) -> &Ordered {
         self.ordered.get_or_init(|| {
-            let taken = || {
-                let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-                std::mem::replace(&mut *taken, Lists::Ids(Vec::new()))
-            };
+            let lists = std::mem::replace(
+                &mut *self.unordered.lock().unwrap_or_else(PoisonError::into_inner),
+                Lists::Ids(Vec::new()),
+            );
             let (mut objects, mut fixes) = (Vec::with_capacity(self.count), Vec::new());
-            match taken() {
+            match lists {
                 Lists::Ids(lists) => {
                     lists.into_iter().for_each(|list| objects.extend(list));
                     objects.sort_unstable();
@@ -107,35 +106,35 @@ impl Members {
     }
 }
 
-impl AsRef<[u64]> for Members {
+impl AsRef<[u64]> for DeferredRows {
     fn as_ref(&self) -> &[u64] {
         &self.ordered().objects
     }
 }
 
-impl AsRef<[u8]> for Members {
+impl AsRef<[u8]> for DeferredRows {
     fn as_ref(&self) -> &[u8] {
         &self.ordered().kinds
     }
 }
 
-impl AsRef<[FixRow]> for Members {
+impl AsRef<[FixRow]> for DeferredRows {
     fn as_ref(&self) -> &[FixRow] {
         if self.with_fixes { &self.ordered().fixes } else { &[] }
     }
 }
 
-/// A region with what decides of most positions cheaply.
-struct Place<'a> {
+/// A region and filter, with what decides most positions cheaply.
+struct RegionTest<'a> {
     region: &'a Region,
     cover: Cover,
-    /// All of it is inside.
+    /// A rectangle that lies in the region.
     core: Option<QuantaRect>,
     filter: Option<&'a Filter>,
     clock_ms: i64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RegionTest<'a> {
     fn new(region: &'a Region, filter: Option<&'a Filter>, clock_ms: i64) -> Self {
         let cover = region.cover();
         Self { region, cover, core: core(region, cover.as_slice()), filter, clock_ms }
@@ -176,11 +175,11 @@ fn core(region: &Region, cover: &[QuantaRect]) -> Option<QuantaRect> {
 
 impl View<'_> {
     /// Everything inside a region at a tick; records only where they are wanted and many.
-    pub(super) fn gather(&self, of: &Subscription, tick_ms: i64) -> Gathered {
-        let place = Place::new(&of.region, of.filter.as_deref(), tick_ms);
+    pub(super) fn members(&self, of: &Subscription, tick_ms: i64) -> RegionMembers {
+        let test = RegionTest::new(&of.region, of.filter.as_deref(), tick_ms);
         if let Some(mut slots) = self.slots_up_to(&of.region, MANY) {
-            slots.retain(|slot| self.holds(&place, *slot));
-            return Gathered::Few(slots);
+            slots.retain(|slot| self.holds(&test, *slot));
+            return RegionMembers::Few(slots);
         }
         let slots = (!self.is_large(&of.region)).then(|| {
             let mut slots = Vec::new();
@@ -188,28 +187,28 @@ impl View<'_> {
             slots
         });
         let slots = slots.as_deref();
-        Gathered::Many(Members::new(if of.with_fixes {
-            Lists::Fixes(self.collect(&place, slots, |row, _| Some(row())))
+        RegionMembers::Many(DeferredRows::new(if of.with_fixes {
+            Lists::Fixes(self.collect(&test, slots, |row, _| Some(row())))
         } else {
-            Lists::Ids(self.collect(&place, slots, |_, object| Some(object)))
+            Lists::Ids(self.collect(&test, slots, |_, object| Some(object)))
         }))
     }
 
-    /// The answer to a query for a region that holds a good part of all objects.
-    pub(super) fn answer_late(&self, query: &Query, region: &Region) -> DeferredAnswer {
-        let place = Place::new(region, query.filter.as_deref(), self.clock_ms);
+    /// The answer to a query for a region that holds a large part of all objects.
+    pub(super) fn answer_deferred(&self, query: &Query, region: &Region) -> DeferredAnswer {
+        let test = RegionTest::new(region, query.filter.as_deref(), self.clock_ms);
         let is_cut = query.limit.is_some_and(|limit| limit < self.objects());
         match query.projection {
             Projection::Count => {
-                let counted = self.collect(&place, None, |_, _| Some(()));
+                let counted = self.collect(&test, None, |_, _| Some(()));
                 DeferredAnswer::count(count(&counted) as u64)
             }
             Projection::Fixes if !is_cut => {
-                let lists = self.collect(&place, None, |row, _| Some(row()));
-                late(count(&lists), query, Lists::Fixes(lists))
+                let lists = self.collect(&test, None, |row, _| Some(row()));
+                deferred(count(&lists), query, Lists::Fixes(lists))
             }
             Projection::Ids | Projection::Fixes => {
-                let mut ids = self.collect(&place, None, |_, object| Some(object));
+                let mut ids = self.collect(&test, None, |_, object| Some(object));
                 let total = count(&ids);
                 let bound = bound(&ids, total, query.returned(total));
                 let is_wanted = |object: u64| bound.is_none_or(|bound| object <= bound);
@@ -220,11 +219,11 @@ impl View<'_> {
                             list.shrink_to_fit();
                         });
                     }
-                    return late(total, query, Lists::Ids(ids));
+                    return deferred(total, query, Lists::Ids(ids));
                 }
                 drop(ids);
                 let row = |row: &dyn Fn() -> FixRow, object| is_wanted(object).then(row);
-                late(total, query, Lists::Fixes(self.collect(&place, None, row)))
+                deferred(total, query, Lists::Fixes(self.collect(&test, None, row)))
             }
         }
     }
@@ -233,31 +232,31 @@ impl View<'_> {
         self.shards.iter().map(Shard::objects).sum()
     }
 
-    /// Whether a region seems to hold so many of all objects that their records are read in order.
+    /// Whether a region holds, by a sample, so many objects that all records are read in order.
     pub(super) fn is_large(&self, region: &Region) -> bool {
-        let place = Place::new(region, None, self.clock_ms);
+        let test = RegionTest::new(region, None, self.clock_ms);
         let (mut held, mut seen) = (0, 0);
         for shard in self.shards {
-            let step = (shard.records.len() / GUESSED).max(1);
+            let step = (shard.records.len() / SAMPLE_RECORDS).max(1);
             for record in shard.records.iter().step_by(step) {
                 seen += 1;
-                held += usize::from(record.object != NO_OBJECT && place.contains(record));
+                held += usize::from(record.object != NO_OBJECT && test.contains(record));
             }
         }
         held * SHARE > seen
     }
 
-    /// Whether the filter lets a slot of the region pass.
-    fn holds(&self, place: &Place<'_>, slot: u32) -> bool {
+    /// Whether the filter passes a slot of the region.
+    fn holds(&self, test: &RegionTest<'_>, slot: u32) -> bool {
         let (shard, slot) = self.shard_of(slot);
-        place.passes(shard, slot, &shard.records[slot])
+        test.passes(shard, slot, &shard.records[slot])
     }
 
-    /// What `each` makes of everything in a place, whose slots are these or any: of the record and
-    /// its object.
+    /// What `each` makes of everything that passes a test, by record and object. The region's slots
+    /// are these, or any.
     fn collect<T: Send>(
         &self,
-        place: &Place<'_>,
+        test: &RegionTest<'_>,
         slots: Option<&[u32]>,
         each: impl Fn(&dyn Fn() -> FixRow, u64) -> Option<T> + Sync,
     ) -> Vec<Vec<T>> {
@@ -265,14 +264,14 @@ impl View<'_> {
             each(&|| record.row(shard.attributes_of(slot)), record.object)
         };
         let Some(slots) = slots else {
-            return self.shards.par_iter().map(|shard| held(shard, place, each)).collect();
+            return self.shards.par_iter().map(|shard| collect_shard(shard, test, each)).collect();
         };
         let part = |part: &[u32]| {
             let mut list = Vec::with_capacity(part.len());
             for slot in self.ahead(part) {
                 let (shard, slot) = self.shard_of(slot);
                 let record = &shard.records[slot];
-                if place.passes(shard, slot, record) {
+                if test.passes(shard, slot, record) {
                     list.extend(each(shard, slot, record));
                 }
             }
@@ -283,8 +282,8 @@ impl View<'_> {
 }
 
 /// The answer of these rows to a query that finds so many.
-fn late(total: usize, query: &Query, lists: Lists) -> DeferredAnswer {
-    let (returned, members) = (query.returned(total), Arc::new(Members::new(lists)));
+fn deferred(total: usize, query: &Query, lists: Lists) -> DeferredAnswer {
+    let (returned, members) = (query.returned(total), Arc::new(DeferredRows::new(lists)));
     let fixes = members.fixes().min(returned);
     DeferredAnswer::new(total as u64, (returned, fixes), members.clone(), members)
 }
@@ -299,7 +298,7 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     if 2 * wanted >= total {
         return None;
     }
-    let step = (total / SAMPLE).max(1);
+    let step = (total / SAMPLE_IDS).max(1);
     let mut sample: Vec<u64> =
         lists.iter().flat_map(|list| list.iter().step_by(step).copied()).collect();
     sample.sort_unstable();
@@ -309,16 +308,16 @@ fn bound(lists: &[Vec<u64>], total: usize, wanted: usize) -> Option<u64> {
     (lists.par_iter().map(below).sum::<usize>() >= wanted).then_some(bound)
 }
 
-/// What a shard holds of a place.
-fn held<T>(
+/// What `each` makes of everything in a shard that passes a test.
+fn collect_shard<T>(
     shard: &Shard,
-    place: &Place<'_>,
+    test: &RegionTest<'_>,
     each: impl Fn(&Shard, usize, &Record) -> Option<T>,
 ) -> Vec<T> {
-    // Most of them, or the cells would have told.
+    // Most records pass, or the cells would have been read.
     let mut list = Vec::with_capacity(shard.records.len());
     for (slot, record) in shard.records.iter().enumerate() {
-        if record.object != NO_OBJECT && place.holds(shard, slot, record) {
+        if record.object != NO_OBJECT && test.holds(shard, slot, record) {
             list.extend(each(shard, slot, record));
         }
     }
@@ -339,7 +338,7 @@ mod tests {
     use crate::space::Space;
 
     #[test]
-    fn slots_and_records_find_the_same_members() {
+    fn cells_and_records_find_the_same_members() {
         let space = Space::planar(1_000.0, 1_000.0, 1.0).unwrap();
         let mut engine = CpuBackend::new(EngineOptions::new(space));
         let rows: Vec<FixRow> = (0..40_000_u64)
@@ -368,15 +367,15 @@ mod tests {
                 let mut expected = rows.clone();
                 expected.retain(|row| of.holds(row, 0));
                 expected.sort_unstable_by_key(|row| row.object);
-                let place = Place::new(&region, of.filter.as_deref(), 0);
+                let test = RegionTest::new(&region, of.filter.as_deref(), 0);
                 let view = engine.view();
                 let slots = view.slots_up_to(&region, rows.len()).unwrap();
                 for with_fixes in [false, true] {
                     for slots in [Some(&slots[..]), None] {
-                        let members = Members::new(if with_fixes {
-                            Lists::Fixes(view.collect(&place, slots, |row, _| Some(row())))
+                        let members = DeferredRows::new(if with_fixes {
+                            Lists::Fixes(view.collect(&test, slots, |row, _| Some(row())))
                         } else {
-                            Lists::Ids(view.collect(&place, slots, |_, object| Some(object)))
+                            Lists::Ids(view.collect(&test, slots, |_, object| Some(object)))
                         });
                         let (objects, fixes): (&[u64], &[FixRow]) =
                             (members.as_ref(), members.as_ref());
@@ -387,7 +386,9 @@ mod tests {
                         assert!(kinds.iter().all(|kind| *kind == EventKind::Present as u8));
                     }
                 }
-                let Gathered::Few(found) = view.gather(&of, 0) else { panic!("these are few") };
+                let RegionMembers::Few(found) = view.members(&of, 0) else {
+                    panic!("these are few")
+                };
                 assert_eq!(found.len(), expected.len());
                 assert_eq!(view.slots_up_to(&region, slots.len() - 1), None);
             }
@@ -406,7 +407,7 @@ mod tests {
             assert!(left >= wanted && left < 2 * wanted + total / 32, "{wanted}: {left}");
         }
         assert_eq!(bound(&lists, total, total / 2), None);
-        // One list has the least, and the sample sees few of them.
+        // One list has the least ids, and few of them are in the sample.
         let lists = [vec![5; 60], (1_000..200_000).collect()];
         let bound = bound(&lists, count(&lists), 60).unwrap();
         assert!((5..20_000).contains(&bound), "{bound}");

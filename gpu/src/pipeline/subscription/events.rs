@@ -1,26 +1,27 @@
-//! What a cycle tells about standing regions, while it may still be on its way to the host.
+//! The events of a cycle, while those of the device may still be copied to the host.
 //!
-//! The device's events come as columns, region by region; what the host found out itself (members
-//! at a snapshot or a change) stands behind them in the same lists. Where that is very much for one
-//! region it stays in lists of its own: copying it would hold the cycle up.
+//! The device's events are columns, region by region; the host's own events (of its queries, of
+//! snapshots and changes) follow them in the same lists. Where one region has very many, they
+//! remain in lists of their own: copying them would delay the cycle.
 
 use std::sync::Arc;
 
 use cudarc::driver::CudaEvent;
 use shoal_codec::FixRow;
 use shoal_engine::layout::{Answered, STANDING_FIXES, Told};
-use shoal_engine::{EngineError, EventHead, EventSet, RegionId};
+use shoal_engine::stage::registry::ContinuousQuery;
+use shoal_engine::{EngineError, EventHead, EventKind, EventSet, RegionId};
 
 use crate::launch::fault;
 use crate::pipeline::answers::row;
 use crate::pipeline::results::PooledBuffer;
 
-/// Events of one region that stay where the host made them.
-const APART: usize = 1 << 16;
+/// Events from which those of one region remain in lists of their own.
+const APART_MIN: usize = 1 << 16;
 
-/// The events of one region that the host made.
+/// The host's events of one region.
 #[derive(Debug, Default)]
-pub(super) struct HostMade {
+pub(super) struct HostEvents {
     pub(super) region: RegionId,
     pub(super) is_snapshot: bool,
     pub(super) is_lagged: bool,
@@ -30,23 +31,23 @@ pub(super) struct HostMade {
     pub(super) fixes: Vec<FixRow>,
 }
 
-impl HostMade {
-    /// That a region's events did not fit.
+impl HostEvents {
+    /// A region whose events did not fit.
     pub(super) fn lagged(region: RegionId) -> Self {
         Self { region, is_lagged: true, ..Self::default() }
     }
 
-    /// Events that stand in the lists of all.
-    pub(super) fn beside(&self) -> usize {
+    /// Events that go into the common lists.
+    pub(super) fn common(&self) -> usize {
         if self.is_apart() { 0 } else { self.objects.len() }
     }
 
     fn is_apart(&self) -> bool {
-        self.objects.len() >= APART
+        self.objects.len() >= APART_MIN
     }
 
-    /// In lists of its own.
-    fn apart(self) -> EventSet {
+    /// The events in lists of their own.
+    fn into_set(self) -> EventSet {
         let head = EventHead {
             region: self.region,
             is_lagged: self.is_lagged,
@@ -57,28 +58,41 @@ impl HostMade {
         EventSet::new(vec![head], self.objects, self.kinds, self.fixes)
     }
 
+    /// The events of a query that it reports, if there are any.
+    pub(super) fn wanted(
+        query: &ContinuousQuery,
+        events: Vec<(EventKind, FixRow)>,
+    ) -> Option<Self> {
+        let of = &query.subscription;
+        let mut wanted = Self { region: query.id, ..Self::default() };
+        for (kind, row) in events.into_iter().filter(|(kind, _)| of.wanted.reports(*kind)) {
+            wanted.push(kind, row, of.with_fixes);
+        }
+        (!wanted.objects.is_empty()).then_some(wanted)
+    }
+
     /// Adds an event.
-    pub(super) fn push(&mut self, kind: u8, fix: FixRow, with_fixes: bool) {
+    pub(super) fn push(&mut self, kind: EventKind, fix: FixRow, with_fixes: bool) {
         self.objects.push(fix.object);
-        self.kinds.push(kind);
+        self.kinds.push(kind as u8);
         if with_fixes {
             self.fixes.push(fix);
         }
     }
 }
 
-/// Events that the device found.
+/// The device's events.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// Set when they are here.
+    /// Set when they are copied.
     pub(super) copied: Arc<CudaEvent>,
-    /// Events of the device; the lists have room for the host's behind them.
+    /// Number of the device's events; the lists have capacity for the host's after them.
     pub(super) events: usize,
     pub(super) objects: PooledBuffer<u64>,
     pub(super) kinds: PooledBuffer<u8>,
     /// Where each region's begin.
-    pub(super) told: PooledBuffer<Told>,
-    /// How many regions these are.
+    pub(super) heads: PooledBuffer<Told>,
+    /// Number of these regions.
     pub(super) regions: PooledBuffer<u32>,
     /// Records of the events that want one.
     pub(super) fixes: PooledBuffer<Answered>,
@@ -87,52 +101,53 @@ pub(crate) struct Columns {
 /// A cycle's events.
 #[derive(Debug)]
 pub(crate) enum Events {
-    /// All there.
-    Here(EventSet),
-    /// Those of the device may still be copied; heads of the others, and their records; those that
-    /// stand apart.
-    Coming(Box<Columns>, Vec<EventHead>, Vec<FixRow>, Vec<EventSet>),
+    /// Complete.
+    Ready(EventSet),
+    /// Those of the device may still be copied; heads of the host's with their records; those in
+    /// lists of their own.
+    Copying(Box<Columns>, Vec<EventHead>, Vec<FixRow>, Vec<EventSet>),
 }
 
 impl Events {
-    /// Events that the host made alone.
-    pub(super) fn of_host(made: Vec<HostMade>) -> Self {
+    /// Events of the host alone.
+    pub(super) fn of_host(host: Vec<HostEvents>) -> Self {
         let (mut objects, mut kinds) = (Vec::new(), Vec::new());
-        let (made, mut sets) = split(made);
-        let (heads, fixes) = place(made, (0, 0), |_, more, more_kinds| {
+        let (host, mut sets) = split(host);
+        let (heads, fixes) = place(host, (0, 0), |_, more, more_kinds| {
             objects.extend_from_slice(more);
             kinds.extend_from_slice(more_kinds);
         });
         sets.push(EventSet::new(heads, objects, kinds, fixes));
-        Self::Here(EventSet::joined(sets))
+        Self::Ready(EventSet::joined(sets))
     }
 
-    /// Events of the device, and behind them those that the host made.
-    pub(super) fn of_both(mut columns: Box<Columns>, made: Vec<HostMade>) -> Self {
+    /// Events of the device, followed by those of the host.
+    pub(super) fn of_both(mut columns: Box<Columns>, host: Vec<HostEvents>) -> Self {
         let first = (columns.events, columns.fixes.as_ref().len());
         let (objects, kinds) = (&mut columns.objects, &mut columns.kinds);
         let (objects, kinds) = (objects.as_mut_slice(), kinds.as_mut_slice());
-        let (made, apart) = split(made);
-        let (heads, fixes) = place(made, first, |at, more, more_kinds| {
+        let (host, apart) = split(host);
+        let (heads, fixes) = place(host, first, |at, more, more_kinds| {
             objects[at..at + more.len()].copy_from_slice(more);
             kinds[at..at + more.len()].copy_from_slice(more_kinds);
         });
-        Self::Coming(columns, heads, fixes, apart)
+        Self::Copying(columns, heads, fixes, apart)
     }
 
     /// Waits for them.
     pub(crate) fn wait(self) -> Result<EventSet, EngineError> {
         let (columns, others, fixes, mut sets) = match self {
-            Self::Here(events) => return Ok(events),
-            Self::Coming(columns, heads, fixes, apart) => (*columns, heads, fixes, apart),
+            Self::Ready(events) => return Ok(events),
+            Self::Copying(columns, heads, fixes, apart) => (*columns, heads, fixes, apart),
         };
         columns.copied.synchronize().map_err(fault)?;
         let regions = columns.regions.as_ref().first().map_or(0, |regions| *regions as usize);
-        let told = &columns.told.as_ref()[..regions];
+        let device_heads = &columns.heads.as_ref()[..regions];
         let mut heads = Vec::with_capacity(regions + others.len());
         let mut first_fix = 0;
-        for (number, of) in told.iter().enumerate() {
-            let end = told.get(number + 1).map_or(columns.events, |next| next.first as usize);
+        for (number, of) in device_heads.iter().enumerate() {
+            let end =
+                device_heads.get(number + 1).map_or(columns.events, |next| next.first as usize);
             let events = (of.first as usize, end);
             let with_fixes = of.flags & STANDING_FIXES != 0;
             let fixes = if with_fixes { events.1 - events.0 } else { 0 };
@@ -153,30 +168,30 @@ impl Events {
     }
 }
 
-/// What stands in the lists of all, and what stands apart.
-fn split(made: Vec<HostMade>) -> (Vec<HostMade>, Vec<EventSet>) {
-    let (apart, beside) = made.into_iter().partition::<Vec<_>, _>(HostMade::is_apart);
-    (beside, apart.into_iter().map(HostMade::apart).collect())
+/// Separates the events for the common lists from those in lists of their own.
+fn split(host: Vec<HostEvents>) -> (Vec<HostEvents>, Vec<EventSet>) {
+    let (apart, beside) = host.into_iter().partition::<Vec<_>, _>(HostEvents::is_apart);
+    (beside, apart.into_iter().map(HostEvents::into_set).collect())
 }
 
-/// Heads of what the host made, ascending by region, its events put from place `first` on.
+/// Heads and records of the host's events, ascending by region; `put` stores them from `first` on.
 fn place(
-    mut made: Vec<HostMade>,
+    mut host: Vec<HostEvents>,
     first: (usize, usize),
     mut put: impl FnMut(usize, &[u64], &[u8]),
 ) -> (Vec<EventHead>, Vec<FixRow>) {
-    made.sort_by_key(|made| made.region);
-    let (mut heads, mut fixes) = (Vec::with_capacity(made.len()), Vec::new());
+    host.sort_by_key(|own| own.region);
+    let (mut heads, mut fixes) = (Vec::with_capacity(host.len()), Vec::new());
     let mut at = first.0;
-    for made in made {
-        put(at, &made.objects, &made.kinds);
-        let events = (at, at + made.objects.len());
+    for own in host {
+        put(at, &own.objects, &own.kinds);
+        let events = (at, at + own.objects.len());
         let first_fix = first.1 + fixes.len();
-        fixes.extend_from_slice(&made.fixes);
+        fixes.extend_from_slice(&own.fixes);
         heads.push(EventHead {
-            region: made.region,
-            is_lagged: made.is_lagged,
-            is_snapshot: made.is_snapshot && !made.is_lagged,
+            region: own.region,
+            is_lagged: own.is_lagged,
+            is_snapshot: own.is_snapshot && !own.is_lagged,
             events,
             fixes: (first_fix, first.1 + fixes.len()),
         });

@@ -1,0 +1,39 @@
+//! The settling rules of rows: which row of an object becomes its record.
+//!
+//! The rules of [`crate::Backend`], step 4, as predicates that every host code shares; the kernels
+//! repeat them (`dispatch.cuh`). Times are event times in milliseconds.
+
+/// Whether a row is late: older than the record at the start of the cycle, which is absent once a
+/// removal or clear has arrived.
+#[inline(always)]
+#[must_use]
+pub fn is_late(start_ms: Option<i64>, time_ms: i64) -> bool {
+    start_ms.is_some_and(|start_ms| time_ms < start_ms)
+}
+
+/// Whether a row replaces the newest one so far, which arrived before it: the greatest (time,
+/// arrival) wins. The other one of the two is superseded.
+#[inline(always)]
+#[must_use]
+pub fn supersedes(newest_ms: Option<i64>, time_ms: i64) -> bool {
+    newest_ms.is_none_or(|newest_ms| time_ms >= newest_ms)
+}
+
+/// Whether a record has exceeded the TTL: its time is before `time_min_ms`, the clock less the TTL.
+#[inline(always)]
+#[must_use]
+pub fn is_expired(time_min_ms: i64, time_ms: i64) -> bool {
+    time_ms < time_min_ms
+}
+
+/// The least time that does not expire at a clock; `i64::MIN` without a TTL.
+#[must_use]
+pub fn time_min_ms(clock_ms: i64, ttl_ms: Option<i64>) -> i64 {
+    ttl_ms.map_or(i64::MIN, |ttl_ms| clock_ms.saturating_sub(ttl_ms))
+}
+
+/// The earliest clock at which a record of this time expires.
+#[must_use]
+pub fn expiry_ms(time_ms: i64, ttl_ms: i64) -> i64 {
+    time_ms.saturating_add(ttl_ms).saturating_add(1)
+}
