@@ -210,7 +210,7 @@ mod tests {
         assert!(mandatory.eq(ColumnSet::MANDATORY.iter()));
         assert!(Column::ALL.into_iter().eq(ColumnSet::ALL.iter()));
         assert_eq!(ColumnSet::MANDATORY.row_bytes(), 20);
-        assert_eq!(ColumnSet::ALL.row_bytes(), crate::raw::spec::ROW_BYTES_MAX);
+        assert_eq!(ColumnSet::ALL.row_bytes(), crate::limits::ROW_BYTES_MAX);
         assert_eq!(ColumnSet::MANDATORY.with(Column::Heading).row_bytes(), 22);
     }
 

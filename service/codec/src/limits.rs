@@ -3,8 +3,8 @@
 //! Every bound of the format and every default budget is named here, and the relations between
 //! them are asserted at compile time. This file holds numbers only; who checks them says so.
 
-use crate::raw::spec::ROW_BYTES_MAX;
-
+/// Bytes of a row with every column in plan `raw`: 8 + 4 + 4 + 4 + 4 + 2 + 4 + 4.
+pub(crate) const ROW_BYTES_MAX: usize = 34;
 /// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is kept.
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.

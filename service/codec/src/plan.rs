@@ -1,13 +1,12 @@
-//! Which encodings, in which order, lead from a chunk's sections to its values?
+//! Plans: the encodings that lead from a chunk's sections to its values, a tree in pre-order.
 //!
-//! A plan is a tree in pre-order, rebuilt from child counts alone: no pointers, at most 16 nodes
-//! on 4 levels. A node is 24 bytes (FORMAT.md, section 5). This file checks the tree's shape;
-//! each encoding's own rules stand in its `spec.rs`, what the sections hold is for the decoder.
+//! Child counts alone give the shape: no pointers, at most 16 nodes on 4 levels. A node takes
+//! 24 bytes (FORMAT.md, section 5). This file checks the shape, `node_spec.rs` each node.
 
 use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX, SCRATCH_KEYED_ROW_BYTES};
-use crate::place::Place;
+use crate::node_spec::PlacedNode;
 use crate::wire::{array_at, put};
 
 /// One node of a plan.
@@ -90,45 +89,6 @@ impl PlanNode {
         put(&mut bytes, at::PARAMETER_U64, self.parameter_u64.to_le_bytes());
         out.extend_from_slice(&bytes);
     }
-
-    /// What its encoding demands wherever the node stands.
-    fn check(&self) -> Result<(), PlanFault> {
-        let rules = self.encoding.rules();
-        let name = rules.name;
-        let children = rules.children_min..=rules.children_max;
-        if !children.contains(&self.children) {
-            let (least, most) = (children.start(), children.end());
-            let problem = format!(
-                "{name} node has children {}, it must have {least} to {most}",
-                self.children
-            );
-            return Err(PlanFault { offset: at::CHILDREN, problem });
-        }
-        let sections = rules.sections + (self.children - rules.children_min);
-        let unused = |is_used: bool, value: u64| if is_used { 0 } else { value };
-        let demands = [
-            (at::SECTIONS, "sections", u64::from(self.sections), u64::from(sections)),
-            (
-                at::PARAMETER_U32,
-                "first parameter",
-                unused(rules.parameter_u32, self.parameter_u32.into()),
-                0,
-            ),
-            (
-                at::PARAMETER_U64,
-                "second parameter",
-                unused(rules.parameter_u64, self.parameter_u64),
-                0,
-            ),
-        ];
-        for (offset, field, value, rule) in demands {
-            if value != rule {
-                let problem = format!("{name} node has {field} {value}, it must have {rule}");
-                return Err(PlanFault { offset, problem });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The plan of one chunk, nodes in pre-order.
@@ -165,7 +125,7 @@ impl Plan {
         let mut nodes = Vec::with_capacity(raw_nodes.len());
         for (index, raw_node) in raw_nodes.iter().enumerate() {
             let node = PlanNode::parse(raw_node)
-                .and_then(|node| node.check().map(|()| node))
+                .and_then(|node| node.encoding.spec().check_counts(&node).map(|()| node))
                 .map_err(|fault| PlanFault {
                     offset: index * NODE_BYTES + fault.offset,
                     problem: fault.problem,
@@ -188,7 +148,8 @@ impl Plan {
             return Err(PlanFault { offset: 0, problem });
         }
         check_shape(&self.nodes)?;
-        self.nodes.iter().try_for_each(PlanNode::check)?;
+        let check = |node: &PlanNode| node.encoding.spec().check_counts(node);
+        self.nodes.iter().try_for_each(check)?;
         self.check_places(section_bytes)
     }
 
@@ -236,8 +197,7 @@ impl Plan {
     /// Working memory that decoding takes beside output and tile buffers (FORMAT.md, section
     /// 6.16), without the share of keyed rows.
     pub fn dictionary_bytes(&self) -> u64 {
-        let dictionaries = self.nodes.iter().filter(|node| node.encoding == Encoding::Dict);
-        dictionaries.map(|node| 8 * u64::from(node.parameter_u32 & 0x00ff_ffff)).sum()
+        self.nodes.iter().map(|node| (node.encoding.spec().scratch_bytes)(node)).sum()
     }
 
     /// Working memory that decoding this column alone takes beside output and tile buffers.
@@ -267,10 +227,10 @@ impl PlaceCheck<'_> {
         self.section = section_end;
         let mut children = Vec::with_capacity(node.children.into());
         for child in 0..node.children {
-            let is_sparse = is_sparse || node.encoding.is_child_sparse(child);
+            let is_sparse = is_sparse || node.encoding.is_child_sparse(child.into());
             children.push(self.subtree(is_sparse)?);
         }
-        let place = Place {
+        let placed = PlacedNode {
             node,
             index,
             children,
@@ -279,17 +239,11 @@ impl PlaceCheck<'_> {
             section_bytes: &self.section_bytes[section..section_end],
             tiles: self.tiles,
         };
-        for child in 0..node.children {
-            match node.encoding.is_child_sparse(child) {
-                true => place.child_sparse(child.into())?,
-                false => place.child_full(child.into())?,
-            }
-        }
         if is_sparse && (node.encoding.is_keyed() || node.encoding == Encoding::Raw) {
             let problem = "raw and keyed nodes give a value for every row".to_owned();
-            return place.fault(at::ENCODING, problem);
+            return placed.fault(at::ENCODING, problem);
         }
-        node.encoding.check_place(&place)?;
+        placed.check()?;
         Ok(index)
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::column::ValueType;
 use crate::distinct::Distinct;
-use crate::divisor::encode::common;
-use crate::float_to_int::encode::least_decimals;
+use crate::encoding::divisor::common;
+use crate::encoding::float_to_int::least_decimals;
 use crate::tree::DivisorChoice;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::assemble::ChunkBytes;
 use crate::column::ValueType;
-use crate::divisor::encode::common;
+use crate::encoding::divisor::common;
 use crate::grouping::Grouping;
 use crate::planner::candidates::candidates;
 use crate::planner::statistics::{Statistics, ratio_q16};

@@ -48,7 +48,7 @@ fn afl_directories_are_checked() {
     refused(&lie(&encoded, 0, 8, &[0xff; 4]), "follow each other");
     refused(&lie(&encoded, 0, 8, &[0; 4]), "bytes of words");
     refused(&lie(&encoded, 0, 0, &[1, 0, 0, 0]), "follow each other");
-    refused(&lie(&encoded, 0, 12, &77_u16.to_le_bytes()), "values, 76 are due");
+    refused(&lie(&encoded, 0, 12, &77_u16.to_le_bytes()), "values, expected 76");
     refused(&lie(&encoded, 0, 14, &[33]), "above 32");
     refused(&lie(&encoded, 0, 14, &[1]), "bytes of words");
     refused(&lie(&encoded, 0, 15, &[8]), "at most 7");
