@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkReader, TableChunk};
 use crate::chunk_rules::ChunkRules;
-use crate::column::Column;
-use crate::columns::FixColumns;
+use crate::columns::{Column, FixColumns};
 use crate::decode::decode_rows;
 use crate::encoding::Encoding;
 use crate::error::BlockError;
@@ -165,7 +164,7 @@ fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     } else {
         return Ok(());
     };
-    Err(BlockError::Header { offset: at::BLOCK_BYTES, problem })
+    Err(BlockError::Header { offset: at::block_bytes, problem })
 }
 
 /// The directory is there and its checksum holds; gives its place.

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::chunk_rules::{ChunkRules, Rule};
-use crate::column::{Column, ValueType};
+use crate::columns::Column;
 use crate::error::BlockError;
 use crate::header::truncated;
 use crate::limits::{
@@ -16,6 +16,7 @@ use crate::limits::{
     SECTION_ENTRY_BYTES,
 };
 use crate::plan::{Plan, at as node_at};
+use crate::value_type::ValueType;
 use crate::wire::array_at;
 
 /// Byte offsets of a chunk entry's fields.

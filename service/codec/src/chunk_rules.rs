@@ -3,7 +3,8 @@
 //! Blocks of fixes have columns 1 to 8, some of them always, each of one type; tables have columns
 //! from 256 on, of any type (FORMAT.md, sections 4 and 4.1). It sees numbers and types only.
 
-use crate::column::{Column, ValueType};
+use crate::columns::Column;
+use crate::value_type::ValueType;
 
 /// Least number of a table's column.
 pub const TABLE_COLUMN_MIN: u16 = 256;
@@ -43,7 +44,8 @@ impl ChunkRules {
             return Err(format!("column {id} is none of a table, which has {TABLE_COLUMN_MIN} on"));
         }
         if !self.is_table && Column::from_id(id).is_none() {
-            return Err(format!("column {id} is not known, known are 1 to 8"));
+            let last = Column::ALL.len();
+            return Err(format!("column {id} is not known, known are 1 to {last}"));
         }
         match self.previous() {
             Some(previous) if previous == id => {

@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use crate::block::Block;
 use crate::block_plan::BlockPlan;
-use crate::column::ColumnSet;
-use crate::columns::FixColumns;
+use crate::columns::{ColumnSet, FixColumns};
 use crate::encode::{ColumnOutcome, encode, encoded_size_max};
 use crate::error::BlockError;
 use crate::space::SpaceTag;

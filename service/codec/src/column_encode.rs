@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use crate::block::within;
-use crate::column::ValueType;
 use crate::column_decode::ColumnReader;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
@@ -15,6 +14,7 @@ use crate::plan::Plan;
 use crate::section::{Fault, Section};
 use crate::tree::Tree;
 use crate::tree_encode::{EncodedTree, Keys, NotApplicable, encode_tree};
+use crate::value_type::ValueType;
 use crate::values::{PatternSource, PatternTask, Values};
 use crate::word::Word;
 

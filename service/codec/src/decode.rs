@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use crate::block::Block;
 use crate::chunk::Chunk;
-use crate::column::Column;
 use crate::column_decode::{ColumnReader, segments_of};
-use crate::columns::FixColumns;
+use crate::columns::{AttributeVisitor, Column, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
 use crate::section::{Fault, Section};
+use crate::values::Native;
 use crate::word::Word;
 
 /// Decodes `rows` of `block` into `out`; on error `out` holds nothing of use.
@@ -38,10 +38,7 @@ pub(crate) fn decode_rows(
         .map(|box_| box_.map(i64::from));
     reader.within(Column::X, x_limits, true, quanta, &mut out.x)?;
     reader.within(Column::Y, y_limits, true, quanta, &mut out.y)?;
-    reader.optional(Column::Speed, |pattern: u32| pattern, &mut out.speed_mm_s)?;
-    reader.optional(Column::Heading, |pattern: u16| pattern, &mut out.heading_cdeg)?;
-    reader.optional(Column::Altitude, quanta, &mut out.altitude_mm)?;
-    reader.optional(Column::State, |pattern: u32| pattern, &mut out.state)
+    out.visit_attributes(&reader)
 }
 
 /// Decodes the objects of `rows`; gives their order in the segments that `rows` touch, if a column
@@ -141,19 +138,22 @@ impl RowReader<'_> {
         let result = self.chunk(chunk, convert, judge, out);
         result.map_err(|refusal| named(refusal, index, chunk, limits))
     }
+}
 
-    /// Decodes an optional column, or makes it absent as it is in the block.
-    fn optional<T: Word, V: Copy + Default>(
+impl AttributeVisitor for RowReader<'_> {
+    type Error = BlockError;
+
+    /// Decodes an attribute, or removes it if the block lacks it.
+    fn visit<N: Native>(
         &self,
         column: Column,
-        convert: impl Fn(T) -> V,
-        out: &mut Option<Vec<V>>,
+        values: &mut Option<Vec<N>>,
     ) -> Result<(), BlockError> {
         if self.block.chunk(column).is_none() {
-            *out = None;
+            *values = None;
             return Ok(());
         }
-        self.plain(column, convert, out.get_or_insert_default())
+        self.plain(column, N::of_pattern, values.get_or_insert_default())
     }
 }
 

@@ -4,9 +4,9 @@
 //! Each encoding states its rules as a `NodeSpec`. The check here and the device's encoder read
 //! them; nothing here looks into a section.
 
-use crate::column::ValueType;
 use crate::limits::{NODE_BYTES, SECTION_ENTRY_BYTES};
 use crate::plan::{PlanFault, PlanNode, at};
+use crate::value_type::ValueType;
 
 /// Rules of an encoding for every node that has it.
 #[derive(Clone, Copy, Debug)]

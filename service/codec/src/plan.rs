@@ -3,10 +3,10 @@
 //! Child counts alone give the shape: no pointers, at most 16 nodes on 4 levels. A node takes
 //! 24 bytes (FORMAT.md, section 5). This file checks the shape, `node_spec.rs` each node.
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX, SCRATCH_KEYED_ROW_BYTES};
 use crate::node_spec::PlacedNode;
+use crate::value_type::ValueType;
 use crate::wire::{array_at, put};
 
 /// One node of a plan.

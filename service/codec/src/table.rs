@@ -11,7 +11,6 @@ use crate::assemble::{ChunkBytes, assemble, directory_bytes};
 use crate::block::{read, within};
 use crate::chunk::TableChunk;
 use crate::chunk_rules::TABLE_COLUMN_MIN;
-use crate::column::ValueType;
 use crate::column_decode::segments_of;
 use crate::column_encode::{Source, refused};
 use crate::decode::sections_of;
@@ -23,6 +22,7 @@ use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX
 use crate::space::{SpaceKind, SpaceTag};
 use crate::tree::Tree;
 use crate::tree_encode::Keys;
+use crate::value_type::ValueType;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
 
@@ -86,24 +86,27 @@ pub fn encode_table(
         column.values.with_patterns(Smallest { column: *column, keys })
     };
     let mut chunks: Vec<ChunkBytes> = columns.iter().map(chunk).collect();
-    while directory_bytes(&chunks) > DIRECTORY_BYTES_MAX {
-        let nodes_of = |index: &usize| chunks[*index].encoded.plan.nodes().len();
+    loop {
+        let value = directory_bytes(chunks.iter().map(|chunk| &chunk.shape)) as u64;
+        if value <= DIRECTORY_BYTES_MAX as u64 {
+            break;
+        }
+        let nodes_of = |index: &usize| chunks[*index].shape.plan.nodes().len();
         let largest = (0..chunks.len()).max_by_key(nodes_of).expect("no chunk, no directory");
-        if !chunks[largest].is_planned() {
-            let value = directory_bytes(&chunks) as u64;
+        if !chunks[largest].shape.is_planned() {
             let limit = DIRECTORY_BYTES_MAX as u64;
             return Err(BlockError::Budget { unit: "directory bytes", value, limit });
         }
         let raw = TableColumn { tree: &Tree::Raw, ..columns[largest] };
         chunks[largest] = raw.values.with_patterns(Smallest { column: raw, keys: None });
     }
-    let bytes: usize = chunks.iter().map(ChunkBytes::bytes).sum();
+    let bytes: usize = chunks.iter().map(|chunk| chunk.shape.bytes()).sum();
     within("bytes", bytes as u64, BLOCK_BYTES_MAX as u64 - 4096)?;
     assemble(header(rows, columns.len(), sequence), &chunks, out);
     let outcome = |chunk: &ChunkBytes| TableOutcome {
         id: chunk.id,
-        is_planned: chunk.is_planned(),
-        encoded_bytes: chunk.bytes(),
+        is_planned: chunk.shape.is_planned(),
+        encoded_bytes: chunk.shape.bytes(),
     };
     Ok(chunks.iter().map(outcome).collect())
 }
@@ -286,11 +289,11 @@ fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
     let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
     let times = [header.time_min_offset_ms, header.time_max_offset_ms];
     let rules = [
-        (header.is_table(), at::FLAGS_REQUIRED, "the block is no table"),
-        (header.base_time_ms == 0, at::BASE_TIME, "a table has base time 0"),
-        (times == [0; 2], at::TIME_MIN, "a table has no times"),
-        (limits == [0; 4], at::X_MIN, "a table has no box"),
-        (header.space == SPACE, at::SPACE_KIND, "a table is planar from 0, 0 in steps of 1"),
+        (header.is_table(), at::flags_required, "the block is no table"),
+        (header.base_time_ms == 0, at::base_time_ms, "a table has base time 0"),
+        (times == [0; 2], at::time_min_offset_ms, "a table has no times"),
+        (limits == [0; 4], at::x_min, "a table has no box"),
+        (header.space == SPACE, at::space_kind, "a table is planar from 0, 0 in steps of 1"),
     ];
     match rules.into_iter().find(|(holds, ..)| !holds) {
         None => Ok(()),

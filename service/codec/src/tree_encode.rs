@@ -4,12 +4,12 @@
 //! (FORMAT.md, section 6, "writer"). A tree that cannot hold the values, or that the format does
 //! not allow, does not apply; the caller then keeps `raw`.
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::grouping::{Grouping, Heads};
 use crate::plan::{Plan, PlanNode};
 use crate::tile::TileCounts;
 use crate::tree::Tree;
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Why a tree was not encoded.

@@ -1,13 +1,38 @@
-//! How does a typed column of any kind lie in memory?
+//! Typed columns in memory: one vector for each value type of the format.
 //!
-//! One vector for each value type of the format; the columns of tables and whatever is encoded
-//! apart from fixes. Floats are kept bit by bit.
+//! Columns of tables and of anything that is encoded apart from fixes. Floats are kept bit by bit.
 
-use crate::column::ValueType;
+use std::borrow::Cow;
+
+use crate::value_type::ValueType;
 use crate::word::Word;
 
+/// A value in memory that has a bit pattern.
+pub(crate) trait Native: Copy + Default {
+    /// Its bit pattern.
+    type Pattern: Word;
+
+    /// The bit patterns of values.
+    fn patterns(values: &[Self]) -> Cow<'_, [Self::Pattern]>;
+    /// The value of a bit pattern.
+    fn of_pattern(pattern: Self::Pattern) -> Self;
+}
+
 macro_rules! values {
-    ($(($variant:ident, $native:ty, $word:ty, $to:expr, $from:expr)),*) => {
+    ($(($variant:ident, $native:ty, $word:ty, $patterns:expr, $from:expr)),*) => {
+        $(impl Native for $native {
+            type Pattern = $word;
+
+            fn patterns(values: &[Self]) -> Cow<'_, [$word]> {
+                ($patterns)(values)
+            }
+
+            #[inline(always)]
+            fn of_pattern(pattern: $word) -> Self {
+                ($from)(pattern)
+            }
+        })*
+
         /// A column of values of one type.
         #[derive(Clone, Debug)]
         pub enum Values {
@@ -43,8 +68,7 @@ macro_rules! values {
             pub(crate) fn with_patterns<W: PatternTask>(&self, task: W) -> W::Output {
                 match self {
                     $(Self::$variant(values) => {
-                        let patterns: Vec<$word> = values.iter().map($to).collect();
-                        task.run(self.value_type(), &patterns)
+                        task.run(ValueType::$variant, &Native::patterns(values))
                     })*
                 }
             }
@@ -52,9 +76,7 @@ macro_rules! values {
             /// Replaces the values by what `source` gives.
             pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
                 match self {
-                    $(Self::$variant(values) => {
-                        source.give(|pattern: $word| -> $native { ($from)(pattern) }, values)
-                    })*
+                    $(Self::$variant(values) => source.give(<$native>::of_pattern, values),)*
                 }
             }
 
@@ -69,17 +91,22 @@ macro_rules! values {
 }
 
 values!(
-    (U8, u8, u8, |value| *value, |pattern| pattern),
-    (U16, u16, u16, |value| *value, |pattern| pattern),
-    (U32, u32, u32, |value| *value, |pattern| pattern),
-    (U64, u64, u64, |value| *value, |pattern| pattern),
-    (I8, i8, u8, |value| *value as u8, |pattern| pattern as i8),
-    (I16, i16, u16, |value| *value as u16, |pattern| pattern as i16),
-    (I32, i32, u32, |value| *value as u32, |pattern| pattern as i32),
-    (I64, i64, u64, |value| *value as u64, |pattern| pattern as i64),
-    (F32, f32, u32, |value| value.to_bits(), f32::from_bits),
-    (F64, f64, u64, |value| value.to_bits(), f64::from_bits)
+    (U8, u8, u8, Cow::Borrowed, |pattern| pattern),
+    (U16, u16, u16, Cow::Borrowed, |pattern| pattern),
+    (U32, u32, u32, Cow::Borrowed, |pattern| pattern),
+    (U64, u64, u64, Cow::Borrowed, |pattern| pattern),
+    (I8, i8, u8, |values| owned(values, |value: &i8| *value as u8), |pattern| pattern as i8),
+    (I16, i16, u16, |values| owned(values, |value: &i16| *value as u16), |pattern| pattern as i16),
+    (I32, i32, u32, |values| owned(values, |value: &i32| *value as u32), |pattern| pattern as i32),
+    (I64, i64, u64, |values| owned(values, |value: &i64| *value as u64), |pattern| pattern as i64),
+    (F32, f32, u32, |values| owned(values, |value: &f32| value.to_bits()), f32::from_bits),
+    (F64, f64, u64, |values| owned(values, |value: &f64| value.to_bits()), f64::from_bits)
 );
+
+/// Bit patterns that take a conversion.
+fn owned<V, P: Clone>(values: &[V], to_pattern: impl Fn(&V) -> P) -> Cow<'_, [P]> {
+    Cow::Owned(values.iter().map(to_pattern).collect())
+}
 
 /// Work on the bit patterns of a column, whatever their width.
 pub(crate) trait PatternTask {

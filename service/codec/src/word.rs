@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::ops::{BitAnd, BitOr};
 
-use crate::column::ValueType;
+use crate::value_type::ValueType;
 
 /// An unsigned integer as wide as the values of a node.
 pub(crate) trait Word:

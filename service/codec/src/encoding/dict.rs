@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::column::ValueType;
 use crate::distinct::Distinct;
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, PlacedNode, SectionSpec};
@@ -17,6 +16,7 @@ use crate::tile::{TILE_VALUES, TileCounts};
 use crate::tree::Tree;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext, TileTree, check_sum};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Rules of every `dict` node: children are codes and, with a second section, exceptions.

@@ -1,6 +1,5 @@
 //! Encoding `divisor`: quotients by a divisor that all values share (FORMAT.md, section 6.6).
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, PlacedNode};
 use crate::plan::{PlanFault, at};
@@ -8,6 +7,7 @@ use crate::section::Fault;
 use crate::tree::Tree;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext, TileTree};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Rules of every `divisor` node: parameters are remainder and divisor.

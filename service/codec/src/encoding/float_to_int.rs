@@ -2,7 +2,6 @@
 //!
 //! A float fits if its integer gives back every bit; -0.0, infinities and NaN never do.
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, PlacedNode};
 use crate::plan::{PlanFault, at};
@@ -10,6 +9,7 @@ use crate::section::Fault;
 use crate::tree::Tree;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext, TileTree};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Rules of every `float_to_int` node: the first parameter is the number of decimals.

@@ -1,6 +1,5 @@
 //! Encoding `rle`: runs of equal values that do not cross tiles (FORMAT.md, section 6.9).
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, SectionSpec};
 use crate::section::{Fault, Section};
@@ -8,6 +7,7 @@ use crate::tile::{TILE_VALUES, TileCounts};
 use crate::tree::Tree;
 use crate::tree_decode::{NodeInput, NodeReader, TileContext, TileTree, check_sum};
 use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Values of a run that are written at once.

@@ -98,7 +98,7 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::ValueType;
+    use crate::value_type::ValueType;
 
     #[test]
     fn candidates_are_bounded_different_and_shallow() {

@@ -8,7 +8,6 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::column::ValueType;
 use crate::planner::candidates::CANDIDATES_MAX;
 use crate::planner::edges::Edges;
 use crate::planner::statistics::{ONE_Q16, ratio_q16};
@@ -16,6 +15,7 @@ use crate::planner::trials::{
     PatternTrials, SAMPLE_ROWS, Trials, candidates_for, part_of, ratio_on,
 };
 use crate::tree::Tree;
+use crate::value_type::ValueType;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
 

@@ -5,13 +5,12 @@
 
 use crate::block_plan::BlockPlan;
 use crate::codec::BlockCodec;
-use crate::column::Column;
-use crate::column::ValueType;
-use crate::columns::FixColumns;
-use crate::encode::{ColumnOutcome, with_patterns_of};
+use crate::columns::{Column, FixColumns};
+use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
 use crate::planner::column_planner::ColumnPlanner;
 use crate::space::SpaceTag;
+use crate::value_type::ValueType;
 use crate::values::PatternTask;
 use crate::word::Word;
 
@@ -39,9 +38,8 @@ impl Planner {
         let mut plan = BlockPlan::raw();
         for column in columns.column_set().iter() {
             let keys = (column != Column::Object).then_some(&columns.object[..]);
-            let planner = &mut self.columns[usize::from(column.id()) - 1];
-            let tree =
-                with_patterns_of(columns, column, base_time_ms, PlanColumn { planner, keys });
+            let planner = &mut self.columns[column.index()];
+            let tree = columns.with_patterns(column, base_time_ms, PlanColumn { planner, keys });
             plan = plan.with(column, tree);
         }
         Ok(plan)
@@ -56,7 +54,7 @@ impl Planner {
     /// Tells what became of the columns of the block that was planned last.
     pub fn observe(&mut self, outcomes: &[ColumnOutcome]) {
         for outcome in outcomes {
-            let planner = &mut self.columns[usize::from(outcome.column.id()) - 1];
+            let planner = &mut self.columns[outcome.column.index()];
             planner.observe(outcome.raw_bytes, outcome.encoded_bytes);
         }
     }

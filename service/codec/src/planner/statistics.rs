@@ -3,11 +3,11 @@
 //! Integers only, so that every machine says the same; ratios are Q16 (65,536 is 1). They prune
 //! candidates, they decide nothing alone.
 
-use crate::column::ValueType;
 use crate::distinct::Distinct;
 use crate::encoding::divisor::common;
 use crate::encoding::float_to_int::least_decimals;
 use crate::tree::DivisorChoice;
+use crate::value_type::ValueType;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
 

@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use crate::assemble::ChunkBytes;
-use crate::column::ValueType;
 use crate::encoding::divisor::common;
 use crate::grouping::Grouping;
 use crate::planner::candidates::candidates;
@@ -16,6 +15,7 @@ use crate::planner::statistics::{Statistics, ratio_q16};
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree};
+use crate::value_type::ValueType;
 use crate::word::Word;
 
 /// Rows of a sample at most: one segment, so that keyed trees show what they can.
@@ -120,7 +120,7 @@ impl<T: Word> Trials for PatternTrials<'_, T> {
         let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
         let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
         let encoded = encode_tree(self.value_type, &self.values[rows], tree, keys);
-        Ok(encoded.ok().map(|encoded| ChunkBytes { id: 1, encoded }.bytes()))
+        Ok(encoded.ok().map(|encoded| ChunkBytes::new(1, encoded).shape.bytes()))
     }
 
     fn holds(&mut self, tree: &Tree) -> Result<bool, Infallible> {
