@@ -175,6 +175,7 @@ fn header() -> String {
         writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
             .expect("a string takes everything");
     }
+    text.push_str(&encodings());
     for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
         let name = record.name;
         // Records of whole 16 bytes are loaded 16 bytes at a time.
@@ -196,6 +197,21 @@ fn header() -> String {
     }
     text.push_str(&layout_list());
     text
+}
+
+/// Identifiers of the codec's encodings.
+#[cfg(feature = "cuda")]
+fn encodings() -> String {
+    let constant = |encoding: &shoal_codec::Encoding| {
+        let (name, id) = (encoding.name().to_uppercase(), encoding.id());
+        format!("static const u32 CODEC_{name} = {id};\n")
+    };
+    shoal_codec::Encoding::ALL.iter().map(constant).collect()
+}
+
+#[cfg(not(feature = "cuda"))]
+fn encodings() -> String {
+    String::new()
 }
 
 /// All records and fields as one macro, so that the probe's kernel forgets none.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
+use shoal_codec::Encoding;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{BLOCK_THREADS, Kernel, SHARED_BYTES_MAX, WARP, arguments, launch};
+use crate::codec::code;
 use crate::tuning::Width;
 
 /// Values of a tile.
@@ -22,14 +24,14 @@ const STRIDED_BLOCKS: u64 = 1056;
 
 /// Kinds of steps that a warp takes alone; the second two are keyed.
 const COMMON: [u32; 8] = [
-    layout::CODEC_RAW,
-    layout::CODEC_AFL,
-    layout::CODEC_DELTA,
-    layout::CODEC_SCALE,
-    layout::CODEC_DIVISOR,
-    layout::CODEC_PATCH,
-    layout::CODEC_KEYED_DELTA,
-    layout::CODEC_KEYED_DELTA2,
+    code(Encoding::Raw),
+    code(Encoding::Afl),
+    code(Encoding::Delta),
+    code(Encoding::Scale),
+    code(Encoding::Divisor),
+    code(Encoding::Patch),
+    code(Encoding::KeyedDelta),
+    code(Encoding::KeyedDelta2),
 ];
 
 macro_rules! encode_kernels {

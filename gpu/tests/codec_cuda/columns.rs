@@ -8,7 +8,7 @@ use shoal_codec::{
 use shoal_gpu::EncodedColumn;
 
 use crate::random::Random;
-use crate::sample::{ROWS, SHAPES, TYPES, column, trees, typed};
+use crate::sample::{ROWS, SHAPES, TYPES, column, tree, trees, typed};
 
 const SEED: u64 = 81;
 /// Columns that go to the device together.
@@ -31,14 +31,8 @@ fn keys(chance: &mut Random, rows: usize) -> (EncodedTree, Grouping) {
         (0..rows).map(|_| (chance.next() % objects).wrapping_mul(spread)).collect();
     let types = [ValueType::U64, ValueType::U32, ValueType::U16, ValueType::I64, ValueType::I8];
     let keys = typed(types[chance.below(types.len())], &keys);
-    let afl = || Box::new(Tree::Afl);
-    let trees = [
-        Tree::Raw,
-        Tree::Afl,
-        Tree::Dict(65_536, afl(), None),
-        Tree::Dict(65_536, Tree::Patch(afl()).into(), None),
-        Tree::Dict(5, afl(), Some(afl())),
-    ];
+    let trees =
+        ["raw", "afl", "dict.65536(afl)", "dict.65536(patch(afl))", "dict.5(afl, afl)"].map(tree);
     let encoded = encode_column(&keys, &trees[chance.below(trees.len())], None);
     let encoded = encoded.unwrap_or_else(|_| encode_column(&keys, &Tree::Raw, None).unwrap());
     (encoded, Grouping::new(&keys.keys()))

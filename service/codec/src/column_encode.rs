@@ -1,7 +1,5 @@
-//! How is a single typed column encoded and decoded, apart from any block?
-//!
-//! What the tool, benchmarks and tables use: a column, a tree, and the keys if the tree is keyed.
-//! The outcome is a plan and sections as a chunk holds them, without directory or checksums.
+//! Encoding and decoding of single typed columns outside blocks: plan and sections as in a chunk,
+//! without directory or checksums.
 
 use std::ops::Range;
 
@@ -21,7 +19,7 @@ use crate::word::Word;
 /// Encodes a column with exactly this tree.
 ///
 /// # Errors
-/// Why the tree does not apply to the values; [`Tree::Raw`] always does.
+/// The reason why the tree does not apply to the values; [`Tree::Raw`] always applies.
 pub fn encode_column(
     values: &Values,
     tree: &Tree,
@@ -37,7 +35,7 @@ pub fn encode_column(
     values.with_patterns(Task(tree, keys))
 }
 
-/// Decodes a column that [`encode_column`] gave.
+/// Decodes a column of [`encode_column`].
 ///
 /// # Errors
 /// What FORMAT.md, section 6, refuses, as an error of chunk 0 with offsets counted over the
@@ -52,10 +50,10 @@ pub fn decode_column(
     Ok(values)
 }
 
-/// [`decode_column`] in place of `out`, whose allocation is reused if it has the type.
+/// [`decode_column`] into `out`, whose allocation is reused if it has the type.
 ///
 /// # Errors
-/// As there; `out` holds nothing of use then.
+/// As there; `out` is undefined then.
 pub fn decode_column_into(
     encoded: &EncodedTree,
     grouping: Option<&Grouping>,
@@ -75,8 +73,8 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
-/// Confirms of a column from anywhere what [`crate::Block::parse`] confirms of chunks: that its
-/// plan fits its sections and the number of its keys, so that only single tiles can be wrong.
+/// Checks an untrusted column as [`crate::Block::parse`] checks chunks: its plan fits its sections
+/// and the number of its keys, so that only single tiles can be wrong.
 ///
 /// # Errors
 /// As [`decode_column`], before any tile.
@@ -84,7 +82,7 @@ pub fn check_column(encoded: &EncodedTree, keys: Option<usize>) -> Result<(), Bl
     check(&encoded.plan, &sections(encoded), keys).map_err(|fault| refused(0, fault))
 }
 
-/// Sections with their places one after another.
+/// Sections with offsets as if they followed each other.
 fn sections(encoded: &EncodedTree) -> Vec<Section<'_>> {
     let mut sections = Vec::with_capacity(encoded.sections.len());
     let mut offset = 0;
@@ -100,7 +98,7 @@ pub(crate) fn refused(chunk: usize, fault: Fault) -> BlockError {
     BlockError::Chunk { chunk, offset: fault.offset, problem: fault.problem }
 }
 
-/// A plan from anywhere fits its sections and its keys.
+/// Checks that an untrusted plan fits its sections and its keys.
 fn check(plan: &Plan, sections: &[Section<'_>], keys: Option<usize>) -> Result<(), Fault> {
     let section_bytes: Vec<u64> =
         sections.iter().map(|section| section.bytes.len() as u64).collect();

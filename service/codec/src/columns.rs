@@ -99,11 +99,11 @@ macro_rules! columns {
                 Self { $($field: Vec::with_capacity(rows),)+ ..Self::default() }
             }
 
-            /// Length of one column, `None` if it is absent.
-            fn column_len(&self, column: Column) -> Option<usize> {
+            /// Values of one column, `None` if it is absent.
+            pub fn column(&self, column: Column) -> Option<ColumnValues<'_>> {
                 match column {
-                    $(Column::$column => Some(self.$field.len()),)+
-                    $(Column::$attribute => self.$attribute_field.as_ref().map(Vec::len),)+
+                    $(Column::$column => Some(self.$field.as_slice().into()),)+
+                    $(Column::$attribute => self.$attribute_field.as_deref().map(Into::into),)+
                 }
             }
 
@@ -220,6 +220,49 @@ columns! {
     8 State "state" state: u32, U32 in "", STATE_NONE = 0;
 }
 
+/// Values of one column in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ColumnValues<'a> {
+    /// 16-bit unsigned.
+    U16(&'a [u16]),
+    /// 32-bit unsigned.
+    U32(&'a [u32]),
+    /// 64-bit unsigned.
+    U64(&'a [u64]),
+    /// 32-bit signed.
+    I32(&'a [i32]),
+    /// 64-bit signed: event times in Unix milliseconds.
+    I64(&'a [i64]),
+}
+
+macro_rules! column_values {
+    ($($variant:ident $native:ty),+) => {
+        $(impl<'a> From<&'a [$native]> for ColumnValues<'a> {
+            fn from(values: &'a [$native]) -> Self {
+                Self::$variant(values)
+            }
+        })+
+
+        impl ColumnValues<'_> {
+            /// Number of values.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(values) => values.len(),)+
+                }
+            }
+        }
+    };
+}
+
+column_values!(U16 u16, U32 u32, U64 u64, I32 i32, I64 i64);
+
+impl ColumnValues<'_> {
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Work on each attribute, whatever its type.
 pub(crate) trait AttributeVisitor {
     /// Why it ends early.
@@ -290,7 +333,7 @@ impl FixColumns {
 
     /// The columns that are present.
     pub fn column_set(&self) -> ColumnSet {
-        let present = |column: &Column| column.is_mandatory() || self.column_len(*column).is_some();
+        let present = |column: &Column| column.is_mandatory() || self.column(*column).is_some();
         Column::ALL.into_iter().filter(present).fold(ColumnSet(0), ColumnSet::with)
     }
 
@@ -301,11 +344,9 @@ impl FixColumns {
     pub fn check(&self) -> Result<(), BlockError> {
         let rows = self.len();
         for column in Column::ALL {
-            match self.column_len(column) {
-                Some(length) if length != rows => {
-                    return Err(BlockError::ColumnLength { column: column.name(), length, rows });
-                }
-                _ => {}
+            let length = self.column(column).map_or(rows, |values| values.len());
+            if length != rows {
+                return Err(BlockError::ColumnLength { column: column.name(), length, rows });
             }
         }
         Ok(())

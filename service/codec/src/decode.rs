@@ -1,7 +1,6 @@
-//! How do the chunks of a block become rows in memory?
+//! Decoding of a block's chunks to rows in memory, column after column.
 //!
-//! Column after column; time, x and y are checked against the header's range and box on the way.
-//! The plan's trees do the work, this file only joins columns with chunks.
+//! Time, x and y are checked against the header's range and box.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use crate::section::{Fault, Section};
 use crate::values::Native;
 use crate::word::Word;
 
-/// Decodes `rows` of `block` into `out`; on error `out` holds nothing of use.
+/// Decodes `rows` of `block` into `out`; on error `out` is undefined.
 pub(crate) fn decode_rows(
     block: &Block,
     rows: Range<usize>,
@@ -41,7 +40,7 @@ pub(crate) fn decode_rows(
     out.visit_attributes(&reader)
 }
 
-/// Decodes the objects of `rows`; gives their order in the segments that `rows` touch, if a column
+/// Decodes the objects of `rows`; returns their order in the segments that `rows` touch, if a column
 /// is keyed.
 fn objects(
     block: &Block,
@@ -59,7 +58,7 @@ fn objects(
     Ok(grouping)
 }
 
-/// The sections of a chunk, ready to be read.
+/// The sections of a chunk.
 pub(crate) fn sections_of<'a>(bytes: &'a [u8], ranges: &[Range<usize>]) -> Vec<Section<'a>> {
     let section =
         |range: &Range<usize>| Section { bytes: &bytes[range.clone()], offset: range.start };
@@ -73,7 +72,7 @@ struct RowReader<'a> {
     rows: Range<usize>,
 }
 
-/// A refusal before it knows its chunk.
+/// A refusal without its chunk.
 enum Refusal {
     Fault(Fault),
     Outside { row: usize, value: i64 },
@@ -86,18 +85,18 @@ impl From<Fault> for Refusal {
 }
 
 impl RowReader<'_> {
-    /// Decodes a chunk; `judge` is that of [`ColumnReader::rows`].
+    /// Decodes a chunk; `check` is that of [`ColumnReader::rows`].
     fn chunk<T: Word, V: Copy + Default>(
         &self,
         chunk: &Chunk,
         convert: impl Fn(T) -> V,
-        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), Refusal>,
+        check: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), Refusal>,
         out: &mut Vec<V>,
     ) -> Result<(), Refusal> {
         let sections = sections_of(self.block.bytes(), &chunk.sections);
         let grouping = self.grouping.as_ref();
         let reader = ColumnReader { plan: &chunk.plan, sections: &sections, grouping };
-        reader.rows(self.rows.clone(), convert, judge, out)
+        reader.rows(self.rows.clone(), convert, check, out)
     }
 
     /// Decodes a mandatory column of any values.
@@ -122,10 +121,10 @@ impl RowReader<'_> {
         out: &mut Vec<V>,
     ) -> Result<(), BlockError> {
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
-        // Patterns are judged as distances from the least value: one comparison, any sign.
+        // Patterns are compared as distances from the least value: one comparison, any sign.
         let least = T::low(limits[0] as u64);
         let span = T::low((limits[1] - limits[0]) as u64);
-        let judge = |values: &[T], row_of: &dyn Fn(usize) -> usize| {
+        let check = |values: &[T], row_of: &dyn Fn(usize) -> usize| {
             let farthest = values.iter().map(|value| value.minus(least)).max();
             if farthest.is_none_or(|farthest| farthest <= span) {
                 return Ok(());
@@ -135,7 +134,7 @@ impl RowReader<'_> {
             let value = values[at].extend(is_signed) as i64;
             Err(Refusal::Outside { row: row_of(at), value })
         };
-        let result = self.chunk(chunk, convert, judge, out);
+        let result = self.chunk(chunk, convert, check, out);
         result.map_err(|refusal| named(refusal, index, chunk, limits))
     }
 }

@@ -1,7 +1,7 @@
-//! How do positions become few bytes? The block container and its CPU codec.
+//! The block container for positions and its CPU codec.
 //!
-//! `FORMAT.md` beside this package is law for every byte; the code follows it. Modules bear the
-//! names of the format's structures. Nothing here reads files, clocks or the network.
+//! `FORMAT.md` beside this package specifies every byte. Modules bear the names of the format's
+//! structures. Nothing here reads files, clocks or the network.
 
 pub mod assemble;
 pub mod block;
@@ -45,8 +45,8 @@ pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
 pub use columns::{
-    ALTITUDE_UNKNOWN, Column, ColumnSet, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN,
-    STATE_NONE,
+    ALTITUDE_UNKNOWN, Column, ColumnSet, ColumnValues, FixColumns, FixRow, HEADING_UNKNOWN,
+    SPEED_UNKNOWN, STATE_NONE,
 };
 pub use encode::ColumnOutcome;
 pub use encoding::Encoding;

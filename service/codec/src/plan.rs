@@ -12,7 +12,7 @@ use crate::wire::{array_at, put};
 /// One node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanNode {
-    /// How its output is made from its sections and children.
+    /// Rule that makes its output from its sections and children.
     pub encoding: Encoding,
     /// Type of the values it gives.
     pub value_type: ValueType,
@@ -42,8 +42,8 @@ pub(crate) mod at {
 
 const _: () = assert!(at::PARAMETER_U64 + 8 == NODE_BYTES);
 
-/// A rule that a plan breaks: where (bytes from the first node, section lengths included) and
-/// what.
+/// A rule that a plan breaks, with the offset in bytes from the first node, section lengths
+/// included.
 pub(crate) struct PlanFault {
     pub(crate) offset: usize,
     pub(crate) problem: String,
@@ -55,7 +55,7 @@ impl PlanNode {
         let fault = |offset, problem| Err(PlanFault { offset, problem });
         let id = u16::from_le_bytes(array_at(bytes, at::ENCODING));
         let Some(encoding) = Encoding::from_id(id) else {
-            return fault(at::ENCODING, format!("encoding {id} is not known to this reader"));
+            return fault(at::ENCODING, format!("encoding {id} is not supported by this reader"));
         };
         let code = bytes[at::VALUE_TYPE];
         let Some(value_type) = ValueType::from_code(code) else {
@@ -112,7 +112,7 @@ impl Plan {
         Self { nodes: vec![root] }
     }
 
-    /// A plan that an encoder has built.
+    /// A plan of an encoder.
     pub(crate) fn built(nodes: Vec<PlanNode>) -> Self {
         Self { nodes }
     }
@@ -120,7 +120,7 @@ impl Plan {
     /// Reads a plan from whole nodes and checks shape, depth, encodings and section count.
     pub(crate) fn parse(bytes: &[u8], sections: usize) -> Result<Self, PlanFault> {
         let (raw_nodes, rest) = bytes.as_chunks::<NODE_BYTES>();
-        assert!(rest.is_empty(), "the caller hands over whole nodes");
+        assert!(rest.is_empty(), "the caller passes whole nodes");
         assert!((1..=PLAN_NODES_MAX).contains(&raw_nodes.len()), "the caller checks the count");
         let mut nodes = Vec::with_capacity(raw_nodes.len());
         for (index, raw_node) in raw_nodes.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Plan {
         Ok(Self { nodes })
     }
 
-    /// Checks a plan that an encoder has built as a reader would.
+    /// Checks a plan of an encoder as a reader does.
     pub(crate) fn check(&self, section_bytes: &[u64]) -> Result<(), PlanFault> {
         if self.nodes.len() > PLAN_NODES_MAX {
             let problem = format!("{} nodes, at most {PLAN_NODES_MAX}", self.nodes.len());
@@ -163,14 +163,15 @@ impl Plan {
         self.check_keyed()
     }
 
-    /// At most one node makes the tree keyed, and it gives a value for every row.
+    /// Checks that at most one node makes the tree keyed.
     fn check_keyed(&self) -> Result<(), PlanFault> {
         let mut keyed = self.nodes.iter().enumerate().filter(|(_, node)| node.encoding.is_keyed());
         let (_, second) = (keyed.next(), keyed.next());
         match second {
             None => Ok(()),
             Some((index, _)) => {
-                let problem = "a second node makes the tree keyed, one may".to_owned();
+                let problem =
+                    "a second node makes the tree keyed, at most one is allowed".to_owned();
                 Err(PlanFault { offset: index * NODE_BYTES + at::ENCODING, problem })
             }
         }
@@ -187,7 +188,7 @@ impl Plan {
     }
 
     /// Column whose keys order this one, if the tree is keyed (FORMAT.md, section 6.13), and the
-    /// number of the node that says so.
+    /// number of the keyed node.
     pub fn key_column(&self) -> Option<(u16, usize)> {
         let index = self.nodes.iter().position(|node| node.encoding.is_keyed())?;
         // A column id above 16 bits is no column: 0 never is one.
@@ -218,7 +219,7 @@ struct PlaceCheck<'a> {
 }
 
 impl PlaceCheck<'_> {
-    /// Checks the subtree that begins at the next node; gives its number.
+    /// Checks the subtree that begins at the next node; returns its number.
     fn subtree(&mut self, is_sparse: bool) -> Result<usize, PlanFault> {
         let (index, section) = (self.next, self.section);
         let node = &self.nodes[index];
@@ -248,9 +249,9 @@ impl PlaceCheck<'_> {
     }
 }
 
-/// Confirms that the child counts describe exactly one tree of at most four levels.
+/// Checks that the child counts describe exactly one tree of at most four levels.
 fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
-    // Children still expected by each open ancestor, the root's own place first.
+    // Children that each open ancestor still expects, the root's own place first.
     let mut open = vec![1_u8];
     for (index, node) in nodes.iter().enumerate() {
         let offset = index * NODE_BYTES + at::CHILDREN;
@@ -282,7 +283,7 @@ fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
 mod tests {
     use super::*;
 
-    /// Shapes are checked apart from encodings, so children may be set freely here.
+    /// The check of shapes ignores encodings, so any numbers of children serve here.
     fn shape(children: &[u8]) -> Result<(), PlanFault> {
         let raw = *Plan::raw(ValueType::U32, 1).root();
         let nodes: Vec<_> = children.iter().map(|&children| PlanNode { children, ..raw }).collect();
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_node_reads_back() {
+    fn a_node_round_trips() {
         let plan = Plan::raw(ValueType::I32, 77);
         let mut bytes = Vec::new();
         plan.root().write(&mut bytes);

@@ -1,7 +1,8 @@
-//! How are typed columns that are no fixes kept in a block?
+//! Tables: blocks of typed columns other than fixes, with required flag bit 1 (FORMAT.md,
+//! section 4.1).
 //!
-//! A table is a block with required flag bit 1 (FORMAT.md, section 4.1): columns from 256 on, of
-//! any type, decoded one by one. Names and meanings are the user's. Checks are those of blocks.
+//! Columns are numbered from 256 on, have any type and decode one by one; their meaning is the
+//! user's. Checks are those of blocks.
 
 use std::ops::Range;
 
@@ -26,27 +27,27 @@ use crate::value_type::ValueType;
 use crate::values::{PatternTask, Values};
 use crate::word::Word;
 
-/// What every table states as its space.
+/// The space of every table.
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
 
-/// A column to be written.
+/// A column to write.
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn<'a> {
     /// Its number, 256 or more; columns ascend.
     pub id: u16,
     /// Its values; all columns are equally long.
     pub values: &'a Values,
-    /// The tree that it should take.
+    /// The tree to try.
     pub tree: &'a Tree,
 }
 
-/// What became of one column of a table.
+/// The outcome of one column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOutcome {
     /// Its number.
     pub id: u16,
-    /// True if it took its tree, false if it stayed raw or was asked to.
+    /// True if it took its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its directory entry and its padded sections.
     pub encoded_bytes: usize,
@@ -60,8 +61,8 @@ pub struct Table {
     chunks: Vec<TableChunk>,
 }
 
-/// Replaces `out` with the table of `columns`; keyed trees are ordered by column `key`, which comes
-/// before them. A column whose tree does not apply or does not make it smaller stays raw, and so
+/// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed trees.
+/// A column whose tree does not apply or does not make it smaller stays raw, and so
 /// do the largest entries of a directory that would be too long.
 ///
 /// # Errors
@@ -125,7 +126,7 @@ impl PatternTask for Smallest<'_> {
     }
 }
 
-/// Columns are numbered and equally long; gives their length.
+/// Checks that columns ascend and are equally long; returns their length.
 fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     within("rows", rows as u64, BLOCK_ROWS_MAX.into())?;
@@ -184,10 +185,10 @@ fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
 }
 
 impl Table {
-    /// Takes exactly one table and checks everything but the values.
+    /// Parses exactly one table and checks everything but the values.
     ///
     /// # Errors
-    /// Whatever FORMAT.md, section 7, refuses; a block that is no table.
+    /// What FORMAT.md, section 7, refuses; a block of fixes.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let (header, chunks) = read(&bytes, budget, true, check_header)?;
         Ok(Self { bytes, header, chunks })
@@ -227,8 +228,8 @@ impl Table {
         self.values(index, rows, grouping.as_ref()).map(Some)
     }
 
-    /// Decodes `rows` of all columns, in order; an order of rows is found once for the columns that
-    /// follow each other and share it.
+    /// Decodes `rows` of all columns, in order; the order of rows is computed once for adjacent
+    /// columns that share it.
     ///
     /// # Errors
     /// As [`Table::decode`].
@@ -239,7 +240,7 @@ impl Table {
         for (index, chunk) in self.chunks.iter().enumerate() {
             let key = chunk.plan.key_column().map(|(key, _)| key);
             if let Some(key) = key
-                && order.as_ref().is_none_or(|(known, _)| *known != key)
+                && order.as_ref().is_none_or(|(ordered, _)| *ordered != key)
             {
                 order = Some((key, self.grouping(key, &rows)?));
             }
@@ -249,7 +250,7 @@ impl Table {
         Ok(columns)
     }
 
-    /// The table has these rows.
+    /// Checks that the table has these rows.
     fn check_rows(&self, rows: &Range<usize>) -> Result<(), BlockError> {
         if rows.start > rows.end || rows.end > self.rows() {
             let Range { start, end } = *rows;
@@ -261,7 +262,7 @@ impl Table {
     /// Grouped order of the segments that `rows` touch, by column `key`.
     fn grouping(&self, key: u16, rows: &Range<usize>) -> Result<Grouping, BlockError> {
         let key = self.chunks.iter().position(|chunk| chunk.id == key);
-        let key = key.expect("parse refuses keys that are not there");
+        let key = key.expect("parse refuses missing keys");
         let segments = segments_of(rows, self.rows());
         let start = segments.start;
         let keys = self.values(key, segments, None)?.keys();
@@ -284,7 +285,7 @@ impl Table {
     }
 }
 
-/// A table states no time, no box, and the one space.
+/// Checks that a table states no time, no box, and the space of tables.
 fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
     let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
     let times = [header.time_min_offset_ms, header.time_max_offset_ms];

@@ -28,7 +28,7 @@ pub enum ValueType {
 
 impl ValueType {
     /// Every type, in order of code.
-    const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::U8,
         Self::U16,
         Self::U32,

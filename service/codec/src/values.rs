@@ -57,7 +57,7 @@ macro_rules! values {
                 }
             }
 
-            /// How many there are.
+            /// Number of values.
             pub fn len(&self) -> usize {
                 match self {
                     $(Self::$variant(values) => values.len(),)*
@@ -73,10 +73,29 @@ macro_rules! values {
                 }
             }
 
-            /// Replaces the values by what `source` gives.
+            /// Replaces the values by those of `source`.
             pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
                 match self {
                     $(Self::$variant(values) => source.give(<$native>::of_pattern, values),)*
+                }
+            }
+
+            /// Values from their little-endian bytes, of which an incomplete last one is ignored.
+            pub fn from_le_bytes(value_type: ValueType, bytes: &[u8]) -> Self {
+                match value_type {
+                    $(ValueType::$variant => {
+                        let values = bytes.as_chunks().0.iter();
+                        Self::$variant(values.map(|it| <$native>::from_le_bytes(*it)).collect())
+                    })*
+                }
+            }
+
+            /// Their little-endian bytes.
+            pub fn to_le_bytes(&self) -> Vec<u8> {
+                match self {
+                    $(Self::$variant(values) => {
+                        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+                    })*
                 }
             }
 
@@ -108,17 +127,17 @@ fn owned<V, P: Clone>(values: &[V], to_pattern: impl Fn(&V) -> P) -> Cow<'_, [P]
     Cow::Owned(values.iter().map(to_pattern).collect())
 }
 
-/// Work on the bit patterns of a column, whatever their width.
+/// Work on the bit patterns of a column of any width.
 pub(crate) trait PatternTask {
-    /// What it gives.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Does the work.
     fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output;
 }
 
-/// Where the bit patterns of a column come from, whatever their width.
+/// A source of the bit patterns of a column of any width.
 pub(crate) trait PatternSource {
-    /// Why they do not come.
+    /// Its failure.
     type Error;
     /// Replaces `out` by the converted patterns.
     fn give<T: Word, V: Copy + Default>(

@@ -59,6 +59,14 @@ impl DivisorChoice {
         !value_type.is_float() && Division::new(self, value_type).is_some()
     }
 
+    /// Inverse of the divisor's odd part modulo 2^64, its power of two, and the greatest quotient:
+    /// a number is a multiple if its product with the inverse, rotated right by the power, does not
+    /// exceed that quotient.
+    pub fn inverse(self) -> (u64, u32, u64) {
+        let Divisible { inverse, shift, limit } = Divisible::by(self.divisor.into());
+        (inverse, shift, limit)
+    }
+
     /// The divisor with the remainder of values that share it, if the type allows the divisor;
     /// `value` is any of them, sign-extended if the type is signed.
     pub fn shared(divisor: u64, value: u64, value_type: ValueType) -> Option<Self> {

@@ -1,7 +1,6 @@
-//! Which plan does the next block of fixes take?
+//! Plans for a stream of blocks of fixes: an independent planner for each column.
 //!
-//! One optimizer for each column; the object column is planned without keys, the others with the
-//! objects as theirs. Columns know nothing of each other, so their order does not matter.
+//! The object column is planned without keys, the others with the objects as keys.
 
 use crate::block_plan::BlockPlan;
 use crate::codec::BlockCodec;
@@ -14,7 +13,7 @@ use crate::value_type::ValueType;
 use crate::values::PatternTask;
 use crate::word::Word;
 
-/// The optimizers of one stream of blocks.
+/// The planner of a stream of blocks.
 #[derive(Clone, Debug)]
 pub struct Planner {
     /// In order of [`Column::ALL`].
@@ -22,7 +21,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Knows nothing; `seed` chooses samples.
+    /// A planner without history; `seed` selects samples.
     pub fn new(seed: u64) -> Self {
         let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32);
         Self { columns: Column::ALL.map(planner).into() }
@@ -45,13 +44,13 @@ impl Planner {
         Ok(plan)
     }
 
-    /// The optimizers with their columns, for planning where a batch lies elsewhere than in
-    /// [`FixColumns`]: each column of a batch by [`ColumnPlanner::plan_by`].
+    /// The planners of the columns, for batches outside [`FixColumns`]: plan each column of a batch
+    /// with [`ColumnPlanner::plan_by`].
     pub fn columns_mut(&mut self) -> impl Iterator<Item = (Column, &mut ColumnPlanner)> {
         Column::ALL.into_iter().zip(&mut self.columns)
     }
 
-    /// Tells what became of the columns of the block that was planned last.
+    /// Reports the outcome of the block that was planned last.
     pub fn observe(&mut self, outcomes: &[ColumnOutcome]) {
         for outcome in outcomes {
             let planner = &mut self.columns[outcome.column.index()];
@@ -59,7 +58,7 @@ impl Planner {
         }
     }
 
-    /// Plans, encodes and observes: what a sender of a stream of blocks calls.
+    /// Plans, encodes and observes one block of a stream.
     ///
     /// # Errors
     /// As [`BlockCodec::encode_planned`]; `out` is empty then.

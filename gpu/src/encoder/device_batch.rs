@@ -1,11 +1,11 @@
-//! How does a planner try trees on a column that lies on the device?
+//! Trials of a planner on a column in device memory.
 //!
-//! Statistics and sizes are made there, nothing is placed or copied; what a trial took is taken
-//! back before the next one.
+//! Statistics and sizes are computed there, no section is placed or copied. Every trial releases
+//! its memory before the next one.
 
 use std::ops::Range;
 
-use shoal_codec::planner::Trials;
+use shoal_codec::planner::ColumnBatch;
 use shoal_codec::{Statistics, Tree, ValueType};
 
 use super::column;
@@ -15,21 +15,21 @@ use super::source::Source;
 use super::worker::Worker;
 
 /// A column of a batch on the device.
-pub(super) struct DeviceTrials<'a> {
+pub(super) struct DeviceBatch<'a> {
     worker: &'a mut Worker,
     column: Source,
     keys: Option<Source>,
-    /// The rows that were asked for last, in grouped order.
+    /// Rows of the last keyed trial, in grouped order.
     grouped: Option<(Range<usize>, Source)>,
 }
 
-impl<'a> DeviceTrials<'a> {
+impl<'a> DeviceBatch<'a> {
     pub(super) fn new(worker: &'a mut Worker, column: Source, keys: Option<Source>) -> Self {
         Self { worker, column, keys, grouped: None }
     }
 
-    /// Does something and takes back the memory that it took.
-    fn briefly<T>(
+    /// Runs `work` and releases the memory that it allocated.
+    fn scoped<T>(
         &mut self,
         work: impl FnOnce(&mut Worker) -> Result<T, EncodeError>,
     ) -> Result<T, EncodeError> {
@@ -41,7 +41,7 @@ impl<'a> DeviceTrials<'a> {
     }
 }
 
-impl Trials for DeviceTrials<'_> {
+impl ColumnBatch for DeviceBatch<'_> {
     type Error = EncodeError;
 
     fn extent(&self) -> (ValueType, usize) {
@@ -54,13 +54,13 @@ impl Trials for DeviceTrials<'_> {
 
     fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, EncodeError> {
         let sample = self.column.part(rows);
-        self.briefly(|worker| worker.statistics(&sample))
+        self.scoped(|worker| worker.statistics(&sample))
     }
 
     fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, EncodeError> {
-        let is_known = self.grouped.as_ref().is_some_and(|(known, _)| *known == rows);
+        let is_grouped = self.grouped.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
         let sample = self.column.part(rows.clone());
-        if let (true, false, Some(keys)) = (tree.is_keyed(), is_known, self.keys) {
+        if let (true, false, Some(keys)) = (tree.is_keyed(), is_grouped, self.keys) {
             let keys = keys.part(rows.clone());
             self.grouped = Some((rows, Order::with(self.worker, &keys, &sample)?.1));
         }
@@ -69,7 +69,7 @@ impl Trials for DeviceTrials<'_> {
             _ => sample,
         };
         let key_column = shoal_codec::Column::Object.id();
-        let made = self.briefly(|worker| column::measure(worker, &sample, tree, key_column));
+        let made = self.scoped(|worker| column::measure(worker, &sample, tree, key_column));
         match made {
             Ok(shape) => Ok(Some(shape.bytes())),
             Err(EncodeError::NotApplicable(_)) => Ok(None),
@@ -81,11 +81,11 @@ impl Trials for DeviceTrials<'_> {
         let column = self.column;
         match tree {
             Tree::Const => {
-                let [min, max, ..] = self.briefly(|worker| Ok(worker.bounds(&column)?))?;
+                let [min, max, ..] = self.scoped(|worker| Ok(worker.bounds(&column)?))?;
                 Ok(min == max)
             }
             Tree::Divisor(None, _) => {
-                Ok(self.briefly(|worker| Ok(worker.common(&column)?))?.is_some())
+                Ok(self.scoped(|worker| Ok(worker.common(&column)?))?.is_some())
             }
             _ => Ok(true),
         }

@@ -1,8 +1,8 @@
-//! Where does a planner try trees: on the CPU, or where a batch lies already?
+//! The interface through which a planner tries trees on a batch, in host or device memory.
 //!
-//! What it asks of a batch, as a trait: of one segment of it, and of a small part of that which is
-//! cheap enough to look at for every batch. Answers are whole numbers that do not depend on who
-//! gives them, so that plans do not either.
+//! Trials take one segment of a batch, or a small part of it that is cheap enough to examine in
+//! every batch. Results are integers that do not depend on the implementation, so plans do not
+//! either.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -25,34 +25,34 @@ const PART_ROWS_MAX: usize = 4 * TILE_VALUES;
 /// A part has at most this share of its sample.
 const PART_SHARE: usize = 8;
 
-/// One column of a batch that is to be planned.
-pub trait Trials {
-    /// Why there is no answer.
+/// One column of a batch to plan.
+pub trait ColumnBatch {
+    /// Failure of the implementation.
     type Error;
 
     /// Type and number of the values.
     fn extent(&self) -> (ValueType, usize);
 
-    /// True if keyed trees may be chosen.
+    /// True if keyed trees are allowed.
     fn has_keys(&self) -> bool;
 
     /// Statistics of some rows.
     ///
     /// # Errors
-    /// No answer.
+    /// Those of the implementation.
     fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error>;
 
     /// Bytes of a chunk of some rows with exactly this tree, directory entry and padding included;
-    /// `None` if it does not apply. Rows begin at a segment and are at most one.
+    /// `None` if it does not apply. Rows begin at a segment and span at most one.
     ///
     /// # Errors
-    /// No answer.
+    /// Those of the implementation.
     fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Self::Error>;
 
-    /// False if the root, `const` or a divisor to be found, does not apply to the whole batch.
+    /// False if the root, `const` or a divisor without parameter, does not apply to the whole batch.
     ///
     /// # Errors
-    /// No answer.
+    /// Those of the implementation.
     fn holds(&mut self, tree: &Tree) -> Result<bool, Self::Error>;
 }
 
@@ -62,8 +62,8 @@ pub(super) fn part_of(sample: Range<usize>) -> Option<Range<usize>> {
     (tiles > 0).then(|| sample.start..sample.start + tiles * TILE_VALUES)
 }
 
-/// Trees worth a trial on a sample.
-pub(super) fn candidates_for<B: Trials>(
+/// Trees to try on a sample.
+pub(super) fn candidates_for<B: ColumnBatch>(
     batch: &mut B,
     sample: Range<usize>,
 ) -> Result<Vec<Tree>, B::Error> {
@@ -72,7 +72,7 @@ pub(super) fn candidates_for<B: Trials>(
 }
 
 /// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.
-pub(super) fn ratio_on<B: Trials>(
+pub(super) fn ratio_on<B: ColumnBatch>(
     batch: &mut B,
     rows: Range<usize>,
     tree: &Tree,
@@ -81,22 +81,22 @@ pub(super) fn ratio_on<B: Trials>(
     Ok(batch.bytes(rows, tree)?.map_or(0, |bytes| ratio_q16(raw_bytes, bytes)))
 }
 
-/// Trials on bit patterns in the memory of the host.
-pub(super) struct PatternTrials<'a, T> {
+/// A column of bit patterns in host memory.
+pub(super) struct PatternBatch<'a, T> {
     value_type: ValueType,
     values: &'a [T],
     keys: Option<&'a [u64]>,
-    /// Order of the rows that were asked for last.
+    /// Rows of the last keyed trial and their order.
     grouping: Option<(Range<usize>, Grouping)>,
 }
 
-impl<'a, T> PatternTrials<'a, T> {
+impl<'a, T> PatternBatch<'a, T> {
     pub(super) fn new(value_type: ValueType, values: &'a [T], keys: Option<&'a [u64]>) -> Self {
         Self { value_type, values, keys, grouping: None }
     }
 }
 
-impl<T: Word> Trials for PatternTrials<'_, T> {
+impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
     type Error = Infallible;
 
     fn extent(&self) -> (ValueType, usize) {
@@ -112,8 +112,8 @@ impl<T: Word> Trials for PatternTrials<'_, T> {
     }
 
     fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Infallible> {
-        let is_known = self.grouping.as_ref().is_some_and(|(known, _)| *known == rows);
-        if !is_known && tree.is_keyed() {
+        let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
+        if !is_grouped && tree.is_keyed() {
             let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
             self.grouping = self.keys.map(group);
         }
