@@ -14,6 +14,23 @@ use std::process::Command;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "only the tables are used here")]
 mod layout;
 
+#[path = "../service/codec/src/encoding/table.rs"]
+#[macro_use]
+mod encoding_table;
+
+macro_rules! encodings {
+    ($(
+        $(#[$doc:meta])*
+        $id:literal $name:literal $variant:ident $( ( $($field:ident: $type:ty),+ ) )?
+            => $module:ident::$decoder:ident<$($generic:tt),+>;
+    )+) => {
+        /// Identifier and name of each of the codec's encodings.
+        const ENCODINGS: &[(u16, &str)] = &[$(($id, $name)),+];
+    };
+}
+
+encoding_table!(encodings);
+
 /// Compute capabilities of release builds; the last gives the PTX for newer ones.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
@@ -51,6 +68,7 @@ fn main() {
     println!("cargo::rerun-if-changed=kernels");
     println!("cargo::rerun-if-changed=../service/engine/src/layout.rs");
     println!("cargo::rerun-if-changed=../service/engine/src/layout_codec.rs");
+    println!("cargo::rerun-if-changed=../service/codec/src/encoding/table.rs");
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -175,7 +193,10 @@ fn header() -> String {
         writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
             .expect("a string takes everything");
     }
-    text.push_str(&encodings());
+    for (id, name) in ENCODINGS {
+        writeln!(text, "static const u32 CODEC_{} = {id};", name.to_uppercase())
+            .expect("a string takes everything");
+    }
     for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
         let name = record.name;
         // Records of whole 16 bytes are loaded 16 bytes at a time.
@@ -197,21 +218,6 @@ fn header() -> String {
     }
     text.push_str(&layout_list());
     text
-}
-
-/// Identifiers of the codec's encodings.
-#[cfg(feature = "cuda")]
-fn encodings() -> String {
-    let constant = |encoding: &shoal_codec::Encoding| {
-        let (name, id) = (encoding.name().to_uppercase(), encoding.id());
-        format!("static const u32 CODEC_{name} = {id};\n")
-    };
-    shoal_codec::Encoding::ALL.iter().map(constant).collect()
-}
-
-#[cfg(not(feature = "cuda"))]
-fn encodings() -> String {
-    String::new()
 }
 
 /// All records and fields as one macro, so that the probe's kernel forgets none.

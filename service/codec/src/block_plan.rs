@@ -23,7 +23,7 @@ impl BlockPlan {
         let keyed = || Tree::KeyedDelta2(Mode::Zigzag, Box::new(patched()), Box::new(scaled()));
         let ids = Tree::Dict(u32::MAX, Box::new(patched()), None);
         let times = Tree::Delta(Mode::Zigzag, Box::new(patched()));
-        Self { trees: [const { () }; Column::ALL.len()].map(|()| keyed()) }
+        Self { trees: Column::ALL.map(|_| keyed()) }
             .with(Column::Object, ids)
             .with(Column::Time, times)
             .with(Column::State, Tree::Dict(256, Box::new(Tree::Afl), None))

@@ -28,7 +28,6 @@ pub(crate) const SPEC: NodeSpec = NodeSpec {
     parameter_u64: ParameterSpec::Value,
     check,
     scratch_bytes: |node| 8 * u64::from(entries(node.parameter_u32)),
-    ..NodeSpec::LEAF
 };
 
 /// Entries at most.

@@ -24,7 +24,7 @@ fn size_max<'a>(rows: usize, columns: impl Iterator<Item = &'a Values> + Clone) 
 }
 
 #[test]
-fn tables_of_any_columns_come_back_whole_and_in_parts() {
+fn tables_of_any_columns_round_trip_whole_and_in_parts() {
     let seed = 71;
     let mut chance = Random::new(seed);
     let trees = trees();
@@ -111,7 +111,7 @@ fn table_of_floats_version_1_1() {
 }
 
 #[test]
-fn tables_and_blocks_of_fixes_are_told_apart() {
+fn tables_and_blocks_of_fixes_are_distinguished() {
     let bytes = encode(&sample());
     let error = Block::parse(Bytes::copy_from_slice(&bytes), &Budget::default()).unwrap_err();
     assert_eq!(error, BlockError::RequiredFlags { required: 2, unknown: 2 });
