@@ -12,8 +12,7 @@ use crate::plan::Plan;
 use crate::section::{Fault, Section};
 use crate::tree::Tree;
 use crate::tree_encode::{EncodedTree, Keys, NotApplicable, encode_tree};
-use crate::value_type::ValueType;
-use crate::values::{PatternSource, PatternTask, Values};
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Encodes a column with exactly this tree.
@@ -25,14 +24,8 @@ pub fn encode_column(
     tree: &Tree,
     keys: Option<Keys<'_>>,
 ) -> Result<EncodedTree, NotApplicable> {
-    struct Task<'a>(&'a Tree, Option<Keys<'a>>);
-    impl PatternTask for Task<'_> {
-        type Output = Result<EncodedTree, NotApplicable>;
-        fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
-            encode_tree(value_type, patterns, self.0, self.1)
-        }
-    }
-    values.with_patterns(Task(tree, keys))
+    let value_type = values.value_type();
+    with_patterns!(values.patterns(), |patterns| encode_tree(value_type, patterns, tree, keys))
 }
 
 /// Decodes a column of [`encode_column`].
@@ -129,10 +122,9 @@ pub(crate) struct Source<'a> {
     pub(crate) rows: Range<usize>,
 }
 
-impl PatternSource for Source<'_> {
-    type Error = Fault;
-
-    fn give<T: Word, V: Copy + Default>(
+impl Source<'_> {
+    /// Replaces `out` by the rows, converted.
+    pub(crate) fn decode<T: Word, V: Copy + Default>(
         &self,
         convert: impl Fn(T) -> V,
         out: &mut Vec<V>,

@@ -6,7 +6,7 @@
 
 use crate::error::BlockError;
 use crate::value_type::ValueType;
-use crate::values::{Native, PatternTask, Values};
+use crate::values::{Native, Patterns, Values};
 
 macro_rules! columns {
     (
@@ -163,27 +163,20 @@ macro_rules! columns {
                 }
             }
 
-            /// Runs `task` on the bit patterns of a column that is present, as they stand on the
-            /// wire.
-            pub(crate) fn with_patterns<W: PatternTask>(
-                &self,
-                column: Column,
-                base_time_ms: i64,
-                task: W,
-            ) -> W::Output {
+            /// Bit patterns of a column that is present, as they stand on the wire.
+            pub(crate) fn patterns(&self, column: Column, base_time_ms: i64) -> Patterns<'_> {
                 match column {
                     Column::Time => {
                         // An offset fits where a block is written: the time span is checked.
                         let offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
-                        let offsets: Vec<u32> = self.time_ms.iter().map(offset).collect();
-                        task.run(ValueType::U32, &offsets)
+                        Patterns::U32(self.time_ms.iter().map(offset).collect())
                     }
-                    Column::Object => task.run(ValueType::U64, &self.object),
-                    Column::X => task.run(ValueType::I32, &Native::patterns(&self.x)),
-                    Column::Y => task.run(ValueType::I32, &Native::patterns(&self.y)),
+                    Column::Object => Native::patterns(&self.object).into(),
+                    Column::X => Native::patterns(&self.x).into(),
+                    Column::Y => Native::patterns(&self.y).into(),
                     $(Column::$attribute => {
                         let values = self.$attribute_field.as_deref().expect("it is present");
-                        task.run(ValueType::$attribute_wire, &Native::patterns(values))
+                        Native::patterns(values).into()
                     })+
                 }
             }

@@ -18,7 +18,7 @@ use crate::space::SpaceTag;
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree};
 use crate::value_type::ValueType;
-use crate::values::PatternTask;
+use crate::values::with_patterns;
 use crate::word::Word;
 
 /// What became of one column.
@@ -65,8 +65,14 @@ pub(crate) fn encode(
 
     let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
     let grouping = is_keyed.then(|| Grouping::new(&columns.object));
-    let writer = ColumnWriter { columns, plan, base_time_ms: times.0, grouping };
-    let chunks: Vec<ChunkBytes> = set.iter().map(|column| writer.chunk(column)).collect();
+    let chunk = |column: Column| {
+        let (id, tree) = (Column::Object.id(), plan.tree(column));
+        let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: id });
+        with_patterns!(columns.patterns(column, times.0), |patterns| {
+            smallest(column.id(), column.value_type(), patterns, tree, keys)
+        })
+    };
+    let chunks: Vec<ChunkBytes> = set.iter().map(chunk).collect();
 
     let is_raw = chunks.iter().all(|chunk| !chunk.shape.is_planned());
     let header = header_of(columns, times, is_raw, space, sequence);
@@ -144,35 +150,6 @@ fn bounds<T: Copy + Ord>(values: &[T]) -> Option<[T; 2]> {
         max = max.max(value);
     }
     Some([min, max])
-}
-
-/// Encodes the columns of one batch.
-struct ColumnWriter<'a> {
-    columns: &'a FixColumns,
-    plan: &'a BlockPlan,
-    base_time_ms: i64,
-    grouping: Option<Grouping>,
-}
-
-impl ColumnWriter<'_> {
-    /// One column that is present.
-    fn chunk(&self, column: Column) -> ChunkBytes {
-        struct Task<'a>(&'a ColumnWriter<'a>, Column);
-        impl PatternTask for Task<'_> {
-            type Output = ChunkBytes;
-            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> ChunkBytes {
-                self.0.patterns(self.1, patterns)
-            }
-        }
-        self.columns.with_patterns(column, self.base_time_ms, Task(self, column))
-    }
-
-    /// One column of bit patterns.
-    fn patterns<T: Word>(&self, column: Column, values: &[T]) -> ChunkBytes {
-        let grouping = self.grouping.as_ref();
-        let keys = grouping.map(|grouping| Keys { grouping, column: Column::Object.id() });
-        smallest(column.id(), column.value_type(), values, self.plan.tree(column), keys)
-    }
 }
 
 /// The column with its tree if that makes it smaller, else raw.

@@ -23,9 +23,7 @@ use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX
 use crate::space::{SpaceKind, SpaceTag};
 use crate::tree::Tree;
 use crate::tree_encode::Keys;
-use crate::value_type::ValueType;
-use crate::values::{PatternTask, Values};
-use crate::word::Word;
+use crate::values::{Values, with_patterns};
 
 /// The space of every table.
 const SPACE: SpaceTag =
@@ -80,13 +78,13 @@ pub fn encode_table(
         None => None,
         Some(key) => Some(grouping_of(columns, key)?),
     };
-    let chunk = |column: &TableColumn<'_>| {
+    let planned = |column: &TableColumn<'_>| {
         let is_after_key = key.is_some_and(|key| column.id > key);
         let keys = grouping.as_ref().filter(|_| is_after_key);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
-        column.values.with_patterns(Smallest { column: *column, keys })
+        chunk(column, column.tree, keys)
     };
-    let mut chunks: Vec<ChunkBytes> = columns.iter().map(chunk).collect();
+    let mut chunks: Vec<ChunkBytes> = columns.iter().map(planned).collect();
     loop {
         let value = directory_bytes(chunks.iter().map(|chunk| &chunk.shape)) as u64;
         if value <= DIRECTORY_BYTES_MAX as u64 {
@@ -98,8 +96,7 @@ pub fn encode_table(
             let limit = DIRECTORY_BYTES_MAX as u64;
             return Err(BlockError::Budget { unit: "directory bytes", value, limit });
         }
-        let raw = TableColumn { tree: &Tree::Raw, ..columns[largest] };
-        chunks[largest] = raw.values.with_patterns(Smallest { column: raw, keys: None });
+        chunks[largest] = chunk(&columns[largest], &Tree::Raw, None);
     }
     let bytes: usize = chunks.iter().map(|chunk| chunk.shape.bytes()).sum();
     within("bytes", bytes as u64, BLOCK_BYTES_MAX as u64 - 4096)?;
@@ -113,17 +110,11 @@ pub fn encode_table(
 }
 
 /// Encodes one column as the smaller of its tree and raw.
-struct Smallest<'a> {
-    column: TableColumn<'a>,
-    keys: Option<Keys<'a>>,
-}
-
-impl PatternTask for Smallest<'_> {
-    type Output = ChunkBytes;
-
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> ChunkBytes {
-        smallest(self.column.id, value_type, patterns, self.column.tree, self.keys)
-    }
+fn chunk(column: &TableColumn<'_>, tree: &Tree, keys: Option<Keys<'_>>) -> ChunkBytes {
+    let value_type = column.values.value_type();
+    with_patterns!(column.values.patterns(), |patterns| {
+        smallest(column.id, value_type, patterns, tree, keys)
+    })
 }
 
 /// Checks that columns ascend and are equally long; returns their length.

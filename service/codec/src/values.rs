@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::column_encode::Source;
+use crate::section::Fault;
 use crate::value_type::ValueType;
 use crate::word::Word;
 
@@ -64,19 +66,17 @@ macro_rules! values {
                 }
             }
 
-            /// Runs `task` on the bit patterns.
-            pub(crate) fn with_patterns<W: PatternTask>(&self, task: W) -> W::Output {
+            /// Their bit patterns.
+            pub(crate) fn patterns(&self) -> Patterns<'_> {
                 match self {
-                    $(Self::$variant(values) => {
-                        task.run(ValueType::$variant, &Native::patterns(values))
-                    })*
+                    $(Self::$variant(values) => Native::patterns(values).into(),)*
                 }
             }
 
-            /// Replaces the values by those of `source`.
-            pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
+            /// Replaces the values by rows of an encoded column.
+            pub(crate) fn fill(&mut self, source: &Source<'_>) -> Result<(), Fault> {
                 match self {
-                    $(Self::$variant(values) => source.give(<$native>::of_pattern, values),)*
+                    $(Self::$variant(values) => source.decode(<$native>::of_pattern, values),)*
                 }
             }
 
@@ -127,24 +127,54 @@ fn owned<V, P: Clone>(values: &[V], to_pattern: impl Fn(&V) -> P) -> Cow<'_, [P]
     Cow::Owned(values.iter().map(to_pattern).collect())
 }
 
-/// Work on the bit patterns of a column of any width.
-pub(crate) trait PatternTask {
-    /// Its result.
-    type Output;
-    /// Does the work.
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output;
+/// Bit patterns of a column of any width.
+pub(crate) enum Patterns<'a> {
+    U8(Cow<'a, [u8]>),
+    U16(Cow<'a, [u16]>),
+    U32(Cow<'a, [u32]>),
+    U64(Cow<'a, [u64]>),
 }
 
-/// A source of the bit patterns of a column of any width.
-pub(crate) trait PatternSource {
-    /// Its failure.
-    type Error;
-    /// Replaces `out` by the converted patterns.
-    fn give<T: Word, V: Copy + Default>(
-        &self,
-        convert: impl Fn(T) -> V,
-        out: &mut Vec<V>,
-    ) -> Result<(), Self::Error>;
+macro_rules! patterns {
+    ($($variant:ident $word:ty),+) => {
+        $(impl<'a> From<Cow<'a, [$word]>> for Patterns<'a> {
+            fn from(patterns: Cow<'a, [$word]>) -> Self {
+                Self::$variant(patterns)
+            }
+        })+
+    };
+}
+
+patterns!(U8 u8, U16 u16, U32 u32, U64 u64);
+
+/// Evaluates an expression on the slice of bit patterns, whatever their width.
+macro_rules! with_patterns {
+    ($patterns:expr, |$slice:ident| $body:expr) => {
+        match $patterns {
+            $crate::values::Patterns::U8(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U16(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U32(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U64(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_patterns;
+
+/// Bit patterns, zero-extended.
+fn widened<T: Word>(patterns: &[T]) -> Vec<u64> {
+    patterns.iter().map(|pattern| (*pattern).into()).collect()
 }
 
 impl Values {
@@ -155,14 +185,7 @@ impl Values {
 
     /// Their bit patterns, zero-extended: keys of keyed trees.
     pub fn keys(&self) -> Vec<u64> {
-        struct Widen;
-        impl PatternTask for Widen {
-            type Output = Vec<u64>;
-            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> Vec<u64> {
-                patterns.iter().map(|pattern| (*pattern).into()).collect()
-            }
-        }
-        self.with_patterns(Widen)
+        with_patterns!(self.patterns(), |patterns| widened(patterns))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::planner::edges::Edges;
 use crate::planner::statistics::{ONE_Q16, ratio_q16};
 use crate::tree::Tree;
 use crate::value_type::ValueType;
-use crate::values::{PatternTask, Values};
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Batches from one exploration to the next.
@@ -85,14 +85,10 @@ impl ColumnPlanner {
     /// The tree for the next batch of `values`; `keys` are those of its rows, if keyed trees are
     /// allowed. Call [`ColumnPlanner::observe`] when the batch is encoded.
     pub fn plan(&mut self, values: &Values, keys: Option<&[u64]>) -> Tree {
-        struct Task<'a>(&'a mut ColumnPlanner, Option<&'a [u64]>);
-        impl PatternTask for Task<'_> {
-            type Output = Tree;
-            fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Tree {
-                self.0.plan_patterns(value_type, patterns, self.1)
-            }
-        }
-        values.with_patterns(Task(self, keys))
+        let value_type = values.value_type();
+        with_patterns!(values.patterns(), |patterns| {
+            self.plan_patterns(value_type, patterns, keys)
+        })
     }
 
     /// [`ColumnPlanner::plan`] on bit patterns.

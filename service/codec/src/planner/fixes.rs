@@ -9,9 +9,7 @@ use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
 use crate::planner::column_planner::ColumnPlanner;
 use crate::space::SpaceTag;
-use crate::value_type::ValueType;
-use crate::values::PatternTask;
-use crate::word::Word;
+use crate::values::with_patterns;
 
 /// The planner of a stream of blocks.
 #[derive(Clone, Debug)]
@@ -38,7 +36,10 @@ impl Planner {
         for column in columns.column_set().iter() {
             let keys = (column != Column::Object).then_some(&columns.object[..]);
             let planner = &mut self.columns[column.index()];
-            let tree = columns.with_patterns(column, base_time_ms, PlanColumn { planner, keys });
+            let value_type = column.value_type();
+            let tree = with_patterns!(columns.patterns(column, base_time_ms), |patterns| {
+                planner.plan_patterns(value_type, patterns, keys)
+            });
             plan = plan.with(column, tree);
         }
         Ok(plan)
@@ -75,19 +76,5 @@ impl Planner {
         let outcomes = codec.encode_planned(columns, &plan, space, sequence, out)?;
         self.observe(&outcomes);
         Ok(())
-    }
-}
-
-/// Plans one column on its bit patterns.
-struct PlanColumn<'a> {
-    planner: &'a mut ColumnPlanner,
-    keys: Option<&'a [u64]>,
-}
-
-impl PatternTask for PlanColumn<'_> {
-    type Output = crate::tree::Tree;
-
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
-        self.planner.plan_patterns(value_type, patterns, self.keys)
     }
 }

@@ -7,7 +7,7 @@ use crate::encoding::divisor::common;
 use crate::encoding::float_to_int::least_decimals;
 use crate::tree::DivisorChoice;
 use crate::value_type::ValueType;
-use crate::values::{PatternTask, Values};
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Distinct values are counted up to this many.
@@ -40,14 +40,8 @@ pub struct Statistics {
 impl Statistics {
     /// Of a column.
     pub fn of_values(values: &Values) -> Self {
-        struct Task;
-        impl PatternTask for Task {
-            type Output = Statistics;
-            fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Statistics {
-                Statistics::of(value_type, patterns)
-            }
-        }
-        values.with_patterns(Task)
+        let value_type = values.value_type();
+        with_patterns!(values.patterns(), |patterns| Self::of(value_type, patterns))
     }
 
     /// Of bit patterns of one type.
