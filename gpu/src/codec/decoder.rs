@@ -284,14 +284,14 @@ impl Decoder {
     ) -> Result<(), EngineError> {
         let front = decoding.bytes as usize;
         let lists = decoding.place(&mut |list| {
-            let stretch = match list {
+            let range = match list {
                 List::Steps(list) => input.push(list),
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
                 List::Spreads(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
-            ByteRange { at: front + stretch.at, ..stretch }
+            ByteRange { at: front + range.at, ..range }
         });
         self.gpu.context.bind_to_thread().map_err(fault)?;
         self.buffer.fit(front + input.0.len())?;
