@@ -1,7 +1,8 @@
-//! Decoding of whole blocks, tables and columns on the device, any number with the same few launches.
+//! Decoding of whole blocks, tables and columns on the device, any number with the same few
+//! launches.
 //!
-//! The device reports only which requests failed; the CPU's codec then finds the byte and the rule.
-//! Cycles do not use this: they decode their blocks in place.
+//! The device reports only which requests failed; the CPU's codec then finds the byte and the
+//! rule. Cycles do not use this: they decode their blocks in place.
 
 use std::ops::Range;
 use std::sync::Arc;

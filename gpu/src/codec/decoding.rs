@@ -310,8 +310,8 @@ impl Decoding {
         (values, Place::Output(output))
     }
 
-    /// The class of a column whose steps begin at `first_step`; steps of a common tree are rewritten
-    /// to the order of its kernel.
+    /// The class of a column whose steps begin at `first_step`; steps of a common tree are
+    /// rewritten to the order of its kernel.
     fn class_of_runs(&mut self, first_step: u32, class: usize) -> usize {
         let first_step = first_step as usize;
         let compiled = &self.steps[first_step..];
@@ -377,7 +377,8 @@ impl Decoding {
         Grouped { id: chunk.id, heads, places }
     }
 
-    /// Passes all lists to `push`, which returns the place of each on the device behind the output.
+    /// Passes all lists to `push`, which returns the place of each on the device behind the
+    /// output.
     pub(crate) fn place<'a>(
         &'a self,
         push: &mut impl FnMut(List<'a>) -> ByteRange,

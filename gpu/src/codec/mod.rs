@@ -1,5 +1,5 @@
-//! Decoding of blocks on the device: the host compiles plans to lists of steps, the kernels run them
-//! tile by tile.
+//! Decoding of blocks on the device: the host compiles plans to lists of steps, the kernels run
+//! them tile by tile.
 
 mod decoder;
 mod decoding;

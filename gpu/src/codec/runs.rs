@@ -1,5 +1,5 @@
-//! Recognises common trees: divisor?(keyed(patch?(afl), scale?(afl))), which nearly all keyed columns
-//! of fixes have, and repeated codes: dict(rle(afl, afl), scale?(afl)?).
+//! Recognises common trees: divisor?(keyed(patch?(afl), scale?(afl))), which nearly all keyed
+//! columns of fixes have, and repeated codes: dict(rle(afl, afl), scale?(afl)?).
 //!
 //! Dedicated kernels take their steps in a fixed order with code 0 for an absent node; they refuse
 //! the same input.

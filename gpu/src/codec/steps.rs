@@ -1,8 +1,8 @@
 //! Compiles a plan to the steps that decode a tile: the plan's nodes, leaf first.
 //!
-//! A node with one child follows it and transforms the tile in place. Of two children the sparse one
-//! is first and its tile is kept in a slot; so are runs until their lengths are decoded. The plan has
-//! been checked: children, sections and parameters are those of its encodings.
+//! A node with one child follows it and transforms the tile in place. Of two children the sparse
+//! one is first and its tile is kept in a slot; so are runs until their lengths are decoded. The
+//! plan has been checked: children, sections and parameters are those of its encodings.
 
 use std::ops::Range;
 
@@ -114,8 +114,8 @@ impl<'a> Compiler<'a> {
         at
     }
 
-    /// Compiles the sparse child that follows a full one and returns to the full one; returns where
-    /// the sparse one ends.
+    /// Compiles the sparse child that follows a full one and returns to the full one; returns
+    /// where the sparse one ends.
     fn sparse(&mut self, step: CodecStep, slot: u32) -> (usize, usize) {
         let full = self.skip();
         self.count(step, self.plan.nodes()[self.next].values);

@@ -1,7 +1,7 @@
 //! The device's encoder of blocks and columns, byte for byte as the CPU encoder.
 //!
-//! Columns are encoded in parallel, each on a stream with its own memory. A column to which its tree
-//! does not apply, or which it does not make smaller, stays raw.
+//! Columns are encoded in parallel, each on a stream with its own memory. A column to which its
+//! tree does not apply, or which it does not make smaller, stays raw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,5 @@
-//! Errors of the device's encoder.
+//! Errors of the device's
+//! encoder.
 
 use shoal_codec::{BlockError, NotApplicable};
 use shoal_engine::EngineError;

@@ -1,7 +1,7 @@
 //! Grouped order of keyed columns on the device (FORMAT.md, section 6.13).
 //!
-//! One block of threads per segment counts keys whose span is small. For other keys, and on devices
-//! with too little shared memory per block, the sort kernels of decoding find the order.
+//! One block of threads per segment counts keys whose span is small. For other keys, and on
+//! devices with too little shared memory per block, the sort kernels of decoding find the order.
 
 use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;

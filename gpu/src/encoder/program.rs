@@ -146,7 +146,7 @@ impl<'a> Program<'a> {
         let (mut step, own_parameters) = self.step(tree, at)?;
         let mut parts = Vec::new();
         let sparse = self.sections(spec.sections, at, &mut step, &mut parts)?;
-        let bounds_at = (encoding == Encoding::Const).then(|| self.summary.len());
+        let bounds_at = (encoding == Encoding::Const).then_some(self.summary.len());
         if let Some(place) = bounds_at {
             step.summary = place as u32;
             self.summary.extend([u64::MAX, 0]);

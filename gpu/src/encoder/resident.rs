@@ -1,4 +1,5 @@
-//! Columns in the memory of the device, and the results of encoding them there.
+//! Columns in the memory of the device, and the
+//! results of encoding them there.
 
 use shoal_codec::ValueType;
 use shoal_engine::EngineError;

@@ -1,4 +1,5 @@
-//! Devices with little shared memory per block group rows with other kernels and the same result.
+//! Devices with little shared memory per block group rows with
+//! other kernels and the same result.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

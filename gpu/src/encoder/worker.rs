@@ -64,8 +64,8 @@ impl Worker {
         self.finish_read()
     }
 
-    /// Queues a read of numbers. Work queued later neither delays [`Worker::finish_read`] nor waits
-    /// for the read. One read at a time is in progress.
+    /// Queues a read of numbers. Work queued later neither delays [`Worker::finish_read`] nor
+    /// waits for the read. One read at a time is in progress.
     pub(crate) fn begin_read(&mut self, from: DeviceSlice<u64>) -> Result<(), EngineError> {
         self.read_length = from.len();
         self.pinned.fit(&self.memory, self.read_length)?;

@@ -77,8 +77,8 @@ encode_kernels! {
     "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
 }
 
-/// Launch width of a kernel on a device with so much shared memory per block; if that is too little,
-/// the kernel is not launched.
+/// Launch width of a kernel on a device with so much shared memory per block; if that is too
+/// little, the kernel is not launched.
 fn width_of(kernel: &str, shared_bytes: u32) -> Width {
     let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
     match kernel {
@@ -250,8 +250,8 @@ impl EncodeKernels {
         launch(&self.encode_enter, stream, limit.into(), arguments![listed, limit, entered])
     }
 
-    /// Entries, and the code of each of `numbers` distinct values. `entered` and `rank` are none if
-    /// all values are entries.
+    /// Entries, and the code of each of `numbers` distinct values. `entered` and `rank` are none
+    /// if all values are entries.
     pub(crate) fn encode_entries(
         &self,
         stream: &CudaStream,

@@ -1,5 +1,5 @@
-//! Launches that bring rows into grouped order while columns are encoded: the kernels that decoding
-//! takes for it, and one that finds heads.
+//! Launches that bring rows into grouped order while columns are encoded: the kernels that
+//! decoding takes for it, and one that finds heads.
 //!
 //! One column of keys at a time, wherever it lies: places are addresses.
 

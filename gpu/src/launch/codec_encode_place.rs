@@ -40,8 +40,8 @@ impl Places {
         Self { totals, directories, words, from, to, bytes, shares, behind, sections, copies }
     }
 
-    /// The same, set as if sections of words, which are in order, had no length; the lengths will be
-    /// at `totals`.
+    /// The same, set as if sections of words, which are in order, had no length; the lengths will
+    /// be at `totals`.
     pub(crate) fn moving(totals: DeviceSlice<u64>) -> Self {
         Self { totals: totals.address(), ..Self::new(totals.len()) }
     }

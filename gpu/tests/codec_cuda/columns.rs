@@ -135,7 +135,8 @@ fn check_damaged(samples: &[Sample], mutants: &[(usize, EncodedTree)]) -> [usize
         .iter()
         .map(|(sample, encoded)| EncodedColumn { encoded, key: Some(&samples[*sample].key) })
         .collect();
-    // The decoder takes the error of a refused column from the CPU, and fails if the CPU accepts it.
+    // The decoder takes the error of a refused column from the CPU, and fails if the CPU accepts
+    // it.
     let decoded = crate::decoder().columns(&columns).unwrap();
     let mut counts = [0; 2];
     for ((number, encoded), found) in mutants.iter().zip(decoded) {

@@ -1,4 +1,5 @@
-//! Encode rates of resident columns; prints, asserts that the CPU makes the same sizes.
+//! Encode rates of resident columns; prints, asserts that
+//! the CPU makes the same sizes.
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::{BlockPlan, Column, Grouping, Keys, Tree, Values, encode_column};

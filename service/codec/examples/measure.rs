@@ -1,9 +1,9 @@
 //! Measures ratio and speed of the codec on one core.
 //!
-//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each with
-//! the trees of a planner, checks that it decodes to the same rows, and prints ratio (against 20
-//! bytes a row), bits a row of each column, and speeds (bytes of raw columns, best of five runs).
-//! `measure --trees` times single trees on columns of 1 Mi values. No time is asserted.
+//! `measure FILE...` cuts gzip CSV files into blocks of 65,536 rows in file order, encodes each
+//! with the trees of a planner, checks that it decodes to the same rows, and prints ratio (against
+//! 20 bytes a row), bits a row of each column, and speeds (bytes of raw columns, best of five
+//! runs). `measure --trees` times single trees on columns of 1 Mi values. No time is asserted.
 
 #![allow(clippy::unwrap_used, reason = "an example stops where something is wrong")]
 

@@ -1,8 +1,8 @@
 //! Parsed blocks.
 //!
 //! `Block::parse` checks everything but the values, from the header to the last checksum, and
-//! allocates no more than the bytes present justify. `decode.rs` checks values against the header's
-//! time range and box.
+//! allocates no more than the bytes present justify. `decode.rs` checks values against the
+//! header's time range and box.
 
 use std::ops::Range;
 
@@ -65,8 +65,9 @@ impl Block {
         &self.chunks
     }
 
-    /// Granularity of decoding: ranges that begin at its multiples, and end there or with the block,
-    /// decode nothing twice. 1 if all columns are raw, a segment if one is keyed, else a tile.
+    /// Granularity of decoding: ranges that begin at its multiples, and end there or with the
+    /// block, decode nothing twice. 1 if all columns are raw, a segment if one is keyed, else a
+    /// tile.
     pub fn grain_rows(&self) -> usize {
         let plans = || self.chunks.iter().map(|chunk| &chunk.plan);
         if plans().any(|plan| plan.key_column().is_some()) {
@@ -88,8 +89,8 @@ impl Block {
     ///
     /// # Errors
     /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
-    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's bytes
-    /// break a rule of their encodings. `out` has no rows then.
+    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's
+    /// bytes break a rule of their encodings. `out` has no rows then.
     pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
         let result = decode_rows(self, rows, out);
         if result.is_err() {

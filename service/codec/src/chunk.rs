@@ -1,7 +1,7 @@
 //! Directory entries: a column's plan and the place of its payload.
 //!
-//! An entry is 24 bytes, the plan's nodes and the lengths of the sections (FORMAT.md, section 4). It
-//! has no offsets: sections follow each other from the payload's start, so they cannot overlap.
+//! An entry is 24 bytes, the plan's nodes and the lengths of the sections (FORMAT.md, section 4).
+//! It has no offsets: sections follow each other from the payload's start, so they cannot overlap.
 //! `chunk_rules.rs` has the columns of blocks of fixes and of tables.
 
 use std::ops::Range;
@@ -280,8 +280,8 @@ impl<'a> ChunkReader<'a> {
         Ok(())
     }
 
-    /// Checks after the last chunk that no mandatory column is missing and that directory and block
-    /// end here.
+    /// Checks after the last chunk that no mandatory column is missing and that directory and
+    /// block end here.
     pub(crate) fn finish(self) -> Result<(), BlockError> {
         self.ruled(self.rules.end(), self.entry)?;
         let end = self.entry.next_multiple_of(SECTION_ALIGN_BYTES);

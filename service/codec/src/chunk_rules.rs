@@ -1,7 +1,7 @@
 //! Rules of the columns in a directory: numbers, order, types, keys.
 //!
-//! Blocks of fixes have the columns of `columns.rs`, each of one type; tables have columns from 256
-//! on, of any type (FORMAT.md, sections 4 and 4.1).
+//! Blocks of fixes have the columns of `columns.rs`, each of one type; tables have columns from
+//! 256 on, of any type (FORMAT.md, sections 4 and 4.1).
 
 use crate::columns::Column;
 use crate::value_type::ValueType;
@@ -88,8 +88,8 @@ impl ChunkRules {
         if self.is_table { None } else { Column::from_id(id).map(Column::value_type) }
     }
 
-    /// Checks that column `key` may order the current one: it has been read, holds integers, is not
-    /// keyed itself, and is the object column in blocks of fixes.
+    /// Checks that column `key` may order the current one: it has been read, holds integers, is
+    /// not keyed itself, and is the object column in blocks of fixes.
     pub(crate) fn key(&self, key: u16) -> Rule {
         let found = self.seen.iter().find(|seen| seen.id == key);
         let is_right = self.is_table || key == Column::Object.id();

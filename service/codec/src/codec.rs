@@ -15,7 +15,8 @@ use crate::space::SpaceTag;
 pub trait BlockCodec {
     /// Replaces `out` with the block of `columns`; its allocation is reused. Each column takes its
     /// tree of `plan` if it applies and makes the column smaller, and stays raw otherwise. The
-    /// same input gives the same bytes. Returns the outcome of each column; on error `out` is empty.
+    /// same input gives the same bytes. Returns the outcome of each column; on error `out` is
+    /// empty.
     ///
     /// # Errors
     /// Columns of unequal length, an invalid space, more rows or bytes than the default

@@ -1,8 +1,9 @@
 //! The table of columns of a fix, and a batch of fixes as columns of equal length.
 //!
-//! `columns!` renders [`Column`], [`FixRow`], [`FixColumns`] and every function over all columns. A
-//! new attribute takes a row here and one in FORMAT.md, section 4. Positions are in quanta of the
-//! fleet's space. An absent attribute is unknown in every row (state: 0). The engine validates values.
+//! `columns!` renders [`Column`], [`FixRow`], [`FixColumns`] and every function over all columns.
+//! A new attribute takes a row here and one in FORMAT.md, section 4. Positions are in quanta of
+//! the fleet's space. An absent attribute is unknown in every row (state: 0). The engine validates
+//! values.
 
 use crate::error::BlockError;
 use crate::value_type::ValueType;
@@ -10,8 +11,8 @@ use crate::values::{Native, Patterns, Values};
 
 macro_rules! columns {
     (
-        $($(#[$doc:meta])* $id:literal $column:ident $name:literal $field:ident: $native:ty, $wire:ident
-            in $unit:literal;)+
+        $($(#[$doc:meta])* $id:literal $column:ident $name:literal
+            $field:ident: $native:ty, $wire:ident in $unit:literal;)+
         attributes:
         $($(#[$attribute_doc:meta])* $attribute_id:literal $attribute:ident $attribute_name:literal
             $attribute_field:ident: $attribute_native:ty, $attribute_wire:ident

@@ -40,8 +40,8 @@ pub(crate) fn decode_rows(
     out.visit_attributes(&reader)
 }
 
-/// Decodes the objects of `rows`; returns their order in the segments that `rows` touch, if a column
-/// is keyed.
+/// Decodes the objects of `rows`; returns their order in the segments that `rows` touch, if a
+/// column is keyed.
 fn objects(
     block: &Block,
     rows: &Range<usize>,

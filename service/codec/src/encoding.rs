@@ -1,7 +1,7 @@
 //! Encodings: the enumeration, trees of them, the decoder of a tile, and all dispatch.
 //!
-//! `encodings!` renders them from the rows of `encoding/table.rs`. A new encoding takes a row there, a
-//! `mod` line here and a file in `encoding/` with its rules, encoder and decoder.
+//! `encodings!` renders them from the rows of `encoding/table.rs`. A new encoding takes a row
+//! there, a `mod` line here and a file in `encoding/` with its rules, encoder and decoder.
 
 #[macro_use]
 mod table;
@@ -66,8 +66,9 @@ macro_rules! encodings {
 
         /// A tree of encodings to try on a column, with parameters where the plan gives them.
         ///
-        /// The encoder finds all other parameters in the values; a tree that does not apply to them
-        /// is refused as a whole. Its text form is `divisor(keyed_delta.z(patch(afl), scale(afl)))`.
+        /// The encoder finds all other parameters in the values; a tree that does not apply to
+        /// them is refused as a whole. Its text form is `divisor(keyed_delta.z(patch(afl),
+        /// scale(afl)))`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Tree {

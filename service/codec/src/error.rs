@@ -1,8 +1,8 @@
 //! Errors of blocks.
 //!
-//! Every message has the number found and the limit or rule that it breaks. Errors in the directory
-//! or the payload also name the chunk (0-based, in block order) and the byte offset from the block's
-//! start. Offsets of header fields are those of FORMAT.md, section 2.
+//! Every message has the number found and the limit or rule that it breaks. Errors in the
+//! directory or the payload also name the chunk (0-based, in block order) and the byte offset from
+//! the block's start. Offsets of header fields are those of FORMAT.md, section 2.
 
 use thiserror::Error;
 

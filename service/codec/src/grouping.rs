@@ -147,8 +147,8 @@ impl Starts {
     }
 }
 
-/// A lower bound of the keys and an upper bound of their span: from the bits that all keys share if
-/// these leave less than `enough`, which takes no comparison; else exact.
+/// A lower bound of the keys and an upper bound of their span: from the bits that all keys share
+/// if these leave less than `enough`, which takes no comparison; else exact.
 fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     let (any, all) = keys.iter().fold((0, u64::MAX), |(any, all), key| (any | key, all & key));
     let span = u64::MAX.checked_shr((any ^ all).leading_zeros()).unwrap_or(0);
@@ -193,7 +193,8 @@ fn count<const RANGES: usize>(
 }
 
 /// Visits all rows, each with the number of its range: the ranges in turn, each in order. Adjacent
-/// rows often have equal keys, and consecutive increments of one counter would wait for each other.
+/// rows often have equal keys, and consecutive increments of one counter would wait for each
+/// other.
 #[inline(always)]
 fn interleaved<const RANGES: usize>(rows: usize, mut visit: impl FnMut(usize, usize)) {
     let length = rows / RANGES;

@@ -1,9 +1,10 @@
-//! Limits of blocks, plans and their parts, and default budgets. Relations between them are asserted
-//! at compile time.
+//! Limits of blocks, plans and their parts, and default budgets. Relations between them are
+//! asserted at compile time.
 
 use crate::columns::Column;
 
-/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is reserved.
+/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is
+/// reserved.
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;

@@ -1,7 +1,7 @@
 //! Bit packing: `packed(n, w)` of FORMAT.md, section 5.1.
 //!
-//! Whole groups of 32 take loops that the compiler unrolls for each width. The rest is packed value
-//! by value, and unpacked as a group padded with zeros. Callers check lengths and widths.
+//! Whole groups of 32 take loops that the compiler unrolls for each width. The rest is packed
+//! value by value, and unpacked as a group padded with zeros. Callers check lengths and widths.
 
 use crate::tile::GROUP_VALUES;
 use crate::word::Word;
@@ -68,8 +68,8 @@ fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
 /// One group of constant width.
 #[inline(always)]
 fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
-    // Eight values at a time: the compiler does not unroll loops of 32, so their shifts would not be
-    // constants.
+    // Eight values at a time: the compiler does not unroll loops of 32, so their shifts would not
+    // be constants.
     for (octet, values) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::low(bits_at::<W>(group, (octet * 8 + index) * W));

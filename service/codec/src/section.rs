@@ -1,7 +1,7 @@
 //! Sections of a chunk: reads while a tile is decoded, writes of a directory with its words.
 //!
-//! A section carries its offset in the block, so that every error names a byte. Entries are foreign
-//! input: an entry that points outside is an error, never a panic.
+//! A section carries its offset in the block, so that every error names a byte. Entries are
+//! foreign input: an entry that points outside is an error, never a panic.
 
 use crate::packed::WORD_BYTES;
 use crate::word::Word;

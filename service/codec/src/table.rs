@@ -59,9 +59,9 @@ pub struct Table {
     chunks: Vec<TableChunk>,
 }
 
-/// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed trees.
-/// A column whose tree does not apply or does not make it smaller stays raw, and so
-/// do the largest entries of a directory that would be too long.
+/// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed
+/// trees. A column whose tree does not apply or does not make it smaller stays raw, and so do the
+/// largest entries of a directory that would be too long.
 ///
 /// # Errors
 /// Columns of unequal length, out of order or below 256; a key that is no integer column; more

@@ -1,8 +1,8 @@
 //! Trees of encodings: measures, and the text form in both directions.
 //!
 //! A tree in text is a name, parameters behind points, subtrees in brackets, with optional spaces
-//! between tokens. The reader refuses trees above the depth limit as it reads them, so that no text
-//! costs more than its length.
+//! between tokens. The reader refuses trees above the depth limit as it reads them, so that no
+//! text costs more than its length.
 
 use std::fmt;
 use std::str::FromStr;

@@ -119,8 +119,8 @@ impl TreeWriter<'_> {
         self.heads.expect("keyed trees are written with keys")
     }
 
-    /// Writes a node and its sections; its children follow. A section that is missing stands for an
-    /// optional child that is absent.
+    /// Writes a node and its sections; its children follow. A section that is missing stands for
+    /// an optional child that is absent.
     pub(crate) fn node<T: Word>(
         &mut self,
         encoding: Encoding,

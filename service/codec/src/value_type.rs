@@ -1,4 +1,5 @@
-//! Types of values on the wire and their codes, which are frozen (FORMAT.md, section 4).
+//! Types of values on the wire and their codes, which are
+//! frozen (FORMAT.md, section 4).
 
 /// Type of a column's values on the wire, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

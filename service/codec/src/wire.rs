@@ -1,4 +1,5 @@
-//! Copies of fields at fixed byte offsets. Callers check that the field lies inside.
+//! Copies of fields at fixed byte offsets. Callers check
+//! that the field lies inside.
 
 /// The `N` bytes at `offset`.
 ///

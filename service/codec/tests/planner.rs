@@ -1,4 +1,5 @@
-//! The planner finds good trees, adapts to the data, and is deterministic.
+//! The planner finds good trees, adapts to the
+//! data, and is deterministic.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 

@@ -65,8 +65,8 @@ constants! { CODEC_CONSTANTS:
     ENCODE_SECTIONS: u32 = 16;
     /// See `ENCODE_SECTIONS`.
     ENCODE_COPIES: u32 = 32;
-    /// Threads of a block that sorts a segment, its bytes of shared memory, and the greatest span of
-    /// keys.
+    /// Threads of a block that sorts a segment, its bytes of shared memory, and the greatest span
+    /// of keys.
     ENCODE_ORDER_THREADS: u32 = 256;
     /// See `ENCODE_ORDER_THREADS`.
     ENCODE_ORDER_BYTES: u32 = 106_592;

@@ -1,4 +1,5 @@
-//! Encoding `const`: one value in every row (FORMAT.md, section 6.11).
+//! Encoding `const`: one value in every row
+//! (FORMAT.md, section 6.11).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{NodeSpec, ParameterSpec};

@@ -1,4 +1,5 @@
-//! Encoding `delta`: differences within a tile (FORMAT.md, section 6.3).
+//! Encoding `delta`: differences within a tile
+//! (FORMAT.md, section 6.3).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, SectionSpec};

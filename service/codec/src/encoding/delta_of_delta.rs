@@ -1,4 +1,5 @@
-//! Encoding `delta2`: differences of differences within a tile (FORMAT.md, section 6.4).
+//! Encoding `delta2`: differences of differences within a
+//! tile (FORMAT.md, section 6.4).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{NodeSpec, SectionSpec};

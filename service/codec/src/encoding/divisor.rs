@@ -1,4 +1,5 @@
-//! Encoding `divisor`: quotients by a divisor that all values share (FORMAT.md, section 6.6).
+//! Encoding `divisor`: quotients by a divisor that all values
+//! share (FORMAT.md, section 6.6).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, ParameterSpec, PlacedNode};
@@ -60,8 +61,8 @@ impl DivisorChoice {
     }
 
     /// Inverse of the divisor's odd part modulo 2^64, its power of two, and the greatest quotient:
-    /// a number is a multiple if its product with the inverse, rotated right by the power, does not
-    /// exceed that quotient.
+    /// a number is a multiple if its product with the inverse, rotated right by the power, does
+    /// not exceed that quotient.
     pub fn inverse(self) -> (u64, u32, u64) {
         let Divisible { inverse, shift, limit } = Divisible::by(self.divisor.into());
         (inverse, shift, limit)

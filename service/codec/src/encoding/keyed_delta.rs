@@ -1,5 +1,5 @@
-//! Encoding `keyed_delta`: differences along each key (FORMAT.md, section 6.14), and what it shares
-//! with `keyed_delta2`.
+//! Encoding `keyed_delta`: differences along each key (FORMAT.md, section 6.14), and what it
+//! shares with `keyed_delta2`.
 //!
 //! Values in grouped order restart at every head. The keys determine the heads; the number that
 //! the section states for a tile must agree with them.

@@ -1,4 +1,5 @@
-//! Encoding `keyed_delta2`: differences of differences along each key (FORMAT.md, section 6.15).
+//! Encoding `keyed_delta2`: differences of differences along each
+//! key (FORMAT.md, section 6.15).
 
 use crate::encoding::Encoding;
 use crate::encoding::keyed_delta::{Keyed, write_keyed};

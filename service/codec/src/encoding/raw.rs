@@ -1,4 +1,5 @@
-//! Encoding `raw`: values little-endian in row order, nothing between them (FORMAT.md, section 6.1).
+//! Encoding `raw`: values little-endian in row order, nothing between them (FORMAT.md, section
+//! 6.1).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{NodeSpec, SectionSpec};

@@ -1,4 +1,5 @@
-//! Encoding `rle`: runs of equal values that do not cross tiles (FORMAT.md, section 6.9).
+//! Encoding `rle`: runs of equal values that do not cross
+//! tiles (FORMAT.md, section 6.9).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, SectionSpec};

@@ -1,4 +1,5 @@
-//! Encoding `scale`: distances from the least value of each tile (FORMAT.md, section 6.5).
+//! Encoding `scale`: distances from the least value of each
+//! tile (FORMAT.md, section 6.5).
 
 use crate::encoding::Encoding;
 use crate::node_spec::{ChildSpec, NodeSpec, SectionSpec};

@@ -1,7 +1,7 @@
 //! Candidate trees for a sample, by rules from its statistics.
 //!
-//! A divisor or decimals first where the values have them, then one of a few bodies. Their number is
-//! bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
+//! A divisor or decimals first where the values have them, then one of a few bodies. Their number
+//! is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
 
 use crate::limits::PLAN_DEPTH_MAX;
 use crate::planner::statistics::Statistics;

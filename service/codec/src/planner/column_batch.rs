@@ -49,7 +49,8 @@ pub trait ColumnBatch {
     /// Those of the implementation.
     fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Self::Error>;
 
-    /// False if the root, `const` or a divisor without parameter, does not apply to the whole batch.
+    /// False if the root, `const` or a divisor without parameter, does not apply to the whole
+    /// batch.
     ///
     /// # Errors
     /// Those of the implementation.

@@ -2,8 +2,8 @@
 //!
 //! It explores at the first batch and every `EXPLORATION_BATCHES`; the result takes effect eight
 //! batches later. It corrects the tree before a batch whose character differs, which a small part
-//! of it shows, or after one whose ratio fell, by trying a few trees that earlier batches or the part
-//! rank high. The result is a function of the batches and the seed.
+//! of it shows, or after one whose ratio fell, by trying a few trees that earlier batches or the
+//! part rank high. The result is a function of the batches and the seed.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -139,8 +139,8 @@ impl ColumnPlanner {
         Ok(self.tree.clone())
     }
 
-    /// True if the ratio of the tree on a part of the batch differs clearly from the one on the batch
-    /// that selected it.
+    /// True if the ratio of the tree on a part of the batch differs clearly from the one on the
+    /// batch that selected it.
     fn has_changed<B: ColumnBatch>(
         &mut self,
         batch: &mut B,

@@ -45,8 +45,8 @@ impl Planner {
         Ok(plan)
     }
 
-    /// The planners of the columns, for batches outside [`FixColumns`]: plan each column of a batch
-    /// with [`ColumnPlanner::plan_by`].
+    /// The planners of the columns, for batches outside [`FixColumns`]: plan each column of a
+    /// batch with [`ColumnPlanner::plan_by`].
     pub fn columns_mut(&mut self) -> impl Iterator<Item = (Column, &mut ColumnPlanner)> {
         Column::ALL.into_iter().zip(&mut self.columns)
     }

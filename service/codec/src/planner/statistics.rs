@@ -67,8 +67,8 @@ impl Statistics {
         }
     }
 
-    /// True if runs are worth a trial: the thesis's bound of 1.5 is for runs alone; the lower bound
-    /// here allows for differences above them.
+    /// True if runs are worth a trial: the thesis's bound of 1.5 is for runs alone; the lower
+    /// bound here allows for differences above them.
     pub(crate) fn has_runs(&self) -> bool {
         self.rle_metric_q16 > ONE_Q16 * 5 / 4
     }

@@ -1,9 +1,9 @@
 //! Length of a fuzz target's run: a small count by default.
 //!
 //! SHOAL_FUZZ_SECONDS sets the seconds of each target, SHOAL_FUZZ_EXECUTIONS its inputs,
-//! SHOAL_FUZZ_SEED its seed. No time is asserted. CI runs every target for 5 s; run the full counts
-//! by hand:
-//! `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service fuzz_`.
+//! SHOAL_FUZZ_SEED its seed. No time is asserted. CI runs every target for 5 s; run the full
+//! counts by hand: `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service
+//! fuzz_`.
 
 use std::fmt::Display;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Corruption: any flipped bit or overwritten byte of a small block is detected.
+//! Corruption: any flipped bit or overwritten byte of
+//! a small block is detected.
 
 use crate::sample::{EARTH, PLANE, encode, full, plain, read};
 use shoal_codec::FixColumns;

@@ -1,4 +1,5 @@
-//! Golden files of plan `raw`, checked by hand against FORMAT.md.
+//! Golden files of plan `raw`, checked by
+//! hand against FORMAT.md.
 
 use shoal_codec::{FixColumns, SpaceTag};
 

@@ -1,7 +1,7 @@
 //! Released bytes, in `tests/golden`: they stay readable, and the writer still writes them.
 //!
-//! A test with SHOAL_WRITE_GOLDEN=yes writes a file once; a file that exists is never written again.
-//! A change that breaks these tests breaks the format.
+//! A test with SHOAL_WRITE_GOLDEN=yes writes a file once; a file that exists is never written
+//! again. A change that breaks these tests breaks the format.
 
 use std::fs;
 use std::path::PathBuf;

@@ -19,8 +19,8 @@ fn refusal(offset: usize, field: &[u8]) -> BlockError {
     read(&bytes).expect_err("hostile bytes were accepted")
 }
 
-/// Checks changes of directory entries: chunk, offset in its entry, bytes, problem. The error names
-/// chunk and byte.
+/// Checks changes of directory entries: chunk, offset in its entry, bytes, problem. The error
+/// names chunk and byte.
 fn assert_entries_refused(cases: &[(usize, usize, &[u8], &str)]) {
     for (chunk, offset, field, expected) in cases {
         let at = HEADER + chunk * ENTRY + offset;

@@ -1,4 +1,5 @@
-//! Seeded random test values: SplitMix64 (Steele, Lea, Flood 2014).
+//! Seeded random test values: SplitMix64
+//! (Steele, Lea, Flood 2014).
 
 /// A seeded source of numbers.
 pub(crate) struct Random(u64);

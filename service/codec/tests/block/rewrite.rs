@@ -1,4 +1,5 @@
-//! Rewriting base time and sequence of a prepared block.
+//! Rewriting base time and sequence of
+//! a prepared block.
 
 use shoal_codec::{BlockError, FixColumns, rewrite_prepared};
 

@@ -1,4 +1,5 @@
-//! Round trips: every shape of columns, every range of rows, reused buffers.
+//! Round trips: every shape of columns, every range
+//! of rows, reused buffers.
 
 use shoal_codec::{BlockCodec, BlockError, Column, CpuCodec, FixColumns, FixRow};
 

@@ -1,4 +1,5 @@
-//! Sample columns: a geographic and a planar space, a few rows by hand, random columns of any shape.
+//! Sample columns: a geographic and a planar space, a few rows by hand, random columns of any
+//! shape.
 
 use bytes::Bytes;
 use shoal_codec::{

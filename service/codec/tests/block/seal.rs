@@ -1,7 +1,7 @@
 //! Recomputes every checksum of a changed block, as far as the bytes make sense.
 //!
-//! It follows FORMAT.md and not the package's reader. It repeats the offsets so that an error in the
-//! package's table shows.
+//! It follows FORMAT.md and not the package's reader. It repeats the offsets so that an error in
+//! the package's table shows.
 
 pub(crate) const HEADER: usize = 128;
 pub(crate) const DIRECTORY_BYTES: usize = 24;

@@ -1,4 +1,5 @@
-//! No block exceeds the bound, which is that of FORMAT.md.
+//! No block exceeds the bound, which is
+//! that of FORMAT.md.
 
 use shoal_codec::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX};
 use shoal_codec::{BlockCodec, BlockError, ColumnSet, CpuCodec, FixColumns};

@@ -1,4 +1,5 @@
-//! Truncation and extension: every length but a block's own is refused.
+//! Truncation and extension: every length but a
+//! block's own is refused.
 
 use crate::sample::{EARTH, encode, full, plain, read};
 use crate::seal::{BLOCK_BYTES, HEADER, seal, set};

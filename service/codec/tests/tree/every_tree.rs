@@ -1,4 +1,5 @@
-//! Blocks of fixes with any plan: round trips, bounds, ranges of rows.
+//! Blocks of fixes with any plan: round trips,
+//! bounds, ranges of rows.
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns};

@@ -1,4 +1,5 @@
-//! Golden files: a block for each encoding.
+//! Golden files: a block for each
+//! encoding.
 
 use bytes::Bytes;
 use shoal_codec::{

@@ -1,4 +1,5 @@
-//! Hostile sections: each case changes one thing and expects its refusal.
+//! Hostile sections: each case changes one thing
+//! and expects its refusal.
 
 use shoal_codec::{
     BlockError, Budget, EncodedTree, Grouping, Keys, Values, decode_column, encode_column,

@@ -1,4 +1,5 @@
-//! Round trips: a tree that applies gives any column back bit by bit.
+//! Round trips: a tree that applies gives any
+//! column back bit by bit.
 
 use shoal_codec::{Budget, Grouping, Keys, Tree, Values, decode_column, encode_column};
 

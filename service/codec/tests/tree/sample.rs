@@ -1,4 +1,5 @@
-//! Sample columns of every type and shape, and trees, some of which apply to few of them.
+//! Sample columns of every type and shape, and trees, some
+//! of which apply to few of them.
 
 use shoal_codec::{Tree, ValueType, Values};
 

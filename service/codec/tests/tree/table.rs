@@ -1,4 +1,5 @@
-//! Tables: any types, any trees, keys, and hostile bytes.
+//! Tables: any types, any trees, keys,
+//! and hostile bytes.
 
 use std::fs;
 use std::path::PathBuf;

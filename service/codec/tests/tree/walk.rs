@@ -1,4 +1,5 @@
-//! Random walks of objects and random plans for tests of whole blocks, shared with the CUDA tests.
+//! Random walks of objects and random plans for tests of whole
+//! blocks, shared with the CUDA tests.
 
 use shoal_codec::{BlockPlan, Column, FixColumns, FixRow, SpaceKind, SpaceTag};
 
