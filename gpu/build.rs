@@ -14,6 +14,23 @@ use std::process::Command;
 #[allow(dead_code, missing_docs, unreachable_pub, reason = "only the tables are used here")]
 mod layout;
 
+#[path = "../service/codec/src/encoding/table.rs"]
+#[macro_use]
+mod encoding_table;
+
+macro_rules! encodings {
+    ($(
+        $(#[$doc:meta])*
+        $id:literal $name:literal $variant:ident $( ( $($field:ident: $type:ty),+ ) )?
+            => $module:ident::$decoder:ident<$($generic:tt),+>;
+    )+) => {
+        /// Identifier and name of each of the codec's encodings.
+        const ENCODINGS: &[(u16, &str)] = &[$(($id, $name)),+];
+    };
+}
+
+encoding_table!(encodings);
+
 /// Compute capabilities of release builds; the last gives the PTX for newer ones.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
@@ -52,6 +69,7 @@ fn main() {
     for table in ["layout.rs", "layout_codec.rs", "refusal.rs", "event_kind.rs"] {
         println!("cargo::rerun-if-changed=../service/engine/src/{table}");
     }
+    println!("cargo::rerun-if-changed=../service/codec/src/encoding/table.rs");
     println!("cargo::rerun-if-env-changed=CUDA_HOME");
     println!("cargo::rerun-if-env-changed=SHOAL_CUDA_ARCHITECTURES");
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
@@ -183,6 +201,10 @@ fn header() -> String {
     for (name, kind, value) in tables.into_iter().flatten() {
         let suffix = if *value < 0 { "ll" } else { "ull" };
         writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
+            .expect("a string takes everything");
+    }
+    for (id, name) in ENCODINGS {
+        writeln!(text, "static const u32 CODEC_{} = {id};", name.to_uppercase())
             .expect("a string takes everything");
     }
     for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {

@@ -34,7 +34,7 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_GFC: encode_gfc(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;
         case CODEC_DIVISOR: encode_quotients(tile, step, false); return false;
-        case CODEC_FLOAT: encode_quotients(tile, step, true); return false;
+        case CODEC_FLOAT_TO_INT: encode_quotients(tile, step, true); return false;
         case CODEC_PATCH_DIVISOR: encode_misfits(tile, step, false); return false;
         case CODEC_PATCH_FLOAT: encode_misfits(tile, step, true); return false;
         case CODEC_RLE: encode_rle(tile, step); return false;

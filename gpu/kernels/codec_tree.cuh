@@ -103,7 +103,7 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
         case CODEC_DELTA2: apply_delta2(input, step, number, tile); break;
         case CODEC_SCALE: apply_plus(section_value<T>(input, step, number), tile); break;
         case CODEC_DIVISOR: apply_linear((T)step.parameter, (T)step.extra, tile); break;
-        case CODEC_FLOAT:
+        case CODEC_FLOAT_TO_INT:
             apply_float(__longlong_as_double((i64)step.parameter), tile);
             return true;
         case CODEC_PATCH:

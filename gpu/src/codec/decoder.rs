@@ -1,8 +1,8 @@
-//! How does a caller have whole blocks and tables decoded on the device?
+//! Decoding of whole blocks, tables and columns on the device, any number with the same few
+//! launches.
 //!
-//! Blocks go there as they are and come back as columns, any number of them by the same few
-//! launches. The device only tells who failed; the CPU's codec says where and why. Not for the hot
-//! path: cycles decode their blocks where they use them.
+//! The device reports only which requests failed; the CPU's codec then finds the byte and the
+//! rule. Cycles do not use this: they decode their blocks in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, sys};
 use shoal_codec::limits::SECTION_ALIGN_BYTES;
 use shoal_codec::{
-    Block, BlockError, Budget, Column, EncodedTree, FixColumns, Grouping, Plan, Table, ValueType,
-    Values, check_column, decode_column,
+    Block, BlockError, Budget, Column, EncodedTree, FixColumns, Grouping, Plan, Table, Values,
+    check_column, decode_column,
 };
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-use super::decoding::{Decoding, Form, List, OutputRequest, Place, Source};
+use super::decoding::{ChunkSource, Decoding, Form, List, OutputRequest, Place};
 use crate::device::Gpu;
 use crate::launch::{
     ByteRange, CodecStretches, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault,
@@ -25,13 +25,13 @@ use crate::launch::{
 /// Every list begins at a multiple of this.
 const ALIGN: usize = 256;
 
-/// Why blocks were not decoded.
+/// Failure of a decoder.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// A block breaks a rule of the format.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// The device failed or is full.
+    /// The device failed, or its memory is full.
     #[error(transparent)]
     Device(#[from] EngineError),
 }
@@ -41,21 +41,21 @@ pub enum DecodeError {
 pub struct Decoder {
     gpu: Gpu,
     stream: Arc<CudaStream>,
-    /// What is decoded, then the input.
+    /// Decoded columns, then the input.
     buffer: DeviceBuffer<u8>,
     failed: DeviceBuffer<u32>,
     loaded: Loaded,
 }
 
-/// What is on the device.
+/// Content of the device's buffer.
 #[derive(Debug, Default)]
 struct Loaded {
     lists: CodecStretches,
-    /// By request: where each column of its block will be.
+    /// By request, the place of each column of its block.
     places: Vec<Vec<Place>>,
 }
 
-/// Bytes on their way to the device.
+/// Input of a decoder.
 #[derive(Debug, Default)]
 struct Input(Vec<u8>);
 
@@ -68,7 +68,7 @@ impl Input {
         ByteRange { at, length: values.len() }
     }
 
-    /// A section as it would lie in a block.
+    /// Appends a section with the alignment of a block.
     fn push_section(&mut self, bytes: &[u8]) -> Range<usize> {
         let at = self.0.len();
         self.0.extend_from_slice(bytes);
@@ -77,7 +77,7 @@ impl Input {
     }
 }
 
-/// An encoded column that is in no block.
+/// An encoded column outside a block.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodedColumn<'a> {
     /// Its plan and sections.
@@ -87,7 +87,7 @@ pub struct EncodedColumn<'a> {
 }
 
 impl EncodedColumn<'_> {
-    /// Confirms that only tiles can be wrong.
+    /// Checks everything but the tiles.
     fn check(&self) -> Result<(), BlockError> {
         if let Some(key) = self.key {
             let root = key.plan.root();
@@ -122,11 +122,11 @@ impl Decoder {
         Ok(Self { gpu: gpu.clone(), stream, buffer, failed, loaded: Loaded::default() })
     }
 
-    /// Decodes blocks of fixes, each for itself.
+    /// Decodes blocks of fixes independently of each other.
     ///
     /// # Errors
-    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`]; what is wrong with a block is in
-    /// its own result, as [`Block::decode`] says it.
+    /// [`EngineError::Device`] and [`EngineError::OutOfMemory`]; a block
+    /// that is refused has the error of [`Block::decode`].
     pub fn blocks(
         &mut self,
         blocks: &[Block],
@@ -141,7 +141,7 @@ impl Decoder {
         blocks.iter().enumerate().map(columns).collect()
     }
 
-    /// Decodes all columns of a table, each for itself.
+    /// Decodes all columns of a table independently of each other.
     ///
     /// # Errors
     /// As [`Decoder::blocks`], column by column.
@@ -161,13 +161,13 @@ impl Decoder {
                 Err(refused(table.decode(chunk.id, 0..table.rows()))?)
             } else {
                 let bytes = table.rows() * chunk.value_type.width_bytes();
-                Ok(values(chunk.value_type, &self.column(0, number, bytes)?))
+                Ok(Values::from_le_bytes(chunk.value_type, &self.column(0, number, bytes)?))
             });
         }
         Ok(columns)
     }
 
-    /// Puts blocks on the device in place of what was there.
+    /// Copies blocks to the device in place of the previous input.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -176,14 +176,14 @@ impl Decoder {
         let mut places = Vec::with_capacity(blocks.len());
         for (request, block) in (0_u32..).zip(blocks) {
             let start = input.push(block.bytes()).at as u64;
-            let (sources, wishes) =
-                of_block(block, OutputRequest { request, ..OutputRequest::default() });
-            places.push(decoding.add_block(start, &sources, &wishes));
+            let output = OutputRequest { request, ..OutputRequest::default() };
+            let (sources, outputs) = of_block(block, output);
+            places.push(decoding.add_block(start, &sources, &outputs));
         }
         self.load(input, &decoding, (places, blocks.len()))
     }
 
-    /// Puts tables on the device in place of what was there; columns fail one by one.
+    /// Copies tables to the device in place of the previous input; columns fail one by one.
     ///
     /// # Errors
     /// [`EngineError::Device`] and [`EngineError::OutOfMemory`].
@@ -193,24 +193,28 @@ impl Decoder {
         for table in tables {
             let start = input.push(table.bytes()).at as u64;
             let chunks = table.chunks().iter();
-            let sources: Vec<Source<'_>> = chunks
-                .map(|chunk| Source { id: chunk.id, plan: &chunk.plan, sections: &chunk.sections })
+            let sources: Vec<ChunkSource<'_>> = chunks
+                .map(|chunk| ChunkSource {
+                    id: chunk.id,
+                    plan: &chunk.plan,
+                    sections: &chunk.sections,
+                })
                 .collect();
-            let wish = |request| OutputRequest { request, ..OutputRequest::default() };
-            let wishes: Vec<OutputRequest> = (requests..).take(sources.len()).map(wish).collect();
+            let output = |request| OutputRequest { request, ..OutputRequest::default() };
+            let outputs: Vec<_> = (requests..).take(sources.len()).map(output).collect();
             requests += sources.len() as u32;
-            places.push(decoding.add_block(start, &sources, &wishes));
+            places.push(decoding.add_block(start, &sources, &outputs));
         }
         self.load(input, &decoding, (places, requests as usize))
     }
 
-    /// Decodes columns that are in no block, each for itself.
+    /// Decodes columns outside blocks independently of each other.
     ///
     /// # Errors
-    /// As [`Decoder::blocks`], column by column, as [`decode_column`] says it.
+    /// As [`Decoder::blocks`], column by column, with the errors of [`decode_column`].
     ///
     /// # Panics
-    /// When a key is itself keyed or no column of integers.
+    /// If a key is keyed itself or has floats.
     pub fn columns(
         &mut self,
         columns: &[EncodedColumn<'_>],
@@ -227,16 +231,19 @@ impl Decoder {
                 Ok(()) if failed[number] != 0 => refused(column.decode()).map(Err),
                 Ok(()) => {
                     let bytes = root.values as usize * root.value_type.width_bytes();
-                    // A key comes before what it orders.
+                    // A key precedes the column that it orders.
                     let chunk = usize::from(column.key.is_some());
-                    Ok(Ok(values(root.value_type, &self.column(number, chunk, bytes)?)))
+                    Ok(Ok(Values::from_le_bytes(
+                        root.value_type,
+                        &self.column(number, chunk, bytes)?,
+                    )))
                 }
             }
         });
         decoded.collect()
     }
 
-    /// Puts columns on the device in place of what was there; those that were refused stay here.
+    /// Copies columns that passed their checks to the device in place of the previous input.
     fn load_columns(
         &mut self,
         columns: &[EncodedColumn<'_>],
@@ -256,20 +263,20 @@ impl Decoder {
                 let sections = tree.sections.iter().map(|bytes| input.push_section(bytes));
                 placed.push((id, &tree.plan, sections.collect()));
             }
-            let sources: Vec<Source<'_>> = placed
+            let sources: Vec<ChunkSource<'_>> = placed
                 .iter()
-                .map(|(id, plan, sections)| Source { id: *id, plan, sections })
+                .map(|(id, plan, sections)| ChunkSource { id: *id, plan, sections })
                 .collect();
-            // Nobody asks for keys, so raw ones may stay where they are.
-            let wish = |form| OutputRequest { form, request, limits: None };
-            let mut wishes = vec![wish(Form::Rows); sources.len()];
-            wishes[sources.len() - 1] = wish(Form::Decoded);
-            places.push(decoding.add_block(0, &sources, &wishes));
+            // Keys are not read back, so raw ones may stay in the input.
+            let output = |form| OutputRequest { form, request, limits: None };
+            let mut outputs = vec![output(Form::Rows); sources.len()];
+            outputs[sources.len() - 1] = output(Form::Decoded);
+            places.push(decoding.add_block(0, &sources, &outputs));
         }
         self.load(input, &decoding, (places, columns.len()))
     }
 
-    /// Puts input and lists on the device.
+    /// Copies input and lists to the device.
     fn load(
         &mut self,
         mut input: Input,
@@ -278,14 +285,14 @@ impl Decoder {
     ) -> Result<(), EngineError> {
         let front = decoding.bytes as usize;
         let lists = decoding.place(&mut |list| {
-            let stretch = match list {
+            let range = match list {
                 List::Steps(list) => input.push(list),
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
                 List::Spreads(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
-            ByteRange { at: front + stretch.at, ..stretch }
+            ByteRange { at: front + range.at, ..range }
         });
         self.gpu.context.bind_to_thread().map_err(fault)?;
         self.buffer.fit(front + input.0.len())?;
@@ -296,7 +303,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes what was put on the device; gives milliseconds by its clock. Results stay there.
+    /// Decodes the input on the device; returns milliseconds by its clock. Results stay there.
     ///
     /// # Errors
     /// [`EngineError::Device`].
@@ -312,7 +319,7 @@ impl Decoder {
         begin.elapsed_ms(&end).map_err(fault)
     }
 
-    /// By request whether it failed.
+    /// By request, 0 unless it failed.
     fn failed(&self, requests: usize) -> Result<Vec<u32>, EngineError> {
         let mut failed = vec![0; requests];
         self.failed.download(&self.stream, 0, &mut failed)?;
@@ -326,7 +333,7 @@ impl Decoder {
         let at = match self.loaded.places[block][chunk] {
             Place::Output(at) => at as usize,
             Place::Input(at) => self.loaded.lists.front + at as usize,
-            _ => unreachable!("asked for by row"),
+            _ => unreachable!("all are requested by row"),
         };
         self.buffer.download(&self.stream, at, &mut column)?;
         self.stream.synchronize().map_err(fault)?;
@@ -340,31 +347,18 @@ impl Decoder {
         for (index, chunk) in block.chunks().iter().enumerate() {
             let value_type = chunk.column.value_type();
             let bytes = self.column(number, index, block.rows() * value_type.width_bytes())?;
-            match (chunk.column, values(value_type, &bytes)) {
-                (Column::Object, Values::U64(values)) => columns.object = values,
-                (Column::Time, Values::U32(values)) => {
-                    let time_ms = |offset_ms: u32| base_ms + i64::from(offset_ms);
-                    columns.time_ms = values.into_iter().map(time_ms).collect();
-                }
-                (Column::X, Values::I32(values)) => columns.x = values,
-                (Column::Y, Values::I32(values)) => columns.y = values,
-                (Column::Speed, Values::U32(values)) => columns.speed_mm_s = Some(values),
-                (Column::Heading, Values::U16(values)) => columns.heading_cdeg = Some(values),
-                (Column::Altitude, Values::I32(values)) => columns.altitude_mm = Some(values),
-                (Column::State, Values::U32(values)) => columns.state = Some(values),
-                (column, _) => unreachable!("{} has one type", column.name()),
-            }
+            columns.set_column(chunk.column, Values::from_le_bytes(value_type, &bytes), base_ms);
         }
         Ok(columns)
     }
 }
 
-/// The chunks of a block, and what is wanted of them beside `wish`: times within the range, places
-/// within the box.
+/// The chunks of a block, and `output` for each with the limits of the header: times within the
+/// range, positions within the box.
 pub(crate) fn of_block(
     block: &Block,
-    wish: OutputRequest,
-) -> (Vec<Source<'_>>, Vec<OutputRequest>) {
+    output: OutputRequest,
+) -> (Vec<ChunkSource<'_>>, Vec<OutputRequest>) {
     let header = block.header();
     let limits = |column: Column| match column {
         Column::Time => Some((header.time_min_offset_ms, header.time_max_offset_ms)),
@@ -379,34 +373,18 @@ pub(crate) fn of_block(
         .map(|chunk| {
             let (plan, sections) = (&chunk.plan, &chunk.sections[..]);
             let limits = limits(chunk.column).map(span);
-            (Source { id: chunk.column.id(), plan, sections }, OutputRequest { limits, ..wish })
+            (
+                ChunkSource { id: chunk.column.id(), plan, sections },
+                OutputRequest { limits, ..output },
+            )
         })
         .unzip()
 }
 
-/// What the CPU's codec says of a block that the device refused.
+/// The error of the CPU's codec for a block that the device refused.
 fn refused<T>(decoded: Result<T, BlockError>) -> Result<BlockError, EngineError> {
     match decoded {
         Err(error) => Ok(error),
-        Ok(_) => Err(EngineError::Device("it refused a block that the CPU takes".to_owned())),
+        Ok(_) => Err(EngineError::Device("it refused a block that the CPU accepts".to_owned())),
     }
-}
-
-/// Values of a type from their little-endian bytes.
-fn values(value_type: ValueType, bytes: &[u8]) -> Values {
-    macro_rules! values {
-        ($($variant:ident: $native:ty),+) => {
-            match value_type {
-                $(ValueType::$variant => {
-                    let (values, _) = bytes.as_chunks();
-                    let values = values.iter().map(|it| <$native>::from_le_bytes(*it));
-                    Values::$variant(values.collect())
-                })+
-            }
-        };
-    }
-    values!(
-        U8: u8, U16: u16, U32: u32, U64: u64, I8: i8, I16: i16, I32: i32, I64: i64, F32: f32,
-        F64: f64
-    )
 }

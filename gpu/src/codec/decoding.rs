@@ -1,10 +1,11 @@
-//! What is the device told to decode? Columns of any number of blocks, sorted by the kernel that
-//! takes their trees, so that the number of launches does not depend on the number of blocks.
+//! The lists of a decode: columns of any number of blocks by the kernel that takes their trees, so
+//! that the number of launches does not depend on the number of blocks.
 //!
-//! Places in the input and in the output are given away here; nothing is copied or launched.
+//! This file allocates places in input and output; it copies and launches nothing.
 
 use std::ops::Range;
 
+use shoal_codec::encoding::dict::entries;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
@@ -14,7 +15,7 @@ use shoal_engine::layout::{
 };
 
 use super::runs;
-use super::steps::{Compiler, ENTRIES_MASK, take};
+use super::steps::{Compiler, take};
 use crate::launch::{ByteRange, CodecStretches};
 
 /// Every list of the output begins at a multiple of this.
@@ -24,7 +25,7 @@ const _: () = assert!(SEGMENT_ROWS == CODEC_SEGMENT_ROWS as usize, "the format's
 
 /// A chunk that a block's bytes hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct ChunkSource<'a> {
     /// Number of its column.
     pub(crate) id: u16,
     pub(crate) plan: &'a Plan,
@@ -32,7 +33,7 @@ pub(crate) struct Source<'a> {
     pub(crate) sections: &'a [Range<usize>],
 }
 
-/// How a column's values are wanted.
+/// Form of a column's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By row.
@@ -46,17 +47,17 @@ pub(crate) enum Form {
     Codes,
 }
 
-/// What is wanted of a chunk.
+/// The requested output of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OutputRequest {
     pub(crate) form: Form,
-    /// Who fails with it.
+    /// The request that fails with it.
     pub(crate) request: u32,
     /// Least value and how far others may be above it, of 32-bit columns.
     pub(crate) limits: Option<(u32, u32)>,
 }
 
-/// Where a column's values are.
+/// Place of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Bytes from the start of the input.
@@ -71,7 +72,7 @@ pub(crate) enum Place {
     Codes { codes: u64, table: u64, entries: u32 },
 }
 
-/// Which kernel takes a tree: by the width of its arithmetic and the slots that it needs.
+/// Kernel of a tree, by the width of its arithmetic and the slots that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Of 32 bits: 0 slots, 1 or as many as there are.
@@ -112,7 +113,7 @@ pub(crate) struct Columns {
     pub(crate) tiles: u32,
 }
 
-/// See the file's head.
+/// Lists of steps, tasks and columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoding {
     pub(crate) steps: Vec<CodecStep>,
@@ -154,7 +155,7 @@ struct Grouped {
     places: u64,
 }
 
-/// The steps of a column that were appended.
+/// A compiled column.
 struct Compiled {
     first_step: u32,
     /// See [`Columns`].
@@ -165,27 +166,28 @@ struct Compiled {
 }
 
 impl Decoding {
-    /// Adds the chunks of a block that begins at `start` of the input; gives where the values of
-    /// each will be. Chunks ascend by number, so keys come before what they order.
+    /// Adds the chunks of a block that begins at `start` of the input; returns the place of the
+    /// values of each. Chunks ascend by number, so keys precede the columns that they order.
     pub(crate) fn add_block(
         &mut self,
         start: u64,
-        chunks: &[Source<'_>],
-        wishes: &[OutputRequest],
+        chunks: &[ChunkSource<'_>],
+        outputs: &[OutputRequest],
     ) -> Vec<Place> {
-        assert_eq!(chunks.len(), wishes.len(), "a wish a chunk");
+        assert_eq!(chunks.len(), outputs.len(), "an output request per chunk");
         let mut places = Vec::with_capacity(chunks.len());
         let mut grouped: Vec<Grouped> = Vec::new();
-        for (index, (chunk, wish)) in chunks.iter().zip(wishes).enumerate() {
+        for (index, (chunk, output)) in chunks.iter().zip(outputs).enumerate() {
             let key = chunk.plan.key_column().map(|(id, _)| id);
-            let orders =
-                |other: &Source<'_>| other.plan.key_column().is_some_and(|(id, _)| id == chunk.id);
+            let orders = |other: &ChunkSource<'_>| {
+                other.plan.key_column().is_some_and(|(id, _)| id == chunk.id)
+            };
             let is_key = key.is_none() && chunks[index + 1..].iter().any(orders);
             let group = key.map(|id| {
                 let found = grouped.iter().find(|group| group.id == id);
-                *found.expect("plans name keys that come before")
+                *found.expect("plans name preceding keys")
             });
-            let (place, codes) = self.add(start, chunk, wish, group, is_key);
+            let (place, codes) = self.add(start, chunk, output, group, is_key);
             places.push(place);
             if is_key {
                 grouped.push(self.group(chunk, place, codes));
@@ -194,27 +196,27 @@ impl Decoding {
         places
     }
 
-    /// Adds one column; gives its place, and that of its codes if it has them kept.
+    /// Adds one column; returns its place, and that of its codes if they are kept.
     fn add(
         &mut self,
         start: u64,
-        chunk: &Source<'_>,
-        wish: &OutputRequest,
+        chunk: &ChunkSource<'_>,
+        requested: &OutputRequest,
         group: Option<Grouped>,
         is_key: bool,
     ) -> (Place, u64) {
         let root = *chunk.plan.root();
         let rows = root.values;
-        let stays = wish.form != Form::Decoded && root.encoding == Encoding::Raw;
+        let stays = requested.form != Form::Decoded && root.encoding == Encoding::Raw;
         let staying = || Place::Input(start + chunk.sections[0].start as u64);
-        if stays && wish.limits.is_none() {
+        if stays && requested.limits.is_none() {
             return (staying(), NO_COLUMN);
         }
         let width_bytes = root.value_type.width_bytes() as u64;
         let Compiled { first_step, class, table, entries } =
-            self.compile(start, chunk, wish.request, group.is_some());
+            self.compile(start, chunk, requested.request, group.is_some());
         let is_dictionary = root.encoding == Encoding::Dict && root.children == 1;
-        let gives_codes = wish.form == Form::Codes && table != NO_COLUMN && entries <= rows;
+        let gives_codes = requested.form == Form::Codes && table != NO_COLUMN && entries <= rows;
         let keeps_codes = (is_key && is_dictionary) || gives_codes;
         let is_usual = width_bytes <= 4 && !keeps_codes;
         let class = if is_usual { self.class_of_runs(first_step, class) } else { class };
@@ -225,13 +227,13 @@ impl Decoding {
         let (output, place) = match group {
             _ if stays => (NO_COLUMN, staying()),
             _ if gives_codes => (NO_COLUMN, Place::Codes { codes, table, entries }),
-            Some(group) => self.keyed(wish.form, group, rows, width_bytes),
+            Some(group) => self.keyed(requested.form, group, rows, width_bytes),
             None => {
                 let at = take(&mut self.bytes, u64::from(rows) * width_bytes);
                 (at, Place::Output(at))
             }
         };
-        let (least, span) = wish.limits.unwrap_or_default();
+        let (least, span) = requested.limits.unwrap_or_default();
         let column = CodecColumn {
             output,
             heads: group.map_or(NO_COLUMN, |group| group.heads),
@@ -243,8 +245,8 @@ impl Decoding {
             first_step,
             steps: self.steps.len() as u32 - first_step,
             bits: 8 * width_bytes as u32,
-            request: wish.request,
-            checks: wish.limits.is_some().into(),
+            request: requested.request,
+            checks: requested.limits.is_some().into(),
             least,
             span,
             entries,
@@ -258,12 +260,12 @@ impl Decoding {
         (place, codes)
     }
 
-    /// Appends the steps of a column; of a dictionary of wide values in order of rows those of its
+    /// Appends the steps of a column; for a dictionary of wide values in row order those of its
     /// codes.
     fn compile(
         &mut self,
         start: u64,
-        chunk: &Source<'_>,
+        chunk: &ChunkSource<'_>,
         request: u32,
         is_keyed: bool,
     ) -> Compiled {
@@ -284,8 +286,8 @@ impl Decoding {
         Compiled { first_step, class, table, entries }
     }
 
-    /// Room for a keyed column in grouped order, from where it goes to its rows unless it is wanted
-    /// so; gives both places.
+    /// Allocates a keyed column in grouped order and, unless that is the requested form, in row
+    /// order; returns both places.
     fn keyed(&mut self, form: Form, group: Grouped, rows: u32, bytes: u64) -> (u64, Place) {
         let places = group.places;
         // Read in whole tiles.
@@ -308,8 +310,8 @@ impl Decoding {
         (values, Place::Output(output))
     }
 
-    /// The class of a column whose steps begin at `first_step`; those of a common tree are brought
-    /// into its order.
+    /// The class of a column whose steps begin at `first_step`; steps of a common tree are
+    /// rewritten to the order of its kernel.
     fn class_of_runs(&mut self, first_step: u32, class: usize) -> usize {
         let first_step = first_step as usize;
         let compiled = &self.steps[first_step..];
@@ -323,8 +325,8 @@ impl Decoding {
         class
     }
 
-    /// Has the rows of a block ordered by a column, by its codes if they are kept.
-    fn group(&mut self, chunk: &Source<'_>, place: Place, codes: u64) -> Grouped {
+    /// Adds a key column that orders the rows of a block, by its codes if they are kept.
+    fn group(&mut self, chunk: &ChunkSource<'_>, place: Place, codes: u64) -> Grouped {
         let root = chunk.plan.root();
         let rows = root.values;
         // Orders are read in whole tiles.
@@ -375,8 +377,8 @@ impl Decoding {
         Grouped { id: chunk.id, heads, places }
     }
 
-    /// Hands all lists to `push`, which gives where each lies on the device, behind what is
-    /// decoded.
+    /// Passes all lists to `push`, which returns the place of each on the device behind the
+    /// output.
     pub(crate) fn place<'a>(
         &'a self,
         push: &mut impl FnMut(List<'a>) -> ByteRange,
@@ -404,6 +406,6 @@ impl Decoding {
 
 /// Bits of the codes of a dictionary, at least one.
 fn code_bits(dictionary: &PlanNode) -> u32 {
-    let entries = dictionary.parameter_u32 & ENTRIES_MASK;
+    let entries = entries(dictionary.parameter_u32);
     (u32::BITS - (entries - 1).leading_zeros()).max(1)
 }

@@ -1,5 +1,5 @@
-//! How are column blocks decoded on the device? The host turns plans into lists of steps, the
-//! kernels take them tile by tile.
+//! Decoding of blocks on the device: the host compiles plans to lists of steps, the kernels run
+//! them tile by tile.
 
 mod decoder;
 mod decoding;
@@ -11,3 +11,8 @@ mod tests;
 pub(crate) use decoder::of_block;
 pub use decoder::{DecodeError, Decoder, EncodedColumn};
 pub(crate) use decoding::{Class, Decoding, Form, List, OutputRequest, Place};
+
+/// Code of the step that decodes or encodes a node.
+pub(crate) const fn code(encoding: shoal_codec::Encoding) -> u32 {
+    encoding.id() as u32
+}

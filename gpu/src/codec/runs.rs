@@ -1,54 +1,58 @@
-//! Which steps are those of a common tree? divisor?(keyed(patch?(afl), scale?(afl))), as nearly all
-//! keyed columns of fixes are, or repeated codes: dict(rle(afl, afl), scale?(afl)?).
+//! Recognises common trees: divisor?(keyed(patch?(afl), scale?(afl))), which nearly all keyed
+//! columns of fixes have, and repeated codes: dict(rle(afl, afl), scale?(afl)?).
 //!
-//! Kernels of their own take their steps in one order, with steps of code 0 where a node is
-//! missing; what is refused is the same.
+//! Dedicated kernels take their steps in a fixed order with code 0 for an absent node; they refuse
+//! the same input.
 
+use shoal_codec::Encoding;
 use shoal_engine::layout::{
-    CODEC_AFL, CODEC_COUNT, CODEC_DICT, CODEC_DICT_OR, CODEC_DIVISOR, CODEC_EXCEPTIONS,
-    CODEC_HEADS, CODEC_KEEP, CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RLE,
-    CODEC_RUN_STEPS, CODEC_RUNS, CODEC_SCALE, CodecStep,
+    CODEC_COUNT, CODEC_DICT_OR, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_KEEP, CODEC_RUN_STEPS,
+    CODEC_RUNS, CodecStep,
 };
 
+use super::code;
+
+const AFL: u32 = code(Encoding::Afl);
+const SCALE: u32 = code(Encoding::Scale);
 /// The mode of differences that are zigzag.
 const ZIGZAG: u32 = 1;
 
-/// Steps as such a kernel takes them.
+/// Steps of a dedicated kernel.
 type Steps = [CodecStep; CODEC_RUN_STEPS as usize];
 
-/// Those of a common keyed tree; none if these are of another tree.
+/// Steps of a common keyed tree; `None` for other trees.
 pub(super) fn keyed(compiled: &[CodecStep]) -> Option<Steps> {
     let mut left = compiled.iter().peekable();
     let mut take = |codes: &[u32]| left.next_if(|step| codes.contains(&step.code)).copied();
     let count = take(&[CODEC_COUNT]).filter(|step| step.extra == CODEC_HEADS)?;
-    let heads = take(&[CODEC_AFL])?;
-    let scale = take(&[CODEC_SCALE]).unwrap_or_default();
+    let heads = take(&[AFL])?;
+    let scale = take(&[SCALE]).unwrap_or_default();
     take(&[CODEC_KEEP])?;
-    let residuals = take(&[CODEC_AFL])?;
-    let patch = take(&[CODEC_PATCH]).unwrap_or_default();
-    let keyed = take(&[CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2])?;
-    let divisor = take(&[CODEC_DIVISOR]).unwrap_or_default();
+    let residuals = take(&[AFL])?;
+    let patch = take(&[code(Encoding::Patch)]).unwrap_or_default();
+    let keyed = take(&[Encoding::KeyedDelta, Encoding::KeyedDelta2].map(code))?;
+    let divisor = take(&[code(Encoding::Divisor)]).unwrap_or_default();
     let is_all = left.peek().is_none() && keyed.extra == ZIGZAG;
     is_all.then_some([count, heads, scale, residuals, patch, keyed, divisor])
 }
 
-/// Those of a tree of repeated codes; none if these are of another tree.
+/// Steps of a tree of repeated codes; `None` for other trees.
 pub(super) fn repeats(compiled: &[CodecStep]) -> Option<Steps> {
     let mut left = compiled.iter().peekable();
     let mut take = |codes: &[u32]| left.next_if(|step| codes.contains(&step.code)).copied();
     let mut count = take(&[CODEC_COUNT])?;
     let (mut other_count, mut others, mut scale) = Default::default();
     if count.extra == CODEC_EXCEPTIONS {
-        (other_count, others) = (count, take(&[CODEC_AFL])?);
-        scale = take(&[CODEC_SCALE]).unwrap_or_default();
+        (other_count, others) = (count, take(&[AFL])?);
+        scale = take(&[SCALE]).unwrap_or_default();
         take(&[CODEC_KEEP])?;
         count = take(&[CODEC_COUNT])?;
     }
-    let values = take(&[CODEC_AFL]).filter(|_| count.extra == CODEC_RUNS)?;
+    let values = take(&[AFL]).filter(|_| count.extra == CODEC_RUNS)?;
     take(&[CODEC_KEEP])?;
-    let lengths = take(&[CODEC_AFL])?;
-    take(&[CODEC_RLE])?;
-    let dictionary = take(&[CODEC_DICT, CODEC_DICT_OR])?;
+    let lengths = take(&[AFL])?;
+    take(&[code(Encoding::Rle)])?;
+    let dictionary = take(&[code(Encoding::Dict), CODEC_DICT_OR])?;
     let is_all = left.peek().is_none();
     is_all.then_some([other_count, others, scale, count, values, lengths, dictionary])
 }

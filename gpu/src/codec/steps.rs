@@ -1,41 +1,40 @@
-//! Which steps give a tile of a column? The plan's nodes, leaf first.
+//! Compiles a plan to the steps that decode a tile: the plan's nodes, leaf first.
 //!
-//! A node with one child follows it and changes the tile there is. Of two children the sparse one
-//! goes first and waits in a slot; runs wait for their lengths. The plan has been checked: counts
-//! of children, sections and parameters are those of its encodings.
+//! A node with one child follows it and transforms the tile in place. Of two children the sparse
+//! one is first and its tile is kept in a slot; so are runs until their lengths are decoded. The
+//! plan has been checked: children, sections and parameters are those of its encodings.
 
 use std::ops::Range;
 
+use shoal_codec::encoding::dict::{entries, entry_bits};
+use shoal_codec::encoding::float_to_int::power_of_ten;
 use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_AFL, CODEC_CONST, CODEC_COUNT, CODEC_DELTA, CODEC_DELTA2, CODEC_DICT, CODEC_DICT_OR,
-    CODEC_DIVISOR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_FLOAT, CODEC_GFC, CODEC_HEADS,
-    CODEC_KEEP, CODEC_KEYED_DELTA, CODEC_KEYED_DELTA2, CODEC_PATCH, CODEC_RAW, CODEC_RLE,
-    CODEC_RUNS, CODEC_SCALE, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_KEEP,
+    CODEC_RUNS, CodecOpen, CodecStep, NO_COLUMN,
 };
 
-/// Number of entries in a dictionary's first parameter; the bits of one are above.
-pub(super) const ENTRIES_MASK: u32 = 0x00ff_ffff;
+use super::code;
 
-/// What is made of one plan.
+/// Compiles one plan.
 pub(super) struct Compiler<'a> {
     pub(super) plan: &'a Plan,
     /// Sections, bytes from the start of the block.
     pub(super) sections: &'a [Range<usize>],
     /// Where the block begins in the input.
     pub(super) start: u64,
-    /// Who fails with it.
+    /// The request that fails with it.
     pub(super) request: u32,
-    /// Steps are appended.
+    /// Steps are appended here.
     pub(super) steps: &'a mut Vec<CodecStep>,
-    /// So are tasks.
+    /// Tasks are appended here.
     pub(super) opens: &'a mut Vec<CodecOpen>,
-    /// Bytes of the output that are given away.
+    /// Bytes of the output that are allocated.
     pub(super) bytes: &'a mut u64,
     /// Slots in use at most.
     pub(super) slots: u32,
-    /// A leaf needs a kernel with slots though it takes none.
+    /// True if a leaf needs a kernel with slots although it takes none.
     pub(super) has_gfc: bool,
     /// Tiles are computed in 64 bits.
     pub(super) is_wide: bool,
@@ -43,7 +42,7 @@ pub(super) struct Compiler<'a> {
     section: usize,
 }
 
-/// Rounds up to where any list may begin.
+/// Allocates an aligned range of the output.
 pub(super) fn take(bytes: &mut u64, length: u64) -> u64 {
     let at = *bytes;
     *bytes += length.next_multiple_of(super::decoding::ALIGN);
@@ -74,7 +73,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Appends the steps of the codes below a dictionary of wide values, which are computed in 32
-    /// bits; gives where its entries will be, and how many.
+    /// bits; returns the place and the number of its entries.
     pub(super) fn codes(&mut self) -> (u64, u32) {
         let dictionary = self.dictionary(self.plan.root(), 0);
         (self.is_wide, self.next, self.section) = (false, 1, 1);
@@ -102,7 +101,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Skips the next subtree; gives where it began.
+    /// Skips the next subtree; returns where it begins.
     fn skip(&mut self) -> (usize, usize) {
         let at = (self.next, self.section);
         let mut open = 1;
@@ -115,16 +114,16 @@ impl<'a> Compiler<'a> {
         at
     }
 
-    /// The sparse child that follows a full one; gives where the full one begins, which is not
-    /// compiled yet, and where the sparse one ends.
-    fn sparse(&mut self, step: CodecStep, slot: u32) -> [(usize, usize); 2] {
+    /// Compiles the sparse child that follows a full one and returns to the full one; returns
+    /// where the sparse one ends.
+    fn sparse(&mut self, step: CodecStep, slot: u32) -> (usize, usize) {
         let full = self.skip();
         self.count(step, self.plan.nodes()[self.next].values);
         self.subtree(slot);
         self.keep(slot, true);
         let end = (self.next, self.section);
         (self.next, self.section) = full;
-        [full, end]
+        end
     }
 
     fn runs(&mut self, node: &PlanNode, section: usize, slot: u32) {
@@ -135,31 +134,28 @@ impl<'a> Compiler<'a> {
         self.keep(slot, false);
         self.sum(&count, self.plan.nodes()[self.next].values);
         self.subtree(slot + 1);
-        self.steps.push(CodecStep { code: CODEC_RLE, slot, ..step });
+        self.steps.push(CodecStep { code: code(Encoding::Rle), slot, ..step });
     }
 
     fn keyed(&mut self, node: &PlanNode, section: usize, slot: u32) {
         let step = self.step(node, CODEC_COUNT, section);
-        let [_, end] = self.sparse(CodecStep { extra: CODEC_HEADS, ..step }, slot);
+        let end = self.sparse(CodecStep { extra: CODEC_HEADS, ..step }, slot);
         self.subtree(slot + 1);
         (self.next, self.section) = end;
-        let code = match node.encoding {
-            Encoding::KeyedDelta => CODEC_KEYED_DELTA,
-            _ => CODEC_KEYED_DELTA2,
-        };
-        self.steps.push(CodecStep { code, slot, extra: node.parameter_u64 as u32, ..step });
+        let (code, extra) = (code(node.encoding), node.parameter_u64 as u32);
+        self.steps.push(CodecStep { code, slot, extra, ..step });
     }
 
     fn dictionary_or(&mut self, node: &PlanNode, section: usize, slot: u32) {
         let step = self.step(node, CODEC_COUNT, section + 1);
-        let [_, end] = self.sparse(CodecStep { extra: CODEC_EXCEPTIONS, ..step }, slot);
+        let end = self.sparse(CodecStep { extra: CODEC_EXCEPTIONS, ..step }, slot);
         self.subtree(slot + 1);
         (self.next, self.section) = end;
         let dictionary = self.dictionary(node, section);
         self.steps.push(CodecStep { code: CODEC_DICT_OR, slot, ..dictionary });
     }
 
-    /// A step with its sections' places.
+    /// A step with the places of its sections.
     fn step(&self, node: &PlanNode, code: u32, section: usize) -> CodecStep {
         let place = |index: usize| {
             let range = self.sections.get(section + index);
@@ -172,37 +168,22 @@ impl<'a> Compiler<'a> {
 
     /// A node with at most one child.
     fn plain(&mut self, node: &PlanNode, section: usize) -> CodecStep {
-        let code = match node.encoding {
-            Encoding::Raw => CODEC_RAW,
-            Encoding::Afl => CODEC_AFL,
-            Encoding::Delta => CODEC_DELTA,
-            Encoding::Delta2 => CODEC_DELTA2,
-            Encoding::Scale => CODEC_SCALE,
-            Encoding::Divisor => CODEC_DIVISOR,
-            Encoding::FloatToInt => CODEC_FLOAT,
-            Encoding::Patch => CODEC_PATCH,
-            Encoding::Const => CODEC_CONST,
-            Encoding::Gfc => {
-                self.has_gfc = true;
-                CODEC_GFC
-            }
+        let (mut extra, mut parameter) = (node.parameter_u32, node.parameter_u64);
+        match node.encoding {
             Encoding::Dict => return self.dictionary(node, section),
-            other => unreachable!("{} has two children or no step", other.name()),
-        };
-        let step = self.step(node, code, section);
-        let (extra, parameter) = match node.encoding {
-            Encoding::FloatToInt => (0, power_of_ten(node.parameter_u32).to_bits()),
-            _ => (node.parameter_u32, node.parameter_u64),
-        };
-        CodecStep { extra, parameter, ..step }
+            Encoding::Gfc => self.has_gfc = true,
+            Encoding::FloatToInt => (extra, parameter) = (0, power_of_ten(extra).to_bits()),
+            _ => {}
+        }
+        CodecStep { extra, parameter, ..self.step(node, code(node.encoding), section) }
     }
 
-    /// A look-up in a dictionary that is unpacked before.
+    /// A look-up in a dictionary, which a task unpacks first.
     fn dictionary(&mut self, node: &PlanNode, section: usize) -> CodecStep {
-        let count = node.parameter_u32 & ENTRIES_MASK;
+        let count = entries(node.parameter_u32);
         let is_wide = self.is_wide;
         let table = take(self.bytes, u64::from(count) * if is_wide { 8 } else { 4 });
-        let step = self.step(node, CODEC_DICT, section);
+        let step = self.step(node, code(Encoding::Dict), section);
         let task = |first| CodecOpen {
             source: step.first,
             table,
@@ -211,7 +192,7 @@ impl<'a> Compiler<'a> {
             expected: 0,
             first,
             bits: step.bits,
-            entry_bits: node.parameter_u32 >> 24,
+            entry_bits: entry_bits(node.parameter_u32),
             is_wide: is_wide.into(),
             request: self.request,
             reserved: 0,
@@ -220,13 +201,13 @@ impl<'a> Compiler<'a> {
         CodecStep { first: table, second: 0, words: 0, extra: count, ..step }
     }
 
-    /// Begins a sparse child of `values`, whose counts must add up.
+    /// Begins a sparse child of `values` and checks the sum of its counts.
     fn count(&mut self, step: CodecStep, values: u32) {
         self.sum(&step, values);
         self.steps.push(step);
     }
 
-    /// The counts that `step` reads add up to `expected`.
+    /// Checks that the counts that `step` reads add up to `expected`.
     fn sum(&mut self, step: &CodecStep, expected: u32) {
         let (source, request) = (step.first, self.request);
         let count = tiles(self.plan.root().values as usize) as u32;
@@ -234,25 +215,10 @@ impl<'a> Compiler<'a> {
         self.opens.push(CodecOpen { request, ..task });
     }
 
-    /// Puts the tile into a slot.
+    /// Keeps the tile in a slot.
     fn keep(&mut self, slot: u32, ends: bool) {
         self.slots = self.slots.max(slot + 1);
         let step = CodecStep { code: CODEC_KEEP, slot, extra: ends.into(), ..CodecStep::default() };
         self.steps.push(step);
-    }
-}
-
-/// Exact: a plan has at most 22 decimals.
-fn power_of_ten(decimals: u32) -> f64 {
-    (0..decimals).fold(1.0, |power, _| power * 10.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn powers_of_ten_are_those_of_the_compiler() {
-        assert_eq!([power_of_ten(0), power_of_ten(2), power_of_ten(22)], [1.0, 1e2, 1e22]);
     }
 }

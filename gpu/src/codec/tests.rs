@@ -1,4 +1,5 @@
-//! Devices of older generations order rows by other kernels: they give the same.
+//! Devices of older generations sort rows with other
+//! kernels and the same result.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,23 +1,22 @@
-//! The encoder: columns in, the bytes of blocks and columns out, the same that the CPU encoder
-//! writes.
+//! The device's encoder of blocks and columns, byte for byte as the CPU encoder.
 //!
-//! Columns are encoded beside each other, each on a stream with memory of its own; a column that
-//! its tree does not suit, or does not make smaller, stays raw.
+//! Columns are encoded in parallel, each on a stream with its own memory. A column to which its
+//! tree does not apply, or which it does not make smaller, stays raw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shoal_codec::prepared::{ChunkShape, Frame};
+use shoal_codec::assemble::{ChunkShape, Frame};
 use shoal_codec::{
-    BlockCodec, BlockPlan, Column, ColumnOutcome, CpuCodec, EncodedTree, FixColumns, Planner,
-    SpaceTag, Statistics, Tree, Values, encode_column,
+    BlockCodec, BlockPlan, Column, ColumnOutcome, ColumnValues, CpuCodec, EncodedTree, FixColumns,
+    Planner, SpaceTag, Statistics, Tree, Values, encode_column,
 };
 use shoal_engine::EngineError;
 
 use super::column::{self, Sections};
+use super::device_batch::DeviceBatch;
 use super::error::EncodeError;
 use super::order::Order;
-use super::planning::DeviceTrials;
-use super::resident::{DeviceColumn, Encoded, bytes_of_values};
+use super::resident::{DeviceColumn, Encoded};
 use super::source::Source;
 use super::worker::Worker;
 use crate::device::Gpu;
@@ -41,8 +40,8 @@ struct Chunk {
 }
 
 impl Encoder {
-    /// An encoder that may take `memory_bytes` of the device's memory; a few times the bytes of
-    /// what is encoded at once.
+    /// An encoder with a budget of `memory_bytes` of device memory: a few times the bytes that are
+    /// encoded at once.
     ///
     /// # Errors
     /// [`EngineError::Device`] or no memory.
@@ -50,7 +49,7 @@ impl Encoder {
         Self::with(gpu, memory_bytes, EncodeKernels::load(&gpu.context).map_err(fault)?)
     }
 
-    /// As on a device whose blocks of threads cannot hold segments.
+    /// An encoder as on a device whose blocks of threads cannot hold segments.
     #[cfg(test)]
     pub(super) fn without_segments(gpu: &Gpu, memory_bytes: u64) -> Result<Self, EngineError> {
         let kernels = EncodeKernels::load(&gpu.context).map_err(fault)?;
@@ -88,8 +87,8 @@ impl Encoder {
         self.block(&frame, &sources, order, plan, (space, sequence), out)
     }
 
-    /// Plans a batch of a stream on the device, encodes it and tells the planner what it came to:
-    /// byte for byte what [`Planner::encode`] does on the CPU.
+    /// Plans a batch of a stream on the device, encodes it and reports the outcome to the planner:
+    /// byte for byte as [`Planner::encode`] on the CPU.
     ///
     /// # Errors
     /// As [`Encoder::encode_planned`].
@@ -116,7 +115,7 @@ impl Encoder {
         let trees = on_threads(&mut self.workers[..set.len()], |index, worker| {
             let keys = (set[index] != Column::Object).then_some(sources[0]);
             let mut planner = planners[index].lock().unwrap_or_else(PoisonError::into_inner);
-            planner.plan_by(&mut DeviceTrials::new(worker, sources[index], keys))
+            planner.plan_by(&mut DeviceBatch::new(worker, sources[index], keys))
         })?;
         let mut plan = BlockPlan::raw();
         for (column, tree) in set.iter().zip(trees) {
@@ -186,14 +185,14 @@ impl Encoder {
     pub fn upload(&mut self, values: &Values) -> Result<DeviceColumn, EncodeError> {
         let worker = &self.workers[0];
         let column = DeviceColumn::new(&self.memory, values.value_type(), values.len() as u32)?;
-        let bytes = bytes_of_values(values);
-        column.room().upload(&worker.stream, &bytes)?;
+        let bytes = values.to_le_bytes();
+        column.slice().upload(&worker.stream, &bytes)?;
         worker.wait()?;
         Ok(column)
     }
 
-    /// Encodes columns, which are not empty, from the device's memory into it, one after another,
-    /// and tells how long that took. Grouping by `key` is part of it.
+    /// Encodes columns, which are not empty, in device memory one after another and measures the
+    /// time, grouping by `key` included.
     ///
     /// # Errors
     /// As [`Encoder::encode_column`].
@@ -231,8 +230,7 @@ impl Encoder {
         Ok(Encoded { encoded_bytes, device_ms })
     }
 
-    /// Brings the columns of a batch to the device, and the order of its objects if it is asked
-    /// for.
+    /// Uploads the columns of a batch, and finds the order of its objects if a tree is keyed.
     fn load(
         &mut self,
         columns: &FixColumns,
@@ -252,7 +250,7 @@ impl Encoder {
         Ok((sources, order))
     }
 
-    /// The block of columns that are on the device.
+    /// Encodes the block of uploaded columns.
     fn block(
         &mut self,
         frame: &Frame<'_>,
@@ -272,7 +270,7 @@ impl Encoder {
         Ok(frame.seal(&shapes, space, sequence, out))
     }
 
-    /// Takes all memory back.
+    /// Releases all memory.
     fn clear(&mut self) -> Result<(), EngineError> {
         self.memory.bind()?;
         for worker in &mut self.workers {
@@ -282,7 +280,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Brings the sections of all chunks to the host, one chunk behind the other.
+    /// Downloads the sections of all chunks, one chunk behind the other.
     fn deliver(&mut self, chunks: &[Chunk], out: &mut [u8]) -> Result<(), EngineError> {
         let mut start = 0;
         for (worker, chunk) in self.workers.iter_mut().zip(chunks) {
@@ -303,13 +301,13 @@ impl Encoder {
     }
 }
 
-/// True if a plan takes keys.
+/// True if a tree of the plan is keyed.
 fn plan_is_keyed(plan: &BlockPlan, frame: &Frame<'_>) -> bool {
     frame.set().iter().any(|column| plan.tree(column).is_keyed())
 }
 
-/// Does the work of every worker on a thread of its own, which waits for the device most of the
-/// time; gives what they gave in their order.
+/// Runs `work` for every worker on a thread of its own, which mostly waits for the device; returns
+/// the results in order.
 fn on_threads<T: Send>(
     workers: &mut [Worker],
     work: impl Fn(usize, &mut Worker) -> Result<T, EncodeError> + Sync,
@@ -357,16 +355,16 @@ fn smallest(
     Ok(Chunk { source, sections: None, shape: raw })
 }
 
-/// A column of values on the device.
+/// Uploads a column of values.
 fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
-    let bytes = bytes_of_values(values);
+    let bytes = values.to_le_bytes();
     let room = worker.arena.room::<u8>(bytes.len())?;
     room.upload(&worker.stream, &bytes)?;
     worker.wait()?;
     Ok(Source::column(room, values.value_type(), values.len() as u32))
 }
 
-/// A column of fixes on the device, as it stands on the wire.
+/// Uploads a column of fixes in its wire form.
 fn upload(
     worker: &mut Worker,
     columns: &FixColumns,
@@ -374,24 +372,20 @@ fn upload(
     base_time_ms: i64,
 ) -> Result<DeviceSlice<u8>, EngineError> {
     let offsets: Vec<u32>;
-    let present = "the set has columns that are present";
-    let bytes = match column {
-        Column::Object => bytes_of(&columns.object),
-        Column::Time => {
+    let bytes = match columns.column(column).expect("the set has columns that are present") {
+        ColumnValues::U16(values) => bytes_of(values),
+        ColumnValues::U32(values) => bytes_of(values),
+        ColumnValues::U64(values) => bytes_of(values),
+        ColumnValues::I32(values) => bytes_of(values),
+        ColumnValues::I64(times_ms) => {
             let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
-            offsets = columns.time_ms.iter().map(to_offset).collect();
+            offsets = times_ms.iter().map(to_offset).collect();
             bytes_of(&offsets)
         }
-        Column::X => bytes_of(&columns.x),
-        Column::Y => bytes_of(&columns.y),
-        Column::Speed => bytes_of(columns.speed_mm_s.as_deref().expect(present)),
-        Column::Heading => bytes_of(columns.heading_cdeg.as_deref().expect(present)),
-        Column::Altitude => bytes_of(columns.altitude_mm.as_deref().expect(present)),
-        Column::State => bytes_of(columns.state.as_deref().expect(present)),
     };
     let room = worker.arena.room::<u8>(bytes.len())?;
     room.upload(&worker.stream, bytes)?;
-    // `offsets` go when this returns.
+    // `offsets` is dropped on return.
     worker.wait()?;
     Ok(room)
 }

@@ -1,16 +1,16 @@
-//! How does one column become nodes and sections on the device?
+//! Encoding of one column on the device: runs programs, collects nodes and sections.
 //!
-//! Programs run one after another; between them stand nodes that look at all values. Sections stay
-//! where they were made until all are known; those of a single program are placed before the host
-//! knows how long they are.
+//! Programs run one after another, separated by nodes that need all values. Sections stay in place
+//! until all are final; those of a single program are placed before the host reads their lengths.
 
-use shoal_codec::prepared::ChunkShape;
+use shoal_codec::assemble::ChunkShape;
+use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, power_of_ten};
 use shoal_codec::{DivisorChoice, PlanNode, Tree};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{EncodeStep, EncodeTask};
 
 use super::error::EncodeError;
-use super::program::{Child, Count, DECIMALS_MAX, Draft, Part, Program, Split, power_of_ten};
+use super::program::{Child, Count, Draft, Part, Program, Split};
 use super::source::{Source, width_bits};
 use super::worker::Worker;
 use crate::launch::{DeviceSlice, Places};
@@ -22,10 +22,10 @@ const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
 /// Sections are padded to multiples of so many bytes.
 const SECTION_ALIGN_BYTES: usize = shoal_codec::limits::SECTION_ALIGN_BYTES;
 
-/// Where a section lies before it is placed.
+/// Location of a section before it is placed.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
-    DeviceSlice(DeviceSlice<u8>),
+    Bytes(DeviceSlice<u8>),
     Directory { run: usize, variable: usize },
     Words { run: usize, variable: usize },
 }
@@ -45,7 +45,7 @@ pub(crate) struct Sections {
     bytes: Vec<u64>,
     from: Vec<Origin>,
     runs: Vec<Run>,
-    /// Where they were placed, one behind the other, if they were.
+    /// All of them one behind the other, if they were placed.
     placed: Option<DeviceSlice<u8>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn encode(
     sections(Writer::new(worker, key_column, true), source, tree)
 }
 
-/// What [`encode`] would make, whose sections nobody asks for.
+/// The shape of what [`encode`] makes, without the sections.
 pub(crate) fn measure(
     worker: &mut Worker,
     source: &Source,
@@ -85,8 +85,7 @@ fn sections(
     Ok((sections, shape))
 }
 
-/// Refuses what no program is made for: raw or keyed nodes without a value for every row, and a
-/// second keyed node.
+/// Refuses sparse raw or keyed nodes and a second keyed node, for which there is no program.
 fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
     let is_keyed = tree.encoding().is_keyed();
     if is_sparse && (is_keyed || *tree == Tree::Raw) {
@@ -94,15 +93,10 @@ fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
     }
     let mut keyed = usize::from(is_keyed);
     for (number, child) in tree.children().into_iter().enumerate() {
-        let splits = match tree {
-            Tree::Rle(..) => true,
-            Tree::Dict(..) | Tree::KeyedDelta(..) | Tree::KeyedDelta2(..) => number == 1,
-            _ => false,
-        };
-        keyed += check(child, is_sparse || splits)?;
+        keyed += check(child, is_sparse || tree.encoding().is_child_sparse(number))?;
     }
     if keyed > 1 {
-        return EncodeError::because("a second node makes the tree keyed, one may");
+        return EncodeError::because("a second node makes the tree keyed, at most one is allowed");
     }
     Ok(keyed)
 }
@@ -111,7 +105,7 @@ fn check(tree: &Tree, is_sparse: bool) -> Result<usize, EncodeError> {
 struct Writer<'a> {
     worker: &'a mut Worker,
     key_column: u16,
-    /// Whether sections are wanted, and not their lengths alone.
+    /// True if sections are needed, false if only their lengths are.
     places: bool,
     sections: Sections,
 }
@@ -165,7 +159,7 @@ impl<'a> Writer<'a> {
             let mut node = dictionary.node;
             (node.children, node.sections, node.values) = (1, 1, source.length());
             self.sections.nodes.push(node);
-            self.section(dictionary.entries.len() as u64, Origin::DeviceSlice(dictionary.entries));
+            self.section(dictionary.entries.len() as u64, Origin::Bytes(dictionary.entries));
             let codes = Source {
                 values: dictionary.codes.bytes(),
                 bits: 16,
@@ -186,15 +180,15 @@ impl<'a> Writer<'a> {
         self.run(ready, &draft, source)
     }
 
-    /// Runs a program and writes what it was drafted for.
+    /// Runs a program and appends the nodes of its draft.
     fn run(&mut self, ready: Ready, draft: &Draft<'_>, source: &Source) -> Result<(), EncodeError> {
         let Ready { mut task, steps: listed, mut summary, variables } = ready;
         let worker = &mut *self.worker;
         let tiles = task.tiles as usize;
         let totals_at = summary.len();
         summary.resize(totals_at + variables, 0);
-        let numbers = worker.there(&summary)?;
-        let steps = worker.there(&listed)?;
+        let numbers = worker.upload(&summary)?;
+        let steps = worker.upload(&listed)?;
         let [sizes, entries, offsets] = [0; 3].map(|_| worker.arena.room::<u32>(variables * tiles));
         let (sizes, entries, offsets) = (sizes?, entries?, offsets?);
         let staged = worker.arena.room::<u32>(task.staged_words as usize * tiles)?;
@@ -205,22 +199,22 @@ impl<'a> Writer<'a> {
         worker.kernels.encode_tiles(&worker.stream, &task, (&listed, steps))?;
         let totals = numbers.part(totals_at, variables);
         worker.kernels.encode_offsets(&worker.stream, (sizes, offsets), task.tiles, totals)?;
-        worker.ask(numbers)?;
+        worker.begin_read(numbers)?;
         let (run, mut parts) = (Run { task, offsets, variables }, Vec::new());
         if self.places && self.sections.nodes.is_empty() && draft.list(&mut parts) {
             self.sections.placed = Some(run.place(worker, &parts, totals)?);
         }
-        let summary = worker.answers()?;
+        let summary = worker.finish_read()?;
         if summary[0] != 0 {
             return EncodeError::because("the tree does not hold all values");
         }
         self.sections.runs.push(run);
         let outcome = Outcome { summary, totals_at, run: self.sections.runs.len() - 1 };
-        self.settle(draft, &outcome, source)
+        self.append(draft, &outcome, source)
     }
 
     /// Appends a node with its sections, then its children.
-    fn settle(
+    fn append(
         &mut self,
         draft: &Draft<'_>,
         outcome: &Outcome,
@@ -241,7 +235,7 @@ impl<'a> Writer<'a> {
         let run = outcome.run;
         for part in &draft.parts {
             match *part {
-                Part::Bytes(room) => self.section(room.len() as u64, Origin::DeviceSlice(room)),
+                Part::Bytes(room) => self.section(room.len() as u64, Origin::Bytes(room)),
                 Part::Directory(variable) => {
                     let bytes = 8 * u64::from(source.tiles());
                     self.section(bytes, Origin::Directory { run, variable });
@@ -254,19 +248,19 @@ impl<'a> Writer<'a> {
         }
         for child in &draft.children {
             match child {
-                Child::Here(child) => self.settle(child, outcome, source)?,
-                Child::Kept(kept) => {
-                    let length = outcome.count(kept.count);
+                Child::Here(child) => self.append(child, outcome, source)?,
+                Child::Stored(stored) => {
+                    let length = outcome.count(stored.count);
                     let is_sparse =
-                        matches!(kept.count, Count::Summary(_)) || source.counts.is_some();
+                        matches!(stored.count, Count::Summary(_)) || source.counts.is_some();
                     let values = Source {
-                        values: kept.values,
-                        bits: width_bits(kept.value_type),
-                        value_type: kept.value_type,
-                        counts: is_sparse.then_some((kept.counts, length)),
+                        values: stored.values,
+                        bits: width_bits(stored.value_type),
+                        value_type: stored.value_type,
+                        counts: is_sparse.then_some((stored.counts, length)),
                         ..*source
                     };
-                    self.subtree(kept.tree, &values)?;
+                    self.subtree(stored.tree, &values)?;
                 }
             }
         }
@@ -279,10 +273,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What a program counted.
+/// The counts of a program that ran.
 struct Outcome {
     summary: Vec<u64>,
-    /// Where the words of sections begin in it.
+    /// Place of the words of sections in it.
     totals_at: usize,
     run: usize,
 }
@@ -290,18 +284,18 @@ struct Outcome {
 impl Outcome {
     fn count(&self, count: Count) -> u32 {
         match count {
-            Count::DictionarySlot(count) => count,
+            Count::Fixed(count) => count,
             Count::Summary(at) => self.summary[at] as u32,
         }
     }
 }
 
-/// A program that may run.
+/// A program ready to run.
 struct Ready {
-    /// Without the rooms that it writes to.
+    /// Its outputs are not set.
     task: EncodeTask,
     steps: Vec<EncodeStep>,
-    /// What its summary begins with.
+    /// Initial values of its summary.
     summary: Vec<u64>,
     /// Sections of words.
     variables: usize,
@@ -316,8 +310,8 @@ impl Ready {
 }
 
 impl Run {
-    /// Queues what places its sections, which are all of a column; how many words they have is
-    /// known to the device alone.
+    /// Queues the placement of its sections, which are all of a column; only the device has the
+    /// lengths of words.
     fn place(
         &self,
         worker: &mut Worker,
@@ -354,7 +348,7 @@ impl Run {
 }
 
 impl Sections {
-    /// Every section, with zeros behind each, as `shape` says; queued when it returns.
+    /// Every section with its zero padding at the place of `shape`; queued when it returns.
     pub(crate) fn payload(
         &self,
         worker: &mut Worker,
@@ -370,7 +364,7 @@ impl Sections {
         {
             let to = payload.part(place, *bytes as usize);
             match *from {
-                Origin::DeviceSlice(room) => of_runs[0].copy(room, to, 0),
+                Origin::Bytes(room) => of_runs[0].copy(room, to, 0),
                 Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
                 Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }
@@ -382,7 +376,7 @@ impl Sections {
     }
 }
 
-/// The bytes of a section and of the zeros behind it.
+/// Bytes of a section with its padding.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(SECTION_ALIGN_BYTES)
 }
@@ -394,7 +388,7 @@ impl Worker {
             return Ok(None);
         }
         let is_signed = source.value_type.is_signed();
-        let found = self.there(&[0_u64])?;
+        let found = self.upload(&[0_u64])?;
         // Values that were widened keep the width of their type.
         let width = width_bits(source.value_type);
         let up = u64::BITS - width;
@@ -403,7 +397,7 @@ impl Worker {
         source.values.part(0, bytes).download(&self.stream, &mut first[..bytes])?;
         let kind = (width, is_signed);
         self.kernels.statistics_divisor(&self.stream, &source.task(), kind, found)?;
-        let divisor = self.numbers(found)?[0];
+        let divisor = self.read(found)?[0];
         let pattern = u64::from_le_bytes(first);
         let value = if is_signed { ((pattern << up) as i64 >> up) as u64 } else { pattern };
         Ok(DivisorChoice::shared(divisor, value, source.value_type))
@@ -417,10 +411,10 @@ impl Worker {
         let powers: Vec<u64> =
             (0..=DECIMALS_MAX).map(|decimals| power_of_ten(decimals).to_bits()).collect();
         let all = (1_u64 << powers.len()) - 1;
-        let (powers, found) = (self.there(&powers)?, self.there(&[all])?);
+        let (powers, found) = (self.upload(&powers)?, self.upload(&[all])?);
         let width = width_bits(source.value_type);
         self.kernels.statistics_decimals(&self.stream, &source.task(), width, powers, found)?;
-        let fitting = self.numbers(found)?[0];
+        let fitting = self.read(found)?[0];
         let decimals = fitting.trailing_zeros() as u8;
         Ok((fitting != 0).then_some(decimals))
     }

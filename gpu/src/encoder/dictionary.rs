@@ -1,5 +1,5 @@
-//! Which values enter a dictionary, and which code has each row? FORMAT.md, section 6.10, on the
-//! device: all different values, or the most frequent ones, in ascending order.
+//! Dictionaries on the device (FORMAT.md, section 6.10): all distinct values or the most frequent
+//! ones in ascending order, and the code of each row.
 
 use shoal_codec::{Encoding, PlanNode, ValueType};
 use shoal_engine::EngineError;
@@ -12,21 +12,21 @@ use crate::launch::{DeviceSlice, HashTable, Runs, TILE_VALUES};
 
 /// Codes at most.
 const CODES_MAX: u32 = 65_536;
-/// Places of a hash table for each value that it may hold.
-const PLACES_EACH: usize = 4;
+/// Slots of a hash table for each value that it may hold.
+const SLOTS_PER_VALUE: usize = 4;
 const TOO_MANY: &str = "more different values than the dictionary may have";
 
 /// A dictionary on the device.
 #[derive(Debug)]
 pub(super) struct Dictionary {
-    /// With its parameters.
+    /// The node with its parameters.
     pub(super) node: PlanNode,
     /// Packed entries.
     pub(super) entries: DeviceSlice<u8>,
-    /// A code for each value, at its place in the source.
+    /// A code for each value, at its position in the source.
     pub(super) codes: DeviceSlice<u16>,
     pub(super) codes_type: ValueType,
-    /// The code of values that did not enter.
+    /// The code of exceptions.
     pub(super) none: u32,
 }
 
@@ -70,7 +70,7 @@ impl Worker {
         Ok(Dictionary { node, entries: words.bytes(), codes, codes_type, none })
     }
 
-    /// Entries and codes by sorting all values, of the most frequent ones if need be.
+    /// Entries and codes by sorting all values; of the most frequent ones above the limit.
     fn numbered(
         &mut self,
         source: &Source,
@@ -93,17 +93,17 @@ impl Worker {
         Ok(Numbered { entries, codes, ends: ends.map(|[end]| end) })
     }
 
-    /// Entries and codes of all values of a dense source; none if it is sparse or has too many.
+    /// Entries and codes of all values of a dense source; `None` if it is sparse or has too many.
     fn hashed(&mut self, source: &Source) -> Result<Option<Numbered>, EncodeError> {
         if source.counts.is_some() {
             return Ok(None);
         }
         let limit = CODES_MAX.min(source.rows);
-        let slots = (PLACES_EACH * limit as usize).next_power_of_two();
+        let slots = (SLOTS_PER_VALUE * limit as usize).next_power_of_two();
         let table = HashTable {
             keys: self.arena.room(slots + 1)?,
             codes: self.arena.room(slots + 1)?,
-            found: self.there(&[0, 0, 0])?,
+            found: self.upload(&[0, 0, 0])?,
             limit,
         };
         table.keys.fill(&self.stream, 0xff)?;
@@ -111,13 +111,13 @@ impl Worker {
         self.kernels.hash_values(&self.stream, &task, &table)?;
         let (keys, places) =
             (self.arena.room(limit as usize)?, self.arena.room::<u32>(limit as usize)?);
-        let length = self.there(&[0_u32])?;
-        let ends = self.there(&[u64::MAX, 0])?;
+        let length = self.upload(&[0_u32])?;
+        let ends = self.upload(&[u64::MAX, 0])?;
         self.kernels.hash_list(&self.stream, &table, (keys, places), (length, ends))?;
         let (mut counted, mut found) = ([0_u32], [0_u32; 3]);
         length.download(&self.stream, &mut counted)?;
         table.found.download(&self.stream, &mut found)?;
-        let ends = self.numbers(ends)?;
+        let ends = self.read(ends)?;
         let numbers = counted[0] as usize;
         if found[1] != 0 || counted[0] > limit {
             return Ok(None);
@@ -135,7 +135,7 @@ impl Worker {
         Ok(Some(Numbered { entries: listed.0, codes, ends: [ends[0], ends[1]] }))
     }
 
-    /// The entries, and the code of each different value.
+    /// The entries, and the code of each distinct value.
     fn entries(
         &mut self,
         runs: &Runs,
@@ -151,7 +151,7 @@ impl Worker {
             let [sorted, most] = [self.arena.room(length)?, self.arena.room(length)?];
             marks = (self.arena.room(length)?, self.arena.room(length)?);
             self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
-            // Of equally frequent values the lesser stands first: the sort is stable.
+            // The sort is stable: the lesser of equally frequent values is first.
             let pairs = ((keys, listed), (sorted, most));
             self.scratch.sort_rooms(&self.stream, pairs.0, pairs.1, numbers, 32)?;
             marks.0.fill(&self.stream, 0)?;

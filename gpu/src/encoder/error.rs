@@ -1,16 +1,17 @@
-//! Why was nothing encoded?
+//! Errors of the device's
+//! encoder.
 
 use shoal_codec::{BlockError, NotApplicable};
 use shoal_engine::EngineError;
 use thiserror::Error;
 
-/// Why the device did not encode.
+/// Why the device encoded nothing.
 #[derive(Debug, Error)]
 pub enum EncodeError {
     /// The tree does not hold the values, or the format does not allow it.
     #[error("the tree does not apply: {0}")]
     NotApplicable(String),
-    /// The columns are no block.
+    /// No block can hold the columns.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// The device failed, or its memory is full.
@@ -19,7 +20,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// A tree that does not apply, as the CPU encoder would say; other errors as they are.
+    /// A tree that does not apply, for the reason of the CPU encoder.
     pub(super) fn because<T>(reason: &str) -> Result<T, Self> {
         Err(Self::NotApplicable(reason.to_owned()))
     }

@@ -1,14 +1,14 @@
-//! How are columns encoded on the device, to the bytes that the CPU encoder writes?
+//! Encoding of columns on the device, byte for byte as on the CPU.
 //!
-//! A tree becomes programs of steps that one launch runs for every tile; what needs a whole column
-//! (dictionaries, common divisors, grouped order) happens between programs.
+//! A tree becomes programs of steps that one launch runs for every tile; work on whole columns
+//! (dictionaries, common divisors, grouped order) runs between programs.
 
 mod block;
 mod column;
+mod device_batch;
 mod dictionary;
 mod error;
 mod order;
-mod planning;
 mod program;
 mod resident;
 mod source;

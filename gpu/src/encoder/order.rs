@@ -1,7 +1,7 @@
-//! In which order do keyed columns stand? FORMAT.md, section 6.13, on the device.
+//! Grouped order of keyed columns on the device (FORMAT.md, section 6.13).
 //!
-//! Where keys are close together one block of threads a segment counts them. Else, and on devices
-//! whose blocks have too little shared memory, the order is found by kernels that decoding takes.
+//! One block of threads per segment counts keys whose span is small. For other keys, and on
+//! devices with too little shared memory per block, the sort kernels of decoding find the order.
 
 use shoal_codec::tile::SEGMENT_ROWS;
 use shoal_engine::EngineError;
@@ -14,27 +14,27 @@ use crate::launch::{DeviceSlice, Ordering, TILE_VALUES};
 /// Grouped order of a column of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
-    /// The place of each row within its segment.
+    /// The position of each row within its segment.
     places: DeviceSlice<u16>,
-    /// Of each segment not 0 if they were not found.
+    /// Not 0 for segments whose order was not found.
     failed: DeviceSlice<u64>,
-    /// A bit for each place that is a head.
+    /// A bit for each position that is a head.
     heads: DeviceSlice<u32>,
 }
 
 impl Order {
-    /// Of keys, which are a column and not empty; queued when it returns.
+    /// The order of a column of keys, which is not empty; queued when it returns.
     pub(crate) fn new(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         if worker.kernels.hold_segments() {
             let order = Self::by_segments(worker, keys)?;
-            if worker.numbers(order.failed)?.iter().all(|failed| *failed == 0) {
+            if worker.read(order.failed)?.iter().all(|failed| *failed == 0) {
                 return Ok(order);
             }
         }
         Self::by_parts(worker, keys)
     }
 
-    /// The same, and the values of a column in it, which are queued while the order is found.
+    /// The same with the values of a column in this order, queued while the order is found.
     pub(crate) fn with(
         worker: &mut Worker,
         keys: &Source,
@@ -42,9 +42,9 @@ impl Order {
     ) -> Result<(Self, Source), EngineError> {
         if worker.kernels.hold_segments() {
             let order = Self::by_segments(worker, keys)?;
-            worker.ask(order.failed)?;
+            worker.begin_read(order.failed)?;
             let grouped = order.of(worker, column)?;
-            if worker.answers()?.iter().all(|failed| *failed == 0) {
+            if worker.finish_read()?.iter().all(|failed| *failed == 0) {
                 return Ok((order, grouped));
             }
         }
@@ -63,9 +63,9 @@ impl Order {
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// By a block of threads a segment, where keys are not too far apart.
+    /// By a block of threads per segment; fails where the span of keys is too large.
     fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
-        assert!(keys.counts.is_none() && keys.heads.address() == 0, "rows lie in their order");
+        assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);
         let (places, heads) = (worker.arena.room(whole)?, worker.arena.room(whole / 32)?);
         let failed = worker.arena.room((keys.rows as usize).div_ceil(SEGMENT_ROWS))?;
@@ -74,9 +74,9 @@ impl Order {
         Ok(Self { places, failed, heads })
     }
 
-    /// By blocks of threads that share segments.
+    /// By blocks of threads that share segments; any keys.
     fn by_parts(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
-        assert!(keys.counts.is_none() && keys.heads.address() == 0, "rows lie in their order");
+        assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let rows = keys.rows as usize;
         let whole = rows.next_multiple_of(TILE_VALUES);
         let digits = Ordering::digits(rows);
@@ -92,7 +92,7 @@ impl Order {
             told: worker.arena.room(digits)?,
             ranges: worker.arena.room(rows.div_ceil(SEGMENT_ROWS))?,
         };
-        let record = worker.there(&[ordering.record()])?;
+        let record = worker.upload(&[ordering.record()])?;
         worker.kernels.range_keys(&worker.stream, &ordering, record)?;
         let mut ranges = vec![CodecRange::default(); ordering.ranges.len()];
         ordering.ranges.download(&worker.stream, &mut ranges)?;

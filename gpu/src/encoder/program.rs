@@ -1,30 +1,27 @@
-//! How does a tree become steps that one launch runs for every tile?
+//! Programs: the steps of a tree that one launch runs for every tile.
 //!
-//! In pre-order, as sections lie in a chunk. Nodes that look at a whole column end a program: what
-//! they are given is kept, and programs of their own follow. Nothing runs here.
+//! Steps are in pre-order, as sections lie in a chunk. Nodes that need the whole column end a
+//! program: it stores their values, and further programs follow. Nothing runs here.
 
+use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, integer_type, power_of_ten};
+use shoal_codec::node_spec::{ChildType, ParameterSpec, SectionSpec};
 use shoal_codec::{DivisorChoice, Encoding, PlanNode, Tree, ValueType};
 use shoal_engine::layout::{self, EncodeStep};
 
 use super::error::EncodeError;
 use super::source::{Source, width_bits};
+use crate::codec::code;
 use crate::launch::{Arena, DeviceSlice, TILE_VALUES};
 
-/// Exceptions of a tile at most, and bits of their positions.
-const EXCEPTIONS_MAX: u32 = 64;
-const POSITION_BITS: u32 = 10;
-/// The greatest power of ten that a double holds exactly.
-pub(super) const DECIMALS_MAX: u8 = 22;
-
-/// How many values a node gives.
+/// Number of values of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    DictionarySlot(u32),
-    /// What stands at this place of the summary in the end.
+    Fixed(u32),
+    /// The final number at this place of the summary.
     Summary(usize),
 }
 
-/// Where a section comes from.
+/// Origin of a section.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
     /// These bytes.
@@ -35,12 +32,12 @@ pub(super) enum Part {
     Words(usize),
 }
 
-/// A node whose counts are not known yet.
+/// A node whose counts are not final.
 #[derive(Debug)]
 pub(super) struct Draft<'t> {
     pub(super) node: PlanNode,
     pub(super) count: Count,
-    /// Where the summary has the least and the greatest value of a constant.
+    /// Place of the least and the greatest value of a constant in the summary.
     pub(super) bounds_at: Option<usize>,
     pub(super) parts: Vec<Part>,
     pub(super) children: Vec<Child<'t>>,
@@ -59,13 +56,13 @@ impl Draft<'_> {
 #[derive(Debug)]
 pub(super) enum Child<'t> {
     Here(Draft<'t>),
-    /// In programs of its own, from kept values.
-    Kept(Kept<'t>),
+    /// In programs of its own, from stored values.
+    Stored(Stored<'t>),
 }
 
-/// Values put by for a node that looks at all of them.
+/// Stored values of a node that needs all of them.
 #[derive(Debug)]
-pub(super) struct Kept<'t> {
+pub(super) struct Stored<'t> {
     pub(super) tree: &'t Tree,
     pub(super) value_type: ValueType,
     pub(super) values: DeviceSlice<u8>,
@@ -73,7 +70,7 @@ pub(super) struct Kept<'t> {
     pub(super) count: Count,
 }
 
-/// A dictionary with exceptions whose entries are known.
+/// A dictionary with exceptions whose entries are final.
 #[derive(Debug)]
 pub(super) struct Split<'t> {
     pub(super) node: PlanNode,
@@ -84,41 +81,26 @@ pub(super) struct Split<'t> {
     pub(super) trees: [&'t Tree; 2],
 }
 
-/// Steps, and what they need to run.
+/// Steps and the memory that they need to run.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
     arena: &'a mut Arena,
     source: &'a Source,
     key_column: u16,
     pub(super) steps: Vec<EncodeStep>,
-    /// What the summary begins with.
+    /// Initial values of the summary.
     pub(super) summary: Vec<u64>,
     /// Sections of words.
     pub(super) variables: usize,
-    /// Words of a tile at most, over all of them.
+    /// Words of a tile at most, over all sections.
     pub(super) staged_words: u32,
 }
 
-/// A node's place: type and number of its values.
+/// Type and number of the values of a node.
 #[derive(Clone, Copy)]
 struct At {
     value_type: ValueType,
     count: Count,
-}
-
-impl At {
-    fn bits(self) -> u32 {
-        width_bits(self.value_type)
-    }
-
-    /// The same values, or as many, in another type.
-    fn typed(self, value_type: ValueType) -> Self {
-        Self { value_type, ..self }
-    }
-
-    fn unsigned(self) -> Self {
-        self.typed(self.value_type.unsigned())
-    }
 }
 
 impl<'a> Program<'a> {
@@ -129,283 +111,167 @@ impl<'a> Program<'a> {
 
     /// The whole tree of the source.
     pub(super) fn root<'t>(&mut self, tree: &'t Tree) -> Result<Draft<'t>, EncodeError> {
-        let count = Count::DictionarySlot(self.source.length());
-        match self.subtree(tree, At { value_type: self.source.value_type, count })? {
+        let at = self.source_at();
+        match self.subtree(tree, at)? {
             Child::Here(draft) => Ok(draft),
-            Child::Kept(_) => unreachable!("the caller takes such roots apart"),
+            Child::Stored(_) => unreachable!("the caller handles such roots"),
         }
     }
 
-    /// A dictionary over the source whose codes are known.
+    /// A dictionary over the source whose codes are final.
     pub(super) fn split<'t>(&mut self, split: &Split<'t>) -> Result<Draft<'t>, EncodeError> {
-        let at = At {
-            value_type: self.source.value_type,
-            count: Count::DictionarySlot(self.source.length()),
-        };
-        let (others, counts) = self.sparse(at, layout::CODEC_DICT_OR, 0)?;
-        let step = self.steps.last_mut().expect("it was just made");
-        step.remainder = split.none;
+        let at = self.source_at();
+        let kind = layout::CODEC_DICT_OR;
+        let bits = width_bits(at.value_type);
+        let mut step = EncodeStep { kind, bits, remainder: split.none, ..EncodeStep::default() };
+        let mut parts = vec![Part::Bytes(split.entries)];
+        let others = self.sections(&[SectionSpec::Counts], at, &mut step, &mut parts)?;
+        self.steps.push(step);
         let [codes, exceptions] = split.trees;
-        let codes = self.subtree(codes, at.typed(split.codes_type))?;
-        let exceptions = self.subtree(exceptions, others)?;
-        Ok(Draft {
-            node: split.node,
-            count: at.count,
-            bounds_at: None,
-            parts: vec![Part::Bytes(split.entries), counts],
-            children: vec![codes, exceptions],
-        })
+        let codes = self.subtree(codes, At { value_type: split.codes_type, ..at })?;
+        let children = vec![codes, self.subtree(exceptions, others)?];
+        Ok(Draft { node: split.node, count: at.count, bounds_at: None, parts, children })
+    }
+
+    fn source_at(&self) -> At {
+        let count = Count::Fixed(self.source.length());
+        At { value_type: self.source.value_type, count }
     }
 
     fn subtree<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
-        let draft = match tree {
-            Tree::Raw => self.raw(at)?,
-            Tree::Afl => self.words(Encoding::Afl, layout::CODEC_AFL, 0, at),
-            Tree::Gfc if !at.value_type.is_float() => {
-                return EncodeError::because("gfc takes floats, this is no float");
+        if matches!(tree, Tree::Divisor(None, _) | Tree::FloatToInt(None, _) | Tree::Dict(..)) {
+            return self.store(tree, at);
+        }
+        let (encoding, spec) = (tree.encoding(), tree.encoding().spec());
+        let (mut step, own_parameters) = self.step(tree, at)?;
+        let mut parts = Vec::new();
+        let sparse = self.sections(spec.sections, at, &mut step, &mut parts)?;
+        let bounds_at = (encoding == Encoding::Const).then_some(self.summary.len());
+        if let Some(place) = bounds_at {
+            step.summary = place as u32;
+            self.summary.extend([u64::MAX, 0]);
+        }
+        // A group passes its child's values unchanged.
+        if encoding != Encoding::Group {
+            self.steps.push(step);
+        }
+        let parameter = |spec, own| match spec {
+            ParameterSpec::Mode => step.mode.into(),
+            ParameterSpec::KeyColumn => self.key_column.into(),
+            _ => own,
+        };
+        let parameter_u32 = parameter(spec.parameter_u32, own_parameters.0.into()) as u32;
+        let parameter_u64 = parameter(spec.parameter_u64, own_parameters.1);
+        let node = node(encoding, at.value_type, (parameter_u32, parameter_u64));
+        let mut children = Vec::new();
+        for (child, rule) in tree.children().into_iter().zip(spec.children) {
+            let below = if rule.is_sparse { sparse } else { at };
+            let value_type = match rule.values {
+                ChildType::Same => at.value_type,
+                ChildType::Unsigned => at.value_type.unsigned(),
+                ChildType::U16 => ValueType::U16,
+                ChildType::Own => integer_type(at.value_type).expect("it is a float"),
+            };
+            children.push(self.subtree(child, At { value_type, ..below })?);
+        }
+        Ok(Child::Here(Draft { node, count: at.count, bounds_at, parts, children }))
+    }
+
+    /// The step of a node without its sections, and parameters of the encoding's own meaning.
+    fn step(&self, tree: &Tree, at: At) -> Result<(EncodeStep, (u32, u64)), EncodeError> {
+        let (kind, bits) = (code(tree.encoding()), width_bits(at.value_type));
+        let plain = EncodeStep { kind, bits, ..EncodeStep::default() };
+        let mut parameters = (0, 0);
+        let step = match tree {
+            Tree::Raw | Tree::Afl | Tree::Const | Tree::Rle(..) | Tree::Group(_) => plain,
+            Tree::Gfc if at.value_type.is_float() => plain,
+            Tree::Gfc => return EncodeError::because("gfc takes floats, this is no float"),
+            Tree::Delta(mode, _) | Tree::Delta2(mode, _) => {
+                EncodeStep { mode: *mode as u32, ..plain }
             }
-            Tree::Gfc => {
-                let nibbles = TILE_VALUES as u32 / 8;
-                self.words(Encoding::Gfc, layout::CODEC_GFC, nibbles, at)
+            Tree::Scale(_) => EncodeStep { mode: at.value_type.is_signed().into(), ..plain },
+            Tree::KeyedDelta(..) | Tree::KeyedDelta2(..) if self.source.heads.address() == 0 => {
+                return EncodeError::because("a keyed tree takes keys");
             }
-            Tree::Const => self.constant(at),
-            Tree::Delta(mode, child) => {
-                let draft =
-                    self.bases(Encoding::Delta, layout::CODEC_DELTA, (*mode as u32, 1), at)?;
-                self.above(draft, child, at.unsigned())?
+            Tree::KeyedDelta(mode, ..) | Tree::KeyedDelta2(mode, ..) => {
+                EncodeStep { mode: *mode as u32, ..plain }
             }
-            Tree::Delta2(mode, child) => {
-                let bases = (*mode as u32, 2);
-                let draft = self.bases(Encoding::Delta2, layout::CODEC_DELTA2, bases, at)?;
-                self.above(draft, child, at.unsigned())?
+            Tree::Divisor(Some(choice), _) => {
+                parameters = (choice.remainder, choice.divisor.into());
+                EncodeStep { kind, ..divisor_step(*choice, at.value_type)? }
             }
-            Tree::Scale(child) => {
-                let bases = (at.value_type.is_signed().into(), 1);
-                let mut draft = self.bases(Encoding::Scale, layout::CODEC_SCALE, bases, at)?;
-                draft.node.parameter_u32 = 0;
-                self.above(draft, child, at.unsigned())?
+            Tree::FloatToInt(Some(decimals), _) => {
+                parameters = ((*decimals).into(), 0);
+                EncodeStep { kind, ..decimals_step(*decimals, at.value_type)? }
             }
-            Tree::Divisor(Some(_), _) | Tree::FloatToInt(Some(_), _) => self.quotients(tree, at)?,
-            Tree::Patch(child) => self.patch(child, at)?,
-            Tree::Rle(values, lengths) => {
-                let (runs, counts) = self.sparse(at, layout::CODEC_RLE, 0)?;
-                let mut draft = draft(Encoding::Rle, at, (0, 0), vec![counts]);
-                draft.children.push(self.subtree(values, runs)?);
-                draft.children.push(self.subtree(lengths, runs.typed(ValueType::U16))?);
-                draft
-            }
-            Tree::Group(child) => {
-                let parameters = (self.key_column.into(), 0);
-                self.above(draft(Encoding::Group, at, parameters, Vec::new()), child, at)?
-            }
-            Tree::KeyedDelta(mode, residuals, heads) => {
-                let kind = (Encoding::KeyedDelta, layout::CODEC_KEYED_DELTA, *mode as u32);
-                self.keyed(kind, [residuals, heads], at)?
-            }
-            Tree::KeyedDelta2(mode, residuals, heads) => {
-                let kind = (Encoding::KeyedDelta2, layout::CODEC_KEYED_DELTA2, *mode as u32);
-                self.keyed(kind, [residuals, heads], at)?
-            }
-            Tree::Divisor(None, _) | Tree::FloatToInt(None, _) | Tree::Dict(..) => {
-                return self.keep(tree, at);
-            }
+            Tree::Patch(child) => patch_step(child, at.value_type)?.unwrap_or(plain),
             other => {
                 let reason = format!("the device does not encode {}", other.encoding().name());
                 return Err(EncodeError::NotApplicable(reason));
             }
         };
-        Ok(Child::Here(draft))
+        Ok((step, parameters))
     }
 
-    fn step(&mut self, step: EncodeStep) {
-        self.steps.push(step);
-    }
-
-    /// The draft with its child.
-    fn above<'t>(
+    /// Allocates the sections of a node for `step` and appends them to `parts`; returns the extent
+    /// of its sparse children.
+    fn sections(
         &mut self,
-        mut draft: Draft<'t>,
-        child: &'t Tree,
+        sections: &[SectionSpec],
         at: At,
-    ) -> Result<Draft<'t>, EncodeError> {
-        draft.children.push(self.subtree(child, at)?);
-        Ok(draft)
-    }
-
-    /// Something for each tile, `each` patterns of so many bits.
-    fn per_tile(&mut self, each: u32, bits: u32) -> Result<DeviceSlice<u8>, EncodeError> {
-        let bytes = self.source.tiles() as usize * (each * bits / 8) as usize;
-        Ok(self.arena.room::<u8>(bytes)?)
-    }
-
-    /// A leaf of words; `more` is what a tile may need beyond its values.
-    fn words<'t>(&mut self, encoding: Encoding, kind: u32, more: u32, at: At) -> Draft<'t> {
-        let variable = self.variable(more + TILE_VALUES as u32 / 32 * at.bits());
-        self.step(EncodeStep {
-            kind,
-            bits: at.bits(),
-            variable: variable as u32,
-            ..EncodeStep::default()
-        });
-        let parts = vec![Part::Directory(variable), Part::Words(variable)];
-        draft(encoding, at, (0, 0), parts)
-    }
-
-    /// Another section of words, of which a tile has `most`.
-    fn variable(&mut self, most: u32) -> usize {
-        self.staged_words += most;
-        self.variables += 1;
-        self.variables - 1
-    }
-
-    fn raw<'t>(&mut self, at: At) -> Result<Draft<'t>, EncodeError> {
-        let bytes = self.source.rows as usize * at.value_type.width_bytes();
-        let room = self.arena.room::<u8>(bytes)?;
-        self.step(EncodeStep {
-            section: room.address(),
-            kind: layout::CODEC_RAW,
-            bits: at.bits(),
-            ..EncodeStep::default()
-        });
-        Ok(draft(Encoding::Raw, at, (0, 0), vec![Part::Bytes(room)]))
-    }
-
-    fn constant<'t>(&mut self, at: At) -> Draft<'t> {
-        let place = self.summary.len();
-        self.summary.extend([u64::MAX, 0]);
-        self.step(EncodeStep {
-            kind: layout::CODEC_CONST,
-            bits: at.bits(),
-            summary: place as u32,
-            ..EncodeStep::default()
-        });
-        Draft { bounds_at: Some(place), ..draft(Encoding::Const, at, (0, 0), Vec::new()) }
-    }
-
-    /// A node with `each` bases a tile.
-    fn bases<'t>(
-        &mut self,
-        encoding: Encoding,
-        kind: u32,
-        (mode, each): (u32, u32),
-        at: At,
-    ) -> Result<Draft<'t>, EncodeError> {
-        let room = self.per_tile(each, at.bits())?;
-        self.step(EncodeStep {
-            section: room.address(),
-            kind,
-            bits: at.bits(),
-            mode,
-            ..EncodeStep::default()
-        });
-        Ok(draft(encoding, at, (mode, 0), vec![Part::Bytes(room)]))
-    }
-
-    /// A divisor or a number of decimals that is given.
-    fn quotients<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Draft<'t>, EncodeError> {
-        if let Tree::FloatToInt(Some(decimals), child) = tree {
-            let step = decimals_step(*decimals, at.value_type)?;
-            self.step(EncodeStep { kind: layout::CODEC_FLOAT, ..step });
-            let parameters = ((*decimals).into(), 0);
-            let draft = draft(Encoding::FloatToInt, at, parameters, Vec::new());
-            return self.above(draft, child, at.typed(integers_of(at.value_type)));
+        step: &mut EncodeStep,
+        parts: &mut Vec<Part>,
+    ) -> Result<At, EncodeError> {
+        let (width, tiles) = (at.value_type.width_bytes(), self.source.tiles() as usize);
+        let mut sparse = at;
+        for section in sections {
+            let bytes = match *section {
+                SectionSpec::Column => self.source.rows as usize * width,
+                SectionSpec::Bases(count) => tiles * usize::from(count) * width,
+                SectionSpec::Counts => {
+                    step.summary = self.summary.len() as u32;
+                    sparse.count = Count::Summary(self.summary.len());
+                    self.summary.push(0);
+                    tiles * 2
+                }
+                SectionSpec::Directory => {
+                    parts.push(Part::Directory(self.variables));
+                    continue;
+                }
+                SectionSpec::Words { tile_words_max } => {
+                    parts.push(Part::Words(self.variables));
+                    step.variable = self.variables as u32;
+                    self.staged_words += tile_words_max(step.bits);
+                    self.variables += 1;
+                    continue;
+                }
+                SectionSpec::Own => unreachable!("dictionaries are built apart"),
+            };
+            let slice = self.arena.room::<u8>(bytes)?;
+            step.section = slice.address();
+            parts.push(Part::Bytes(slice));
         }
-        let Tree::Divisor(Some(choice), child) = tree else {
-            unreachable!("the caller hands over these two");
-        };
-        let step = divisor_step(*choice, at.value_type)?;
-        self.step(EncodeStep { kind: layout::CODEC_DIVISOR, ..step });
-        let parameters = (choice.remainder, choice.divisor.into());
-        self.above(draft(Encoding::Divisor, at, parameters, Vec::new()), child, at)
+        Ok(sparse)
     }
 
-    fn patch<'t>(&mut self, child: &'t Tree, at: At) -> Result<Draft<'t>, EncodeError> {
-        let step = match child {
-            Tree::Divisor(Some(choice), _) if !at.value_type.is_float() => {
-                let step = divisor_step(*choice, at.value_type)?;
-                EncodeStep { kind: layout::CODEC_PATCH_DIVISOR, ..step }
-            }
-            Tree::FloatToInt(Some(decimals), _)
-                if at.value_type.is_float() && *decimals <= DECIMALS_MAX =>
-            {
-                let step = decimals_step(*decimals, at.value_type)?;
-                EncodeStep { kind: layout::CODEC_PATCH_FLOAT, ..step }
-            }
-            Tree::Divisor(..) | Tree::FloatToInt(..) => {
-                return EncodeError::because("a patch takes its child's parameter from the plan");
-            }
-            _ => EncodeStep { kind: layout::CODEC_PATCH, bits: at.bits(), ..Default::default() },
-        };
-        let bits = [POSITION_BITS, at.bits()].map(|bits| (EXCEPTIONS_MAX * bits).div_ceil(32));
-        let variable = self.variable(bits[0] + bits[1]);
-        self.step(EncodeStep { variable: variable as u32, ..step });
-        let parts = vec![Part::Directory(variable), Part::Words(variable)];
-        self.above(draft(Encoding::Patch, at, (0, 0), parts), child, at)
-    }
-
-    /// A step whose second child is sparse: that child, and the section of its counts.
-    fn sparse(&mut self, at: At, kind: u32, mode: u32) -> Result<(At, Part), EncodeError> {
-        let room = self.per_tile(1, 16)?;
-        let place = self.summary.len();
-        self.summary.push(0);
-        self.step(EncodeStep {
-            section: room.address(),
-            kind,
-            bits: at.bits(),
-            mode,
-            summary: place as u32,
-            ..EncodeStep::default()
-        });
-        Ok((At { count: Count::Summary(place), ..at }, Part::Bytes(room)))
-    }
-
-    fn keyed<'t>(
-        &mut self,
-        (encoding, kind, mode): (Encoding, u32, u32),
-        [residuals, heads]: [&'t Tree; 2],
-        at: At,
-    ) -> Result<Draft<'t>, EncodeError> {
-        if self.source.heads.address() == 0 {
-            return EncodeError::because("a keyed tree takes keys");
-        }
-        let (others, counts) = self.sparse(at, kind, mode)?;
-        let parameters = (self.key_column.into(), mode.into());
-        let mut draft = draft(encoding, at, parameters, vec![counts]);
-        draft.children.push(self.subtree(residuals, at.unsigned())?);
-        draft.children.push(self.subtree(heads, others)?);
-        Ok(draft)
-    }
-
-    /// Puts values by.
-    fn keep<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
+    /// Stores the values of a node that needs all of them.
+    fn store<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
         let tiles = self.source.tiles() as usize;
-        let width = at.value_type.width_bytes();
-        let values = self.arena.room::<u8>(tiles * TILE_VALUES * width)?;
+        let At { value_type, count } = at;
+        let values = self.arena.room::<u8>(tiles * TILE_VALUES * value_type.width_bytes())?;
         let counts = self.arena.room::<u16>(tiles)?;
-        self.step(EncodeStep {
+        self.steps.push(EncodeStep {
             section: values.address(),
             second: counts.address(),
             kind: layout::CODEC_KEEP,
-            bits: at.bits(),
+            bits: width_bits(value_type),
             ..EncodeStep::default()
         });
-        let (value_type, count) = (at.value_type, at.count);
-        Ok(Child::Kept(Kept { tree, value_type, values, counts, count }))
+        Ok(Child::Stored(Stored { tree, value_type, values, counts, count }))
     }
 }
 
-/// A node without children so far.
-fn draft<'t>(
-    encoding: Encoding,
-    at: At,
-    (parameter_u32, parameter_u64): (u32, u64),
-    parts: Vec<Part>,
-) -> Draft<'t> {
-    let node = node(encoding, at.value_type, (parameter_u32, parameter_u64));
-    Draft { node, count: at.count, bounds_at: None, parts, children: Vec::new() }
-}
-
-/// A node whose numbers of values, sections and children are filled in at the end.
+/// A node without its numbers of values, sections and children.
 pub(super) fn node(
     encoding: Encoding,
     value_type: ValueType,
@@ -415,7 +281,26 @@ pub(super) fn node(
     PlanNode { encoding, value_type, children, sections, values, parameter_u32, parameter_u64 }
 }
 
-/// What divides values by a divisor that is given.
+/// The step of a patch above a child whose parameter decides the exceptions; `None` above others.
+fn patch_step(child: &Tree, value_type: ValueType) -> Result<Option<EncodeStep>, EncodeError> {
+    let (kind, step) = match child {
+        Tree::Divisor(Some(choice), _) if !value_type.is_float() => {
+            (layout::CODEC_PATCH_DIVISOR, divisor_step(*choice, value_type)?)
+        }
+        Tree::FloatToInt(Some(decimals), _)
+            if value_type.is_float() && u32::from(*decimals) <= DECIMALS_MAX =>
+        {
+            (layout::CODEC_PATCH_FLOAT, decimals_step(*decimals, value_type)?)
+        }
+        Tree::Divisor(..) | Tree::FloatToInt(..) => {
+            return EncodeError::because("a patch takes its child's parameter from the plan");
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(EncodeStep { kind, ..step }))
+}
+
+/// A step that divides values by a given divisor.
 fn divisor_step(choice: DivisorChoice, value_type: ValueType) -> Result<EncodeStep, EncodeError> {
     if value_type.is_float() {
         return EncodeError::because("divisor takes integers");
@@ -423,15 +308,10 @@ fn divisor_step(choice: DivisorChoice, value_type: ValueType) -> Result<EncodeSt
     if !choice.suits(value_type) {
         return EncodeError::because("the divisor does not suit the type");
     }
-    let divisor = u64::from(choice.divisor);
-    let shift = divisor.trailing_zeros();
-    let odd = divisor >> shift;
-    // Newton's iteration doubles the right bits: 3, 6, 12, 24, 48, 96.
-    let newton = |inverse: u64| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
-    let inverse = (0..5).fold(odd, |inverse, _| newton(inverse));
+    let (inverse, shift, limit) = choice.inverse();
     Ok(EncodeStep {
         inverse,
-        limit: u64::MAX / divisor,
+        limit,
         bits: width_bits(value_type),
         mode: value_type.is_signed().into(),
         remainder: choice.remainder,
@@ -440,25 +320,14 @@ fn divisor_step(choice: DivisorChoice, value_type: ValueType) -> Result<EncodeSt
     })
 }
 
-/// What makes integers of floats with so many decimals.
+/// A step that makes integers of floats with so many decimals.
 fn decimals_step(decimals: u8, value_type: ValueType) -> Result<EncodeStep, EncodeError> {
     if !value_type.is_float() {
         return EncodeError::because("float_to_int takes floats");
     }
-    if decimals > DECIMALS_MAX {
+    if u32::from(decimals) > DECIMALS_MAX {
         return EncodeError::because("too many decimals");
     }
-    let parameter = power_of_ten(decimals).to_bits();
+    let parameter = power_of_ten(decimals.into()).to_bits();
     Ok(EncodeStep { parameter, bits: width_bits(value_type), ..EncodeStep::default() })
-}
-
-/// 10 to the power of `decimals`, at most 22, exact.
-pub(super) fn power_of_ten(decimals: u8) -> f64 {
-    // Products of exact powers below 10^22 are exact.
-    (0..decimals).fold(1.0, |power, _| power * 10.0)
-}
-
-/// Type of the integers that stand for floats.
-fn integers_of(value_type: ValueType) -> ValueType {
-    if value_type == ValueType::F32 { ValueType::I32 } else { ValueType::I64 }
 }

@@ -1,7 +1,7 @@
-//! Columns that stay on the device, and what became of them there: for whoever has more to do with
-//! them than to send them.
+//! Columns in the memory of the device, and the
+//! results of encoding them there.
 
-use shoal_codec::{ValueType, Values};
+use shoal_codec::ValueType;
 use shoal_engine::EngineError;
 
 use super::source::Source;
@@ -16,7 +16,7 @@ pub struct DeviceColumn {
 }
 
 impl DeviceColumn {
-    /// DeviceSlice for `bytes`, which the caller fills.
+    /// A column of `rows` values, which the caller fills.
     pub(super) fn new(
         memory: &Memory,
         value_type: ValueType,
@@ -27,13 +27,13 @@ impl DeviceColumn {
     }
 
     /// Its bytes.
-    pub(super) fn room(&self) -> DeviceSlice<u8> {
+    pub(super) fn slice(&self) -> DeviceSlice<u8> {
         DeviceSlice::of(&self.bytes)
     }
 
     /// Its values.
     pub(super) fn source(&self) -> Source {
-        Source::column(self.room(), self.value_type, self.rows)
+        Source::column(self.slice(), self.value_type, self.rows)
     }
 
     /// Type of its values.
@@ -41,28 +41,17 @@ impl DeviceColumn {
         self.value_type
     }
 
-    /// How many there are.
+    /// Number of its values.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 }
 
-/// What became of columns that were encoded on the device and left there.
+/// The result of encoding columns that stay on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// Of each column the bytes of its directory entry and its padded sections.
+    /// For each column, the bytes of its directory entry and its padded sections.
     pub encoded_bytes: Vec<usize>,
     /// Time on the device from the first launch to the last copy, by events.
     pub device_ms: f64,
-}
-
-/// Little-endian bytes of a column.
-pub(super) fn bytes_of_values(values: &Values) -> Vec<u8> {
-    let width = values.value_type().width_bytes();
-    let keys = values.keys();
-    let mut bytes = Vec::with_capacity(keys.len() * width);
-    for key in keys {
-        bytes.extend_from_slice(&key.to_le_bytes()[..width]);
-    }
-    bytes
 }

@@ -1,7 +1,6 @@
-//! What does a node of a tree give, as it lies on the device?
+//! Values of a node in device memory: the column itself, codes of a dictionary, or stored values.
 //!
-//! The column itself, codes of a dictionary, or what was put by for a node that looks at whole
-//! columns: values by tile, of which a sparse node has fewer than 1,024.
+//! Values lie by tile; a sparse node has fewer than 1,024 of them per tile.
 
 use std::ops::Range;
 
@@ -16,18 +15,18 @@ pub(crate) struct Source {
     /// Bit patterns of `bits` bits, tile after tile.
     pub(crate) values: DeviceSlice<u8>,
     pub(crate) bits: u32,
-    /// Their type in the plan, which may be narrower than they lie.
+    /// Their type in the plan, which may be narrower than `bits`.
     pub(crate) value_type: ValueType,
     /// Rows of the column.
     pub(crate) rows: u32,
-    /// Values of each tile of a sparse node, and of all.
+    /// Values of each tile of a sparse node, and their sum.
     pub(crate) counts: Option<(DeviceSlice<u16>, u32)>,
-    /// Heads of the grouped order in which they lie; none where they lie in order of rows.
+    /// Heads of their grouped order; none if they are in row order.
     pub(crate) heads: DeviceSlice<u32>,
 }
 
 impl Source {
-    /// A column in order of rows.
+    /// A column in row order.
     pub(crate) fn column(values: DeviceSlice<u8>, value_type: ValueType, rows: u32) -> Self {
         let width = value_type.width_bytes();
         assert!(values.len() >= rows as usize * width, "a column of {rows} rows");
@@ -41,9 +40,9 @@ impl Source {
         }
     }
 
-    /// Some rows of a column that lies in order of rows.
+    /// Some rows of a column in row order.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
-        assert!(self.counts.is_none() && self.heads.address() == 0, "rows lie in their order");
+        assert!(self.counts.is_none() && self.heads.address() == 0, "the column is in row order");
         let width = self.bits as usize / 8;
         let values = self.values.part(rows.start * width, rows.len() * width);
         Self { values, rows: rows.len() as u32, ..*self }
@@ -59,7 +58,7 @@ impl Source {
         self.counts.map_or(self.rows, |(_, length)| length)
     }
 
-    /// A task that reads them; steps and what they write are the caller's.
+    /// A task that reads them; the caller sets steps and outputs.
     pub(crate) fn task(&self) -> EncodeTask {
         let patterns = match self.counts {
             Some(_) => self.tiles() as usize * TILE_VALUES,

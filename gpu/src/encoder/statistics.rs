@@ -1,4 +1,5 @@
-//! What do numbers say of a column? The planner's statistics, made on the device.
+//! The planner's statistics of a column,
+//! computed on the device.
 
 use shoal_codec::planner::{DISTINCT_MAX, ONE_Q16};
 use shoal_codec::{Statistics, Values};
@@ -13,7 +14,6 @@ impl Worker {
     pub(crate) fn statistics(&mut self, source: &Source) -> Result<Statistics, EncodeError> {
         let values = source.rows as usize;
         if values == 0 {
-            // Nothing to look at.
             return Ok(Statistics::of_values(&Values::empty(source.value_type)));
         }
         let [min, max, equal, less] = self.bounds(source)?;
@@ -33,7 +33,7 @@ impl Worker {
         })
     }
 
-    /// How many different values there are, if not too many.
+    /// Number of distinct values, `None` above [`DISTINCT_MAX`].
     fn distinct_values(&mut self, source: &Source) -> Result<Option<usize>, EngineError> {
         let (_, numbers) = self.distinct(source)?;
         Ok(Some(numbers as usize).filter(|numbers| *numbers <= DISTINCT_MAX))

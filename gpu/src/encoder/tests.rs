@@ -1,4 +1,5 @@
-//! Devices whose blocks cannot hold segments group rows by other kernels: they give the same.
+//! Devices with little shared memory per block group rows with
+//! other kernels and the same result.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,7 +1,7 @@
-//! What does one column at a time take on the device? A stream, memory, and scratch of sorts.
+//! Device state for one column at a time: a stream, memory, and scratch of sorts.
 //!
-//! What looks at whole columns is here: bounds, keys, different values. Rooms hold until the arena
-//! is cleared; trees are not known here.
+//! Operations on whole columns are here: bounds, keys, distinct values. Slices are valid until the
+//! arena is cleared. Trees do not matter here.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::launch::{
     Arena, DeviceSlice, EncodeKernels, Memory, PinnedBuffer, Plain, Runs, Scratch, fault,
 };
 
-/// See the file's head.
+/// Encodes one column at a time.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) memory: Memory,
     pub(crate) kernels: Arc<EncodeKernels>,
     pub(crate) stream: Arc<CudaStream>,
-    /// Copies a little to the device and back beside what the stream runs.
-    aside: Arc<CudaStream>,
-    /// What one of the two waits for, done by the other.
+    /// Carries small copies in both directions beside the work of `stream`.
+    copies: Arc<CudaStream>,
+    /// Orders one of the two streams behind the other.
     reached: CudaEvent,
     pub(crate) arena: Arena,
     pub(crate) scratch: Scratch,
-    /// For numbers that are asked for, how many, and when they are there.
+    /// Target of the read in progress, its length, and its end.
     pinned: PinnedBuffer<u64>,
-    asked: usize,
-    answered: CudaEvent,
+    read_length: usize,
+    read_done: CudaEvent,
 }
 
 impl Worker {
@@ -43,64 +43,64 @@ impl Worker {
             memory: memory.clone(),
             kernels: kernels.clone(),
             stream: gpu.context.new_stream().map_err(fault)?,
-            aside: gpu.context.new_stream().map_err(fault)?,
+            copies: gpu.context.new_stream().map_err(fault)?,
             reached: gpu.context.new_event(None).map_err(fault)?,
             arena: Arena::new(memory),
             scratch: Scratch::new(memory)?,
             pinned: PinnedBuffer::new(memory, 64)?,
-            asked: 0,
-            answered: gpu.context.new_event(None).map_err(fault)?,
+            read_length: 0,
+            read_done: gpu.context.new_event(None).map_err(fault)?,
         })
     }
 
-    /// Waits for what was queued.
+    /// Waits for all queued work.
     pub(crate) fn wait(&self) -> Result<(), EngineError> {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// A few numbers from the device, once the stream has come so far.
-    pub(crate) fn numbers(&mut self, from: DeviceSlice<u64>) -> Result<Vec<u64>, EngineError> {
-        self.ask(from)?;
-        self.answers()
+    /// Reads numbers from the device after all work queued so far.
+    pub(crate) fn read(&mut self, from: DeviceSlice<u64>) -> Result<Vec<u64>, EngineError> {
+        self.begin_read(from)?;
+        self.finish_read()
     }
 
-    /// Asks for numbers, for which [`Worker::answers`] waits but for nothing that is queued behind
-    /// them, nor does that wait. Nothing else may be asked for until then.
-    pub(crate) fn ask(&mut self, from: DeviceSlice<u64>) -> Result<(), EngineError> {
-        self.asked = from.len();
-        self.pinned.fit(&self.memory, self.asked)?;
+    /// Queues a read of numbers. Work queued later neither delays [`Worker::finish_read`] nor
+    /// waits for the read. One read at a time is in progress.
+    pub(crate) fn begin_read(&mut self, from: DeviceSlice<u64>) -> Result<(), EngineError> {
+        self.read_length = from.len();
+        self.pinned.fit(&self.memory, self.read_length)?;
         self.reached.record(&self.stream).map_err(fault)?;
-        self.aside.wait(&self.reached).map_err(fault)?;
-        from.download(&self.aside, &mut self.pinned.as_mut_slice()[..self.asked])?;
-        self.answered.record(&self.aside).map_err(fault)
+        self.copies.wait(&self.reached).map_err(fault)?;
+        from.download(&self.copies, &mut self.pinned.as_mut_slice()[..self.read_length])?;
+        self.read_done.record(&self.copies).map_err(fault)
     }
 
-    /// The numbers that were asked for.
-    pub(crate) fn answers(&self) -> Result<Vec<u64>, EngineError> {
-        self.answered.synchronize().map_err(fault)?;
-        Ok(self.pinned.as_slice()[..self.asked].to_vec())
+    /// Waits for the read in progress and returns its numbers.
+    pub(crate) fn finish_read(&self) -> Result<Vec<u64>, EngineError> {
+        self.read_done.synchronize().map_err(fault)?;
+        Ok(self.pinned.as_slice()[..self.read_length].to_vec())
     }
 
-    /// A room with these values, for what is queued from now on; they come while the stream runs.
-    pub(crate) fn there<T: Plain>(&mut self, values: &[T]) -> Result<DeviceSlice<T>, EngineError> {
+    /// A slice with these values for work queued from now on; the copy overlaps earlier work.
+    pub(crate) fn upload<T: Plain>(&mut self, values: &[T]) -> Result<DeviceSlice<T>, EngineError> {
         let room = self.arena.room(values.len())?;
-        room.upload(&self.aside, values)?;
-        self.reached.record(&self.aside).map_err(fault)?;
+        room.upload(&self.copies, values)?;
+        self.reached.record(&self.copies).map_err(fault)?;
         self.stream.wait(&self.reached).map_err(fault)?;
         Ok(room)
     }
 
-    /// Least and greatest value as patterns in the order of the type, then how many equal the one
-    /// before and how many are less. There are values.
+    /// Least and greatest value as patterns in the order of the type, then the numbers of values
+    /// equal to and less than the previous one. The source is not empty.
     pub(crate) fn bounds(&mut self, source: &Source) -> Result<[u64; 4], EngineError> {
         let sign = sign_of(source.value_type);
-        let found = self.there(&[u64::MAX, 0, 0, 0])?;
+        let found = self.upload(&[u64::MAX, 0, 0, 0])?;
         self.kernels.statistics_bounds(&self.stream, &source.task(), sign, found)?;
-        let numbers = self.numbers(found)?;
+        let numbers = self.read(found)?;
         Ok([numbers[0] ^ sign, numbers[1] ^ sign, numbers[2], numbers[3]])
     }
 
-    /// The values of a source one after another, as keys of 64 bits with their rows.
+    /// The values of a source as a dense list of 64-bit keys with their rows.
     pub(crate) fn keys(
         &mut self,
         source: &Source,
@@ -153,7 +153,7 @@ impl Worker {
         Ok(sorted)
     }
 
-    /// The different values of a source, which is not empty, and how many there are.
+    /// The distinct values of a source, which is not empty, and their number.
     pub(crate) fn distinct(&mut self, source: &Source) -> Result<(Runs, u32), EngineError> {
         let (keys, rows) = self.sorted(source)?;
         let length = keys.len();
@@ -170,11 +170,11 @@ impl Worker {
         self.kernels.encode_begins(&self.stream, &runs)?;
         self.scratch.sum_rooms(&self.stream, runs.begins, runs.before, runs.length)?;
         self.kernels.encode_distinct(&self.stream, &runs, numbers)?;
-        Ok((runs, self.numbers(numbers)?[0] as u32))
+        Ok((runs, self.read(numbers)?[0] as u32))
     }
 }
 
-/// The sign bit of a type's patterns, 0 where there is none.
+/// The sign bit of a type's patterns, 0 for unsigned types.
 pub(crate) fn sign_of(value_type: ValueType) -> u64 {
     if value_type.is_signed() { 1 << (width_bits(value_type) - 1) } else { 0 }
 }

@@ -1,8 +1,7 @@
-//! Launches that decode columns of blocks: a number that does not depend on how many blocks there
-//! are.
+//! Launches that decode columns of blocks; their number does not depend on the number of blocks.
 //!
-//! Blocks, lists and what is decoded lie in one buffer: decoded columns first, then the input. That
-//! places lie inside is asserted where the lists are made.
+//! Blocks, lists and output share one buffer: decoded columns first, then the input. The code that
+//! makes the lists asserts that places lie inside.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -22,11 +21,11 @@ pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
 
-/// Tiles of a launch that are all under way at a time, by kernels of more registers too: 16 on each
-/// of 132 multiprocessors.
+/// Tiles of a launch that run at once even with kernels of more registers: 16 on each of 132
+/// multiprocessors.
 const FEW_TILES: u32 = 2112;
 
-/// Where the lists of what is to be decoded lie in the buffer.
+/// Places of the lists of a decode in the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CodecStretches {
     /// Bytes before the input.
@@ -34,7 +33,7 @@ pub(crate) struct CodecStretches {
     pub(crate) steps: ByteRange,
     pub(crate) opens: ByteRange,
     pub(crate) keys: ByteRange,
-    /// Keyed columns that go to their rows, and pieces of all.
+    /// Keyed columns to scatter to their rows, and pieces of all.
     pub(crate) spreads: ByteRange,
     pub(crate) pieces: u32,
     /// Bytes of the longest segment of a keyed column.
@@ -45,13 +44,13 @@ pub(crate) struct CodecStretches {
     /// Segments of all keys, and rows of the longest.
     pub(crate) segments: u32,
     pub(crate) segment_rows: u32,
-    /// Whether any keys are not codes.
+    /// True if any keys are not codes.
     pub(crate) has_wide_keys: bool,
-    /// By class, columns in order of rows, then keyed ones; and tiles of each list.
+    /// By class, columns in row order, then keyed ones; and tiles of each list.
     pub(crate) columns: [[(ByteRange, u32); Class::ALL.len()]; 2],
 }
 
-/// Who is told of failures: words, so many apart.
+/// Failure flags of requests: words at a stride.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     address: u64,
@@ -59,7 +58,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    /// A word a request.
+    /// A word per request.
     pub(crate) fn words(words: &DeviceBuffer<u32>) -> Self {
         Self { address: words.address(), stride: 1 }
     }
@@ -95,7 +94,7 @@ pub(super) struct GroupingArgument {
 }
 
 impl Kernels {
-    /// Decodes everything that the lists name; marks who fails.
+    /// Decodes everything in the lists and flags requests that fail.
     pub(crate) fn codec_decode(
         &self,
         stream: &CudaStream,
@@ -103,7 +102,7 @@ impl Kernels {
         lists: &CodecStretches,
         failed: Failed,
     ) -> Result<(), EngineError> {
-        assert!(lists.front <= buffer.len(), "what is decoded has room");
+        assert!(lists.front <= buffer.len(), "the output lies in the buffer");
         let (output, input) = (buffer.address(), buffer.address() + lists.front as u64);
         let steps = lists.steps.address::<CodecStep>(buffer);
         let Failed { address, stride } = failed;
@@ -122,7 +121,7 @@ impl Kernels {
         self.spread_rows(stream, (output, columns), lists)
     }
 
-    /// Values of keyed columns to their rows.
+    /// Scatters values of keyed columns to their rows.
     fn spread_rows(
         &self,
         stream: &CudaStream,
@@ -143,12 +142,13 @@ impl Kernels {
         launch_run(kernel, stream, run, chunk_bytes * buffers, arguments)
     }
 
-    /// Blocks that need nothing of each other, behind another launch of a chain.
+    /// Independent blocks, behind another launch of a chain.
     fn following(&self, blocks: u32) -> Run {
         Run { blocks, threads: None, cluster: 1, follows: self.has_clusters }
     }
 
-    /// By clusters of blocks; on older devices by launches that each leave their rows in memory.
+    /// Sorts rows with clusters of blocks; on older devices with launches that pass rows through
+    /// memory.
     fn order_rows(
         &self,
         stream: &CudaStream,
@@ -176,7 +176,7 @@ impl Kernels {
         launch(&self.codec_heads, stream, parts, arguments![grouping])
     }
 
-    /// One launch a class that has columns.
+    /// One launch for each class that has columns.
     fn decode_columns(
         &self,
         stream: &CudaStream,

@@ -1,35 +1,37 @@
-//! Launches that encode columns: tiles, the different values of a column, the order of keyed trees.
+//! Launches that encode columns: tiles, distinct values of a column, the order of keyed trees.
 //!
-//! Addresses inside a task come from rooms, whose lengths are asserted where the task is made.
+//! Addresses inside a task come from slices; the code that makes the task asserts their lengths.
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nvrtc::Ptx;
+use shoal_codec::Encoding;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeStep, EncodeTask};
 
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{BLOCK_THREADS, Kernel, SHARED_BYTES_MAX, WARP, arguments, launch};
+use crate::codec::code;
 use crate::tuning::Width;
 
 /// Values of a tile.
 pub(crate) const TILE_VALUES: usize = shoal_codec::tile::TILE_VALUES;
 /// Threads of a tile's block.
 const TILE_THREADS: u64 = BLOCK_THREADS as u64;
-/// Blocks of a launch that looks at every so manieth value.
+/// Blocks of a launch over all rows with a stride.
 const STRIDED_BLOCKS: u64 = 1056;
 
-/// Kinds of steps that a warp takes alone; the second two are keyed.
+/// Steps that a single warp can run; the last two are keyed.
 const COMMON: [u32; 8] = [
-    layout::CODEC_RAW,
-    layout::CODEC_AFL,
-    layout::CODEC_DELTA,
-    layout::CODEC_SCALE,
-    layout::CODEC_DIVISOR,
-    layout::CODEC_PATCH,
-    layout::CODEC_KEYED_DELTA,
-    layout::CODEC_KEYED_DELTA2,
+    code(Encoding::Raw),
+    code(Encoding::Afl),
+    code(Encoding::Delta),
+    code(Encoding::Scale),
+    code(Encoding::Divisor),
+    code(Encoding::Patch),
+    code(Encoding::KeyedDelta),
+    code(Encoding::KeyedDelta2),
 ];
 
 macro_rules! encode_kernels {
@@ -75,7 +77,7 @@ encode_kernels! {
     "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
 }
 
-/// How wide a kernel is launched where a block may have so much shared memory; where that is too
+/// Launch width of a kernel on a device with so much shared memory per block; if that is too
 /// little, the kernel is not launched.
 fn width_of(kernel: &str, shared_bytes: u32) -> Width {
     let shared = |threads, bytes: u32| Width::with_shared(threads, bytes.min(shared_bytes));
@@ -98,29 +100,28 @@ pub(crate) struct Runs {
     /// Sorted values and their rows.
     pub(crate) keys: DeviceSlice<u64>,
     pub(crate) rows: DeviceSlice<u32>,
-    /// 1 where a run begins, and how many begin before.
+    /// 1 where a run begins, and the number of runs before.
     pub(crate) begins: DeviceSlice<u32>,
     pub(crate) before: DeviceSlice<u32>,
-    /// Each different value, and where its run begins; the end behind the last.
+    /// Each distinct value, and the start of its run; the end behind the last.
     pub(crate) distinct: DeviceSlice<u64>,
     pub(crate) starts: DeviceSlice<u32>,
     pub(crate) length: u32,
 }
 
 impl EncodeKernels {
-    /// As of a device whose blocks have too little shared memory for segments.
+    /// The kernels as on a device with too little shared memory per block for segments.
     #[cfg(test)]
     pub(crate) fn without_segments(self) -> Self {
         Self { shared_bytes: 0, ..self }
     }
 
-    /// Whether a block of threads may hold the rows of a segment.
+    /// True if a block of threads can hold the rows of a segment.
     pub(crate) fn hold_segments(&self) -> bool {
         self.shared_bytes >= layout::ENCODE_ORDER_BYTES.max(layout::ENCODE_GROUP_BYTES)
     }
 
-    /// Encodes all tiles of a task into staged words and sections; `steps` are those that lie at
-    /// `room`.
+    /// Encodes all tiles of a task into staged words and sections; `steps` are those at `room`.
     pub(crate) fn encode_tiles(
         &self,
         stream: &CudaStream,
@@ -144,7 +145,7 @@ impl EncodeKernels {
         launch(kernel, stream, u64::from(task.tiles) * TILE_THREADS, arguments![*task])
     }
 
-    /// Where tiles begin in each of `sections` sections of words, and how many words these have.
+    /// Starts of the tiles in each section of words, and the lengths of the sections.
     pub(crate) fn encode_offsets(
         &self,
         stream: &CudaStream,
@@ -202,7 +203,7 @@ impl EncodeKernels {
         launch(&self.encode_begins, stream, length.into(), arguments![keys, begins, length])
     }
 
-    /// Lists the different values; their number goes to `numbers`.
+    /// Lists the distinct values; writes their number to `numbers`.
     pub(crate) fn encode_distinct(
         &self,
         stream: &CudaStream,
@@ -221,7 +222,7 @@ impl EncodeKernels {
         launch(&self.encode_distinct, stream, length.into(), arguments)
     }
 
-    /// Keys that sort the most frequent of `numbers` different values to the front.
+    /// Keys that sort the most frequent of `numbers` distinct values to the front.
     pub(crate) fn encode_frequencies(
         &self,
         stream: &CudaStream,
@@ -249,8 +250,8 @@ impl EncodeKernels {
         launch(&self.encode_enter, stream, limit.into(), arguments![listed, limit, entered])
     }
 
-    /// Entries, and the code of each of `numbers` different values. `entered` and `rank` are none
-    /// where all enter.
+    /// Entries, and the code of each of `numbers` distinct values. `entered` and `rank` are none
+    /// if all values are entries.
     pub(crate) fn encode_entries(
         &self,
         stream: &CudaStream,
@@ -329,7 +330,7 @@ impl EncodeKernels {
         launch(&self.statistics_divisor, stream, strided(task), arguments)
     }
 
-    /// Decimals that suit floats of `width` bits; see the kernel.
+    /// Decimals that fit floats of `width` bits; see the kernel.
     pub(crate) fn statistics_decimals(
         &self,
         stream: &CudaStream,

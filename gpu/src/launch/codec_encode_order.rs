@@ -1,5 +1,5 @@
-//! Launches that bring rows into grouped order while columns are encoded: the kernels that decoding
-//! takes for it, and one that finds heads.
+//! Launches that bring rows into grouped order while columns are encoded: the kernels that
+//! decoding takes for it, and one that finds heads.
 //!
 //! One column of keys at a time, wherever it lies: places are addresses.
 
@@ -43,7 +43,7 @@ impl Ordering {
         rows.div_ceil(PART_ROWS) * CODEC_DIGITS as usize
     }
 
-    /// What the kernels are told.
+    /// The record for the kernels.
     pub(crate) fn record(&self) -> CodecKeys {
         let (rows, bytes) = (self.rows as usize, self.key_bytes as usize);
         let whole = rows.next_multiple_of(TILE_VALUES);
@@ -74,7 +74,7 @@ impl Ordering {
         }
     }
 
-    /// Threads of a launch, a block a part.
+    /// Threads of a launch with a block per part.
     fn threads(&self) -> u64 {
         (self.rows as usize).div_ceil(PART_ROWS) as u64 * u64::from(BLOCK_THREADS)
     }
@@ -92,7 +92,7 @@ impl EncodeKernels {
         launch(&self.codec_range, stream, ordering.threads(), arguments![grouping])
     }
 
-    /// Order by keys of at most so many digits; ranges are known.
+    /// Sorts by keys of at most so many digits; the ranges have been computed.
     pub(crate) fn order_keys(
         &self,
         stream: &CudaStream,

@@ -1,8 +1,8 @@
-//! The launch that brings the sections of an encoded column to their places.
+//! The launch that moves the sections of an encoded column to their places.
 //!
-//! One launch for what a program staged and for all that lies elsewhere, told by its arguments: in
-//! place of a copy each, for which the device waits longer than it copies. Lengths of words need
-//! not be known to the host: the device moves what stands behind them.
+//! One launch moves staged words and all other sections, because separate copies would wait longer
+//! than they copy. The host need not have the lengths of words: the device shifts the sections
+//! behind them.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -12,7 +12,7 @@ use super::codec_encode::EncodeKernels;
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
 
-/// Where the sections of a column go: `Places` of codec_encode.cu.
+/// Places of the sections of a column: `Places` of codec_encode.cu.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Places {
@@ -29,7 +29,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// So many sections of words, whose places are to be told.
+    /// Places of so many sections of words, not set.
     pub(crate) fn new(sections: usize) -> Self {
         assert!(sections <= layout::ENCODE_SECTIONS as usize, "{sections} sections of words");
         let (addresses, copies) = (<[u64; 16]>::default(), <[u64; 32]>::default());
@@ -40,25 +40,25 @@ impl Places {
         Self { totals, directories, words, from, to, bytes, shares, behind, sections, copies }
     }
 
-    /// As many, told as if sections of words, which come in their order, had no length: that will
-    /// stand at `totals`.
+    /// The same, set as if sections of words, which are in order, had no length; the lengths will
+    /// be at `totals`.
     pub(crate) fn moving(totals: DeviceSlice<u64>) -> Self {
         Self { totals: totals.address(), ..Self::new(totals.len()) }
     }
 
-    /// The directory of a section, eight bytes a tile; padding follows it.
+    /// Sets the directory of a section, eight bytes per tile; padding follows it.
     pub(crate) fn directory(&mut self, section: usize, to: DeviceSlice<u8>) {
         self.directories[section] = to.address();
     }
 
-    /// The words of a section; padding follows them.
+    /// Sets the words of a section; padding follows them.
     pub(crate) fn words(&mut self, section: usize, to: DeviceSlice<u8>) {
         self.words[section] = to.address();
     }
 
-    /// A section that lies at `from`, behind so many sections of words; padding follows it.
+    /// Adds a section at `from`, behind so many sections of words; padding follows it.
     pub(crate) fn copy(&mut self, from: DeviceSlice<u8>, to: DeviceSlice<u8>, behind: usize) {
-        assert_eq!(from.len(), to.len(), "a section as it is");
+        assert_eq!(from.len(), to.len(), "a section of the same length");
         let at = self.copies as usize;
         (self.from[at], self.to[at]) = (from.address(), to.address());
         self.bytes[at] = from.len() as u64;
@@ -66,7 +66,7 @@ impl Places {
         self.copies += 1;
     }
 
-    /// The same, once a warp a tile copies a share of each section.
+    /// The same with the share of each section that the warp of a tile copies.
     fn shared(mut self, tiles: u32) -> Self {
         for (share, bytes) in self.shares.iter_mut().zip(self.bytes) {
             // At most two words a value.
@@ -77,7 +77,7 @@ impl Places {
 }
 
 impl EncodeKernels {
-    /// Moves staged words, and what lies elsewhere, to sections, with zeros behind each.
+    /// Moves staged words and other sections to their places, with zeros behind each.
     pub(crate) fn encode_place(
         &self,
         stream: &CudaStream,
@@ -87,8 +87,8 @@ impl EncodeKernels {
     ) -> Result<(), EngineError> {
         let sections = places.sections as usize;
         assert!(offsets.len() >= sections * task.tiles as usize, "an offset a tile");
-        let told = [&places.directories[..sections], &places.words[..sections]];
-        assert!(told.iter().all(|addresses| !addresses.contains(&0)), "a place each");
+        let set = [&places.directories[..sections], &places.words[..sections]];
+        assert!(set.iter().all(|addresses| !addresses.contains(&0)), "a place each");
         let (offsets, threads) = (offsets.address(), u64::from(task.tiles) * WARP);
         let places = places.shared(task.tiles);
         launch(&self.encode_place, stream, threads, arguments![*task, offsets, places])

@@ -132,8 +132,8 @@ impl<T: Plain> DeviceBuffer<T> {
     }
 
     /// Makes room for `length` values if there is less; what was in it is lost then. True when it
-    /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget that
-    /// does not allow it leaves everything as it was.
+    /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget
+    /// that does not allow it leaves everything as it was.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
         let length = length.max(1);
         if length <= self.length {

@@ -1,8 +1,8 @@
 //! The only place with `unsafe`: memory of the device, launches of kernels, CUB's functions.
 //!
-//! What is exported is safe to call on one condition, which the pipeline keeps by events: work that
-//! is queued on streams finishes before the buffers that it names are dropped, rewritten by the
-//! host or used by another stream. Lengths are asserted at every launch.
+//! What is exported is safe to call on one condition, which the pipeline keeps by events: work
+//! that is queued on streams finishes before the buffers that it names are dropped, rewritten by
+//! the host or used by another stream. Lengths are asserted at every launch.
 
 #![allow(unsafe_code, reason = "the driver's interface is unsafe; it ends here")]
 

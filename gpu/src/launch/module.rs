@@ -107,8 +107,8 @@ kernels! {
     "codec_order": codec_order_codes, codec_order_keys;
 }
 
-/// How wide the kernels of a file are launched where a block may have so much shared memory. Blocks
-/// that sort or decode are made for one number of threads; what needs more is not launched.
+/// How wide the kernels of a file are launched where a block may have so much shared memory.
+/// Blocks that sort or decode are made for one number of threads; what needs more is not launched.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "sort" | "codec_group" => Width::FULL,
@@ -232,7 +232,8 @@ pub(super) struct Run {
     pub(super) follows: bool,
 }
 
-/// Launches blocks as `run` says, each with so much of the shared memory that is given at a launch.
+/// Launches blocks as `run` says, each with so much of the shared memory that is given at a
+/// launch.
 pub(super) fn launch_run(
     kernel: &Kernel,
     stream: &CudaStream,

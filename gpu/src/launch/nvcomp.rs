@@ -45,8 +45,8 @@ type Compress = unsafe extern "C" fn(
     u64,
     Stream,
 ) -> c_int;
-/// Chunks, their bytes, room of outputs, their bytes, number, scratch, its bytes, outputs, options,
-/// statuses, stream.
+/// Chunks, their bytes, room of outputs, their bytes, number, scratch, its bytes, outputs,
+/// options, statuses, stream.
 type Decompress =
     unsafe extern "C" fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, Stream) -> c_int;
 
@@ -95,8 +95,8 @@ fn type_code(width: usize) -> u64 {
 }
 
 impl NvCompChoice {
-    /// What is worth a trial of the codec `name` on values of `width` bytes: its options, and small
-    /// chunks and large ones.
+    /// What is worth a trial of the codec `name` on values of `width` bytes: its options, and
+    /// small chunks and large ones.
     pub fn all(name: &'static str, width: usize) -> Vec<Self> {
         let code = type_code(width);
         let none = Options([0; 8]);

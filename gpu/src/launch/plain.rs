@@ -1,4 +1,5 @@
-//! Which values are nothing but their bytes?
+//! Which values are nothing but
+//! their bytes?
 
 use shoal_engine::layout;
 

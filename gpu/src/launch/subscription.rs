@@ -392,8 +392,8 @@ impl Kernels {
         launch(&self.subscription_stands, stream, length.into(), arguments)
     }
 
-    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
-    /// `passing` where there are ways.
+    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot,
+    /// and `passing` where there are ways.
     pub(crate) fn subscription_touched(
         &self,
         stream: &CudaStream,

@@ -1,4 +1,4 @@
-//! Blocks of fixes and tables: any plan, many at once, and those that lie.
+//! Blocks of fixes and tables: any plan, many at once, hostile ones.
 //!
 //! SHOAL_MUTATIONS sets the number of damaged blocks, a tenth of it.
 
@@ -15,7 +15,7 @@ use crate::walk::{SPACE, any_plan, walks};
 
 const SEED: u64 = 91;
 
-/// The plan of fixes, or a tree for each column by chance.
+/// The plan of fixes, or a random tree for each column.
 pub(crate) fn some_plan(chance: &mut Random) -> BlockPlan {
     if chance.below(3) == 0 { BlockPlan::fixes() } else { any_plan(chance) }
 }
@@ -32,7 +32,7 @@ fn parse(bytes: Vec<u8>) -> Block {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn blocks_of_any_plan_come_back_together() {
+fn blocks_of_any_plan_round_trip_together() {
     let mut chance = Random::new(SEED);
     let (mut blocks, mut expected) = (Vec::new(), Vec::new());
     for case in 0..300 {
@@ -50,7 +50,7 @@ fn blocks_of_any_plan_come_back_together() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn tables_of_any_columns_come_back() {
+fn tables_of_any_columns_round_trip() {
     let mut chance = Random::new(SEED + 1);
     let trees = trees();
     let mut decoder = crate::decoder();
@@ -79,7 +79,7 @@ fn tables_of_any_columns_come_back() {
     }
 }
 
-/// A block with up to three bits that are another's, if it can still be read as one.
+/// A block with up to four flipped bits, if it still parses.
 pub(crate) fn damaged(chance: &mut Random, whole: &[u8]) -> Option<Block> {
     let mut bytes = whole.to_vec();
     for _ in 0..=chance.below(3) {

@@ -1,4 +1,4 @@
-//! Columns that are in no block: every tree, type, shape and size, whole and damaged.
+//! Columns outside blocks: every tree, type, shape and size, whole and damaged.
 //!
 //! SHOAL_CODEC_COLUMNS sets the number of random columns, SHOAL_MUTATIONS that of damaged ones.
 
@@ -8,13 +8,13 @@ use shoal_codec::{
 use shoal_gpu::EncodedColumn;
 
 use crate::random::Random;
-use crate::sample::{ROWS, SHAPES, TYPES, column, trees, typed};
+use crate::sample::{ROWS, SHAPES, TYPES, column, tree, trees, typed};
 
 const SEED: u64 = 81;
 /// Columns that go to the device together.
 const BATCH: usize = 500;
 
-/// A column, the keys that order it, and what they were made of.
+/// A column, the keys that order it, and their origin.
 struct Sample {
     key: EncodedTree,
     grouping: Grouping,
@@ -31,14 +31,8 @@ fn keys(chance: &mut Random, rows: usize) -> (EncodedTree, Grouping) {
         (0..rows).map(|_| (chance.next() % objects).wrapping_mul(spread)).collect();
     let types = [ValueType::U64, ValueType::U32, ValueType::U16, ValueType::I64, ValueType::I8];
     let keys = typed(types[chance.below(types.len())], &keys);
-    let afl = || Box::new(Tree::Afl);
-    let trees = [
-        Tree::Raw,
-        Tree::Afl,
-        Tree::Dict(65_536, afl(), None),
-        Tree::Dict(65_536, Tree::Patch(afl()).into(), None),
-        Tree::Dict(5, afl(), Some(afl())),
-    ];
+    let trees =
+        ["raw", "afl", "dict.65536(afl)", "dict.65536(patch(afl))", "dict.5(afl, afl)"].map(tree);
     let encoded = encode_column(&keys, &trees[chance.below(trees.len())], None);
     let encoded = encoded.unwrap_or_else(|_| encode_column(&keys, &Tree::Raw, None).unwrap());
     (encoded, Grouping::new(&keys.keys()))
@@ -59,7 +53,7 @@ fn sample(
     Some(Sample { key, grouping, encoded, values, name })
 }
 
-/// The values come back.
+/// Checks that the values round-trip.
 fn check(samples: &[Sample]) {
     let columns =
         samples.iter().map(|it| EncodedColumn { encoded: &it.encoded, key: Some(&it.key) });
@@ -74,7 +68,7 @@ fn check(samples: &[Sample]) {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn every_type_shape_and_size_comes_back_from_every_tree() {
+fn every_type_shape_and_size_round_trips_through_every_tree() {
     let mut chance = Random::new(SEED);
     let trees = trees();
     let mut applied = vec![0; trees.len()];
@@ -100,7 +94,7 @@ fn every_type_shape_and_size_comes_back_from_every_tree() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn random_columns_come_back() {
+fn random_columns_round_trip() {
     let mut chance = Random::new(SEED + 1);
     let trees = trees();
     let mut left = crate::count("SHOAL_CODEC_COLUMNS", 2000);
@@ -135,13 +129,14 @@ fn damage(chance: &mut Random, encoded: &mut EncodedTree) {
     }
 }
 
-/// Device and CPU take and refuse the same, and give the same values.
+/// Checks that device and CPU accept and refuse the same and give the same values.
 fn check_damaged(samples: &[Sample], mutants: &[(usize, EncodedTree)]) -> [usize; 2] {
     let columns: Vec<EncodedColumn<'_>> = mutants
         .iter()
         .map(|(sample, encoded)| EncodedColumn { encoded, key: Some(&samples[*sample].key) })
         .collect();
-    // It asks the CPU why the device refused a column, and fails if the CPU takes it.
+    // The decoder takes the error of a refused column from the CPU, and fails if the CPU accepts
+    // it.
     let decoded = crate::decoder().columns(&columns).unwrap();
     let mut counts = [0; 2];
     for ((number, encoded), found) in mutants.iter().zip(decoded) {

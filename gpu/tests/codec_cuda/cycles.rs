@@ -1,5 +1,5 @@
-//! Damaged blocks in whole cycles: what the CPU's codec takes of them comes to what the model says,
-//! what it refuses reaches nothing. Dictionaries among them have entries that no row has.
+//! Damaged blocks in whole cycles: accepted ones have the effect of the model, refused ones none.
+//! Some dictionaries have entries that no row uses.
 //!
 //! SHOAL_MUTATIONS sets the number of damaged blocks, an eighth of it.
 
@@ -26,7 +26,7 @@ fn ids_of(block: &Block) -> &Chunk {
     block.chunks().iter().find(|chunk| chunk.column == Column::Object).unwrap()
 }
 
-/// A block with another bit in the codes of its ids, if it can still be read as one.
+/// A block with a flipped bit in the codes of its ids, if it still parses.
 fn recoded(chance: &mut Random) -> Option<Block> {
     // Few rows of an object, so that it is soon without any.
     let rows = 100 + chance.below(200);
@@ -39,7 +39,7 @@ fn recoded(chance: &mut Random) -> Option<Block> {
     Block::parse(bytes.into(), &Budget::default()).ok()
 }
 
-/// Whether a dictionary of ids has entries that no row has, if the block is right.
+/// True if the dictionary of ids has entries that no row uses; `None` if the block is refused.
 fn has_spare_entries(block: &Block) -> Option<bool> {
     let mut ids = block.decode().ok()?.object;
     ids.sort_unstable();
@@ -51,7 +51,7 @@ fn has_spare_entries(block: &Block) -> Option<bool> {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn damaged_blocks_come_to_what_the_model_says() {
+fn damaged_blocks_have_the_effect_of_the_model() {
     let mut chance = Random::new(SEED);
     let mut trial = Trial::geographic(cuda);
     let (mut refused, mut spare) = (0, 0);
@@ -73,7 +73,7 @@ fn damaged_blocks_come_to_what_the_model_says() {
         }
         let mut requests: Vec<Request> = blocks.into_iter().map(Request::Block).collect();
         if cycle % 5 == 4 {
-            // Rows are taken one by one.
+            // Rows are applied one by one.
             let ids = (0..20).map(|_| chance.next() % 40 * 1_000_003).collect();
             requests.insert(chance.below(BLOCKS), Request::Remove(ids));
         }

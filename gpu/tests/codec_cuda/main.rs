@@ -1,7 +1,7 @@
-//! Does the device decode what the CPU's codec decodes, and refuse what it refuses?
+//! The device decodes and refuses the same as the CPU's codec.
 //!
-//! The CPU's codec is the twin of everything here; columns, trees and checksums made right come
-//! from its own tests. On a machine with an NVIDIA GPU run them with `--include-ignored`.
+//! Columns, trees and recomputed checksums come from the tests of the CPU's codec. Run them on a
+//! machine with an NVIDIA GPU with `--include-ignored`.
 
 #![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

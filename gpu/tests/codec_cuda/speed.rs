@@ -1,15 +1,17 @@
-//! How fast are columns decoded that are on the device already? Prints, asserts nothing of it.
+//! Decode rates of given trees and times of stage dispatch; prints, asserts no time.
 //!
-//! 64 MiB of output a tree, the best of some runs by the device's clock; bytes written count.
+//! 64 MiB of output per tree in device memory, the best of some runs by the device's clock; rates
+//! count bytes written.
 
 use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, EncodedTree, FixColumns, FixRow,
-    Grouping, Keys, Mode, SpaceKind, SpaceTag, Tree, Values, encode_column,
+    Grouping, Keys, Values, encode_column,
 };
 use shoal_engine::{Backend as _, CycleInput, EngineOptions, Request, Space};
 use shoal_gpu::{CudaBackend, EncodedColumn, Gpu};
 
 use crate::random::Random;
+use crate::sample::tree;
 
 const ROWS: usize = 16 << 20;
 const RUNS: usize = 12;
@@ -29,7 +31,7 @@ fn walk(chance: &mut Random, rows: usize, keys: &[u64]) -> Vec<i32> {
         .collect()
 }
 
-/// Headings as recorded ones are: short runs of few directions, between stretches of others.
+/// Headings like recorded ones: short runs of few directions between others.
 fn headings(chance: &mut Random, rows: usize) -> Vec<u16> {
     let mut headings = Vec::with_capacity(rows);
     while headings.len() < rows {
@@ -60,13 +62,10 @@ fn measure(name: &str, encoded: &EncodedTree, key: Option<&EncodedTree>) {
 #[ignore = "needs an NVIDIA GPU; measures"]
 fn rates_of_common_trees() {
     let mut chance = Random::new(1);
-    let z = Mode::Zigzag;
-    let afl = || Box::new(Tree::Afl);
-    let patched = || Box::new(Tree::Patch(afl()));
     let values = Values::I32(walk(&mut chance, ROWS, &[]));
     let wide: Vec<i64> =
         walk(&mut chance, ROWS / 2, &[]).into_iter().map(|it| i64::from(it) << 12).collect();
-    let (wide, few) = (
+    let (wide, few_ids) = (
         Values::I64(wide),
         Values::U64((0..ROWS / 2).map(|_| 1_000_003 * (chance.next() % 5000)).collect()),
     );
@@ -74,95 +73,50 @@ fn rates_of_common_trees() {
     let headings = headings(&mut chance, 2 * ROWS);
     let wider = Values::U32(headings[..ROWS].iter().map(|&it| u32::from(it)).collect());
     let headings = Values::U16(headings);
-    let frequent =
-        || Tree::Dict(15, Tree::Rle(afl(), afl()).into(), Some(Tree::Scale(afl()).into()));
     let cases = [
-        (&values, Tree::Raw),
-        (&values, Tree::Afl),
-        (&values, Tree::Scale(afl())),
-        (&values, Tree::Delta(z, afl())),
-        (&values, Tree::Delta(z, patched())),
-        (&values, Tree::Delta2(z, patched())),
-        (&wide, Tree::Scale(afl())),
-        (&wide, Tree::Delta(z, afl())),
-        (&wide, Tree::Delta(z, patched())),
-        (&few, Tree::Dict(65_536, patched(), None)),
-        (&runs, Tree::Delta(z, Tree::Rle(afl(), afl()).into())),
-        (&headings, frequent()),
-        (&wider, frequent()),
-        (&wider, Tree::Dict(65_536, Tree::Rle(afl(), afl()).into(), None)),
+        (&values, "raw"),
+        (&values, "afl"),
+        (&values, "scale(afl)"),
+        (&values, "delta.z(afl)"),
+        (&values, "delta.z(patch(afl))"),
+        (&values, "delta2.z(patch(afl))"),
+        (&wide, "scale(afl)"),
+        (&wide, "delta.z(afl)"),
+        (&wide, "delta.z(patch(afl))"),
+        (&few_ids, "dict.65536(patch(afl))"),
+        (&runs, "delta.z(rle(afl, afl))"),
+        (&headings, "dict.15(rle(afl, afl), scale(afl))"),
+        (&wider, "dict.15(rle(afl, afl), scale(afl))"),
+        (&wider, "dict.65536(rle(afl, afl))"),
     ];
-    for (values, tree) in cases {
-        let encoded = encode_column(values, &tree, None).unwrap();
-        measure(&format!("{:?} {tree}", values.value_type()), &encoded, None);
+    for (values, text) in cases {
+        let encoded = encode_column(values, &tree(text), None).unwrap();
+        measure(&format!("{:?} {text}", values.value_type()), &encoded, None);
     }
     let keys: Vec<u64> = (0..ROWS).map(|_| chance.next() % 5000).collect();
     let walks = Values::I32(walk(&mut chance, ROWS, &keys));
     let grouping = Grouping::new(&keys);
     let keys = Values::U64(keys.into_iter().map(|key| key * 1_000_003).collect());
-    let key = encode_column(&keys, &Tree::Dict(65_536, patched(), None), None).unwrap();
+    let key = encode_column(&keys, &tree("dict.65536(patch(afl))"), None).unwrap();
     let keyed = [
-        Tree::Group(afl()),
-        Tree::KeyedDelta(z, patched(), Tree::Scale(afl()).into()),
-        Tree::KeyedDelta2(z, patched(), Tree::Scale(afl()).into()),
+        "group(afl)",
+        "keyed_delta.z(patch(afl), scale(afl))",
+        "keyed_delta2.z(patch(afl), scale(afl))",
     ];
     measure("the key column alone", &key, None);
-    for tree in keyed {
+    for text in keyed {
         let with = Keys { grouping: &grouping, column: 1 };
-        let encoded = encode_column(&walks, &tree, Some(with)).unwrap();
-        measure(&format!("{tree}, with its keys"), &encoded, Some(&key));
+        let encoded = encode_column(&walks, &tree(text), Some(with)).unwrap();
+        measure(&format!("{text}, with its keys"), &encoded, Some(&key));
     }
-    // The same with keys that are no dictionary's codes.
+    // The same with keys that are not codes of a dictionary.
     let Values::U64(keys) = &keys else { unreachable!("as made above") };
     for (name, divisor) in [("far apart", 1), ("close together", 1_000_003)] {
         let keys = Values::U64(keys.iter().map(|key| key / divisor).collect());
-        let key = encode_column(&keys, &Tree::Scale(afl()), None).unwrap();
-        let tree = Tree::KeyedDelta(z, patched(), Tree::Scale(afl()).into());
+        let key = encode_column(&keys, &tree("scale(afl)"), None).unwrap();
         let with = Keys { grouping: &grouping, column: 1 };
-        let encoded = encode_column(&walks, &tree, Some(with)).unwrap();
-        measure(&format!("{tree}, keys {name}"), &encoded, Some(&key));
-    }
-}
-
-/// Blocks of fixes of a walk, `rows` each.
-fn blocks(count: usize, rows: usize, plan: &BlockPlan) -> Vec<Block> {
-    let space =
-        SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
-    let mut chance = Random::new(2);
-    let keys: Vec<u64> = (0..rows).map(|_| chance.next() % 5000).collect();
-    let mut columns = FixColumns::with_capacity(rows);
-    let (x, y) = (walk(&mut chance, rows, &keys), walk(&mut chance, rows, &keys));
-    for row in 0..rows {
-        let time_ms = 1_700_000_000_000 + row as i64 / 9;
-        columns.push_row(FixRow::new(keys[row] * 1_000_003, time_ms, x[row], y[row]));
-    }
-    let mut bytes = Vec::new();
-    CpuCodec.encode_planned(&columns, plan, &space, 1, &mut bytes).unwrap();
-    let block = Block::parse(bytes.into(), &Budget::default()).unwrap();
-    vec![block; count]
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU; measures"]
-fn rates_of_blocks() {
-    let patched = || Box::new(Tree::Patch(Tree::Afl.into()));
-    let delta = || Tree::Delta(Mode::Zigzag, patched());
-    let flat = BlockPlan::fixes().with(Column::X, delta()).with(Column::Y, delta());
-    let no_codes = BlockPlan::fixes().with(Column::Object, Tree::Scale(Tree::Afl.into()));
-    for (name, plan) in [("fixes", BlockPlan::fixes()), ("no codes", no_codes), ("no keys", flat)] {
-        for (count, rows) in [(1, 1 << 20), (16, 1 << 16), (64, 1 << 16), (1000, 3277)] {
-            let blocks = blocks(count, rows, &plan);
-            let mut decoder = crate::decoder();
-            decoder.load_blocks(&blocks).unwrap();
-            let best = (0..RUNS).map(|_| decoder.decode().unwrap()).fold(f32::MAX, f32::min);
-            let bytes = 20 * count * rows;
-            let ratio = bytes as f32 / (count * blocks[0].bytes().len()) as f32;
-            let rate = bytes as f32 / best / 1e6;
-            println!(
-                "{name:8} {count:5} x {rows:7} rows {:8.1} us {rate:8.1} GB/s, ratio {ratio:.2}",
-                1e3 * best
-            );
-        }
+        let encoded = encode_column(&walks, &tree(keyed[1]), Some(with)).unwrap();
+        measure(&format!("{}, keys {name}", keyed[1]), &encoded, Some(&key));
     }
 }
 
@@ -174,7 +128,7 @@ fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
     let mut time_ms = 1_704_067_200_000;
     let mut block = || {
         let mut columns = FixColumns::with_capacity(rows);
-        // Objects report by region, so a block has some of them only.
+        // Objects report by region, so a block has only some of them.
         let first = chance.below(OBJECTS - BLOCK_OBJECTS);
         for row in 0..rows {
             let object = first + chance.below(BLOCK_OBJECTS);
@@ -222,8 +176,7 @@ const CYCLES: usize = 8;
 #[ignore = "needs an NVIDIA GPU; measures"]
 fn dispatch_of_encoded_blocks() {
     let space = Space::geographic();
-    let patched = || Box::new(Tree::Patch(Tree::Afl.into()));
-    let delta = || Tree::Delta(Mode::Zigzag, patched());
+    let delta = || tree("delta.z(patch(afl))");
     let flat = BlockPlan::fixes().with(Column::X, delta()).with(Column::Y, delta());
     for rows in [1 << 16, 1 << 18, 1 << 10] {
         for (name, plan) in
@@ -232,7 +185,7 @@ fn dispatch_of_encoded_blocks() {
             let cycles = cycles(plan, &space, rows);
             let bytes: usize = cycles[0].iter().map(|block| block.bytes().len()).sum();
             let mut spans = dispatch_ms(&space, &cycles);
-            // The first cycles make room.
+            // The first cycles allocate.
             let mut spans = spans.split_off(3);
             spans.sort_by(f32::total_cmp);
             let (middle, each) = (1e3 * spans[spans.len() / 2], bytes as f32 / CYCLE_ROWS as f32);

@@ -1,4 +1,5 @@
-//! Whole blocks of fixes: the device's are those of the CPU, whatever the plan.
+//! Whole blocks of fixes: the device encodes the same bytes
+//! as the CPU, whatever the plan.
 
 use shoal_codec::{BlockCodec, BlockPlan, Column, CpuCodec, FixColumns, Planner};
 

@@ -1,4 +1,5 @@
-//! Single columns: every type, shape, size and tree, and their statistics.
+//! Single columns: every type, shape, size and
+//! tree, and their statistics.
 
 use shoal_codec::{
     EncodedTree, Grouping, Keys, NotApplicable, Statistics, Tree, Values, encode_column,

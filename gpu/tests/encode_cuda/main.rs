@@ -1,4 +1,4 @@
-//! Does the device encode what the CPU encodes, byte for byte?
+//! The device encodes the same bytes as the CPU.
 //!
 //! Needs an NVIDIA GPU, as the conformance suite does: run with `--include-ignored`. Everything is
 //! seeded; a failing assertion names its seed.

@@ -1,20 +1,16 @@
-//! How fast is a resident column encoded? Prints; asserts that what was timed is what the CPU
-//! makes.
+//! Encode rates of resident columns; prints, asserts that
+//! the CPU makes the same sizes.
 
-use shoal_codec::prepared::ChunkShape;
-use shoal_codec::{BlockPlan, Column, Grouping, Keys, Mode, Tree, Values, encode_column};
+use shoal_codec::assemble::ChunkShape;
+use shoal_codec::{BlockPlan, Column, Grouping, Keys, Tree, Values, encode_column};
 
 use crate::column::encoder;
 use crate::random::Random;
+use crate::sample::tree;
 
 /// 64 MiB of u32.
 const ROWS: usize = 16 << 20;
 const ROUNDS: usize = 5;
-
-/// Boxed `patch(afl)` and `scale(afl)`.
-fn below() -> (Box<Tree>, Box<Tree>) {
-    (Box::new(Tree::Patch(Box::new(Tree::Afl))), Box::new(Tree::Scale(Box::new(Tree::Afl))))
-}
 
 /// Bytes of the chunk that the CPU makes of a column.
 fn bytes_on_the_cpu(values: &Values, tree: &Tree, grouping: &Grouping) -> usize {
@@ -41,19 +37,18 @@ fn encoding_resident_columns() {
     let small = Values::U32((0..rows).map(|_| (chance.next() % 1000) as u32).collect());
     let wide = Values::U64((0..rows / 2).map(|_| chance.next() % 1_000_000).collect());
     let grouping = Grouping::new(&objects);
-    let (patched, scaled) = below();
-    let keyed = Tree::KeyedDelta2(Mode::Zigzag, patched.clone(), scaled.clone());
+    let keyed = || tree("keyed_delta2.z(patch(afl), scale(afl))");
     let ids = BlockPlan::fixes().tree(Column::Object).clone();
     let cases = [
         ("raw", &small, Tree::Raw, 1),
         ("afl", &small, Tree::Afl, 1),
         ("afl, 64 bits", &wide, Tree::Afl, 1),
-        ("scale+afl", &walk, *scaled, 1),
-        ("delta+afl", &walk, Tree::Delta(Mode::Zigzag, Box::new(Tree::Afl)), 1),
-        ("delta+patch+afl", &walk, Tree::Delta(Mode::Zigzag, patched), 1),
-        ("keyed, grouping included", &walk, keyed.clone(), 1),
-        ("five keyed, grouping included", &walk, keyed.clone(), 5),
-        ("keyed, keys far apart, grouping included", &walk, keyed, 1),
+        ("scale+afl", &walk, tree("scale(afl)"), 1),
+        ("delta+afl", &walk, tree("delta.z(afl)"), 1),
+        ("delta+patch+afl", &walk, tree("delta.z(patch(afl))"), 1),
+        ("keyed, grouping included", &walk, keyed(), 1),
+        ("five keyed, grouping included", &walk, keyed(), 5),
+        ("keyed, keys far apart, grouping included", &walk, keyed(), 1),
         ("dict+patch+afl", &small, ids, 1),
     ];
     let far = objects.iter().map(|object| object * 1_000_003).collect();

@@ -1,113 +1,230 @@
-//! How do encoded columns become the bytes of one block?
+//! Assembly of encoded columns into a block: directory, sections, padding, checksums (FORMAT.md,
+//! sections 1 to 4).
 //!
-//! Directory, sections, padding, checksums (FORMAT.md, sections 1 to 4). It chooses nothing: plans
-//! and sections are handed over.
+//! Columns encoded here are assembled from their bytes. For columns encoded elsewhere, on a device
+//! for instance, a `Frame` reserves the payload, the caller fills it in, and the frame seals it.
 
+use crate::columns::{Column, ColumnSet, FixColumns};
+use crate::encode::{ColumnOutcome, header_of, time_range, within_limits};
 use crate::encoding::Encoding;
+use crate::error::BlockError;
 use crate::header::BlockHeader;
 use crate::limits::{
     CHUNK_ENTRY_BYTES, HEADER_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
 };
-use crate::plan::Plan;
-use crate::tree_encode::EncodedTree;
+use crate::plan::{Plan, PlanNode};
+use crate::space::SpaceTag;
+use crate::tree_encode::{EncodedTree, NotApplicable};
+use crate::value_type::ValueType;
 
-/// An encoded column about to be written.
-pub(crate) struct ChunkBytes {
-    /// Its column.
-    pub(crate) id: u16,
-    /// Its plan and sections.
-    pub(crate) encoded: EncodedTree,
+/// Plan and lengths of an encoded column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkShape {
+    /// Its nodes.
+    pub plan: Plan,
+    /// Bytes of each section, without padding.
+    pub section_bytes: Vec<u64>,
 }
 
-impl ChunkBytes {
-    /// Bytes of its directory entry and of its padded sections.
-    pub(crate) fn bytes(&self) -> usize {
-        let padded = |section: &Vec<u8>| section.len().next_multiple_of(SECTION_ALIGN_BYTES);
-        self.entry_bytes() + self.encoded.sections.iter().map(padded).sum::<usize>()
+impl ChunkShape {
+    /// Of nodes in pre-order and their sections.
+    ///
+    /// # Errors
+    /// What a reader would refuse.
+    pub fn new(nodes: Vec<PlanNode>, section_bytes: Vec<u64>) -> Result<Self, NotApplicable> {
+        let plan = Plan::built(nodes);
+        match plan.check(&section_bytes) {
+            Ok(()) => Ok(Self { plan, section_bytes }),
+            Err(fault) => NotApplicable::because(fault.problem),
+        }
+    }
+
+    /// Of plan `raw`.
+    pub fn raw(value_type: ValueType, rows: u32) -> Self {
+        let section_bytes = vec![u64::from(rows) * value_type.width_bytes() as u64];
+        Self { plan: Plan::raw(value_type, rows), section_bytes }
+    }
+
+    /// Bytes of its directory entry and its padded sections: what decides between a tree and raw.
+    pub fn bytes(&self) -> usize {
+        self.entry_bytes() + self.payload_bytes()
+    }
+
+    /// Bytes of its padded sections.
+    pub fn payload_bytes(&self) -> usize {
+        self.section_bytes.iter().map(padded).sum()
+    }
+
+    /// Where each section begins in the chunk's payload.
+    pub fn section_places(&self) -> Vec<usize> {
+        let mut end = 0;
+        let place = |bytes: &u64| {
+            let start = end;
+            end += padded(bytes);
+            start
+        };
+        self.section_bytes.iter().map(place).collect()
     }
 
     /// True if its plan is another than `raw`.
-    pub(crate) fn is_planned(&self) -> bool {
-        self.encoded.plan.root().encoding != Encoding::Raw
+    pub fn is_planned(&self) -> bool {
+        self.plan.root().encoding != Encoding::Raw
+    }
+
+    /// What became of a column of so many rows that takes it.
+    pub(crate) fn outcome(&self, column: Column, rows: usize) -> ColumnOutcome {
+        ColumnOutcome {
+            column,
+            is_planned: self.is_planned(),
+            raw_bytes: rows * column.value_type().width_bytes(),
+            encoded_bytes: self.bytes(),
+        }
     }
 
     /// Bytes of its directory entry.
     fn entry_bytes(&self) -> usize {
-        entry_bytes(&self.encoded.plan, self.encoded.sections.len())
+        let nodes = self.plan.nodes().len();
+        let sections = self.section_bytes.len();
+        CHUNK_ENTRY_BYTES + nodes * NODE_BYTES + sections * SECTION_ENTRY_BYTES
     }
 
-    /// Appends its sections, each padded; gives the checksum of what it appended.
-    fn write_payload(&self, out: &mut Vec<u8>) -> u32 {
-        let start = out.len();
-        for section in &self.encoded.sections {
-            out.extend_from_slice(section);
-            out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
+    /// Appends the directory entry of column `id`.
+    fn write_entry(&self, id: u16, payload_crc: u32, out: &mut Vec<u8>) {
+        let (nodes, root) = (self.plan.nodes(), self.plan.root());
+        let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
+        out.extend_from_slice(&id.to_le_bytes());
+        out.push(root.value_type.code());
+        out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&decoded_bytes.to_le_bytes());
+        let count = u32::try_from(self.section_bytes.len()).expect("at most 64 sections");
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(&payload_crc.to_le_bytes());
+        for node in nodes {
+            node.write(out);
         }
-        crc32c::crc32c(&out[start..])
-    }
-
-    /// Appends its directory entry.
-    fn write_entry(&self, payload_crc: u32, out: &mut Vec<u8>) {
-        let EncodedTree { plan, sections } = &self.encoded;
-        let section_bytes: Vec<u64> = sections.iter().map(|section| section.len() as u64).collect();
-        write_entry(self.id, plan, &section_bytes, payload_crc, out);
+        for bytes in &self.section_bytes {
+            out.extend_from_slice(&bytes.to_le_bytes());
+        }
     }
 }
 
-/// Bytes of a directory entry.
-pub(crate) fn entry_bytes(plan: &Plan, sections: usize) -> usize {
-    CHUNK_ENTRY_BYTES + plan.nodes().len() * NODE_BYTES + sections * SECTION_ENTRY_BYTES
-}
-
-/// Appends the directory entry of column `id`.
-pub(crate) fn write_entry(
-    id: u16,
-    plan: &Plan,
-    section_bytes: &[u64],
-    payload_crc: u32,
-    out: &mut Vec<u8>,
-) {
-    let (nodes, root) = (plan.nodes(), plan.root());
-    let decoded_bytes = u64::from(root.values) * root.value_type.width_bytes() as u64;
-    out.extend_from_slice(&id.to_le_bytes());
-    out.push(root.value_type.code());
-    out.push(u8::try_from(nodes.len()).expect("a plan has at most 16 nodes"));
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&decoded_bytes.to_le_bytes());
-    let count = u32::try_from(section_bytes.len()).expect("at most 64 sections");
-    out.extend_from_slice(&count.to_le_bytes());
-    out.extend_from_slice(&payload_crc.to_le_bytes());
-    for node in nodes {
-        node.write(out);
-    }
-    for bytes in section_bytes {
-        out.extend_from_slice(&bytes.to_le_bytes());
-    }
+/// Bytes of a section with its padding.
+fn padded(bytes: &u64) -> usize {
+    (*bytes as usize).next_multiple_of(SECTION_ALIGN_BYTES)
 }
 
 /// Bytes of a directory with its padding.
-pub(crate) fn directory_bytes(chunks: &[ChunkBytes]) -> usize {
-    let entries: usize = chunks.iter().map(ChunkBytes::entry_bytes).sum();
-    entries.next_multiple_of(SECTION_ALIGN_BYTES)
+pub(crate) fn directory_bytes<'a>(shapes: impl Iterator<Item = &'a ChunkShape>) -> usize {
+    shapes.map(ChunkShape::entry_bytes).sum::<usize>().next_multiple_of(SECTION_ALIGN_BYTES)
 }
 
-/// Replaces `out` with the block. Lengths and the directory's checksum in `header` are settled
-/// here.
-pub(crate) fn assemble(mut header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec<u8>) {
-    let directory_bytes = directory_bytes(chunks);
-    let chunk_bytes: usize = chunks.iter().map(ChunkBytes::bytes).sum();
-    out.clear();
-    out.reserve(HEADER_BYTES + directory_bytes + chunk_bytes);
-    out.resize(HEADER_BYTES + directory_bytes, 0);
-    let mut directory = Vec::with_capacity(directory_bytes);
-    for chunk in chunks {
-        let payload_crc = chunk.write_payload(out);
-        chunk.write_entry(payload_crc, &mut directory);
+/// An encoded column ready to be written.
+pub(crate) struct ChunkBytes {
+    /// Its column.
+    pub(crate) id: u16,
+    /// Its plan and lengths.
+    pub(crate) shape: ChunkShape,
+    sections: Vec<Vec<u8>>,
+}
+
+impl ChunkBytes {
+    /// A column that took a tree.
+    pub(crate) fn new(id: u16, encoded: EncodedTree) -> Self {
+        let EncodedTree { plan, sections } = encoded;
+        let section_bytes = sections.iter().map(|section| section.len() as u64).collect();
+        Self { id, shape: ChunkShape { plan, section_bytes }, sections }
     }
-    directory.resize(directory_bytes, 0);
-    out[HEADER_BYTES..HEADER_BYTES + directory_bytes].copy_from_slice(&directory);
-    header.directory_bytes = u32::try_from(directory_bytes).expect("within its limit");
+}
+
+/// Replaces `out` with the block. Lengths and checksums in `header` are filled in here.
+pub(crate) fn assemble(header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec<u8>) {
+    let payload = HEADER_BYTES + directory_bytes(chunks.iter().map(|chunk| &chunk.shape));
+    out.clear();
+    out.reserve(payload + chunks.iter().map(|chunk| chunk.shape.payload_bytes()).sum::<usize>());
+    out.resize(payload, 0);
+    for section in chunks.iter().flat_map(|chunk| &chunk.sections) {
+        out.extend_from_slice(section);
+        out.resize(out.len().next_multiple_of(SECTION_ALIGN_BYTES), 0);
+    }
+    seal(header, payload, chunks.iter().map(|chunk| (chunk.id, &chunk.shape)), out);
+}
+
+/// Writes header and directory of a block whose payload is filled in from `payload` on.
+fn seal<'a>(
+    mut header: BlockHeader,
+    payload: usize,
+    chunks: impl Iterator<Item = (u16, &'a ChunkShape)>,
+    out: &mut [u8],
+) {
+    let mut directory = Vec::with_capacity(payload - HEADER_BYTES);
+    let mut start = payload;
+    for (id, shape) in chunks {
+        let end = start + shape.payload_bytes();
+        shape.write_entry(id, crc32c::crc32c(&out[start..end]), &mut directory);
+        start = end;
+    }
+    assert_eq!(start, out.len(), "the block ends with its last chunk");
+    directory.resize(payload - HEADER_BYTES, 0);
+    header.directory_bytes = u32::try_from(directory.len()).expect("within its limit");
     header.directory_crc = crc32c::crc32c(&directory);
     header.block_bytes = out.len() as u64;
+    out[HEADER_BYTES..payload].copy_from_slice(&directory);
     out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+}
+
+/// The block of a batch whose columns are encoded elsewhere.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    columns: &'a FixColumns,
+    set: ColumnSet,
+    times: (i64, u32),
+}
+
+impl<'a> Frame<'a> {
+    /// Checks what `encode_planned` checks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(columns: &'a FixColumns, space: &SpaceTag) -> Result<Self, BlockError> {
+        let set = within_limits(columns, space)?;
+        Ok(Self { columns, set, times: time_range(&columns.time_ms)? })
+    }
+
+    /// Columns that the block will have, in its order.
+    pub fn set(&self) -> ColumnSet {
+        self.set
+    }
+
+    /// Base of the event times, Unix milliseconds.
+    pub fn base_time_ms(&self) -> i64 {
+        self.times.0
+    }
+
+    /// Resizes `out` to the length of the block, all zero; returns where its payload begins. The
+    /// chunks follow each other there, each with its padded sections.
+    pub fn open(&self, shapes: &[ChunkShape], out: &mut Vec<u8>) -> usize {
+        assert_eq!(shapes.len(), self.set.len(), "every column has a shape");
+        let payload = HEADER_BYTES + directory_bytes(shapes.iter());
+        out.clear();
+        out.resize(payload + shapes.iter().map(ChunkShape::payload_bytes).sum::<usize>(), 0);
+        payload
+    }
+
+    /// Writes header and directory around the payload, which the caller has filled in.
+    pub fn seal(
+        &self,
+        shapes: &[ChunkShape],
+        space: &SpaceTag,
+        sequence: u64,
+        out: &mut [u8],
+    ) -> Vec<ColumnOutcome> {
+        let is_raw = shapes.iter().all(|shape| !shape.is_planned());
+        let header = header_of(self.columns, self.times, is_raw, space, sequence);
+        let payload = HEADER_BYTES + directory_bytes(shapes.iter());
+        seal(header, payload, self.set.iter().map(Column::id).zip(shapes), out);
+        let outcome =
+            |(column, shape): (Column, &ChunkShape)| shape.outcome(column, self.columns.len());
+        self.set.iter().zip(shapes).map(outcome).collect()
+    }
 }

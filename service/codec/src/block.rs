@@ -1,8 +1,8 @@
-//! Is this a block, and what rows does it hold?
+//! Parsed blocks.
 //!
-//! `Block::parse` checks everything except the values themselves, header to last checksum, and
-//! allocates nothing that the bytes present have not earned. Values are checked against the
-//! header's time range and box while they are decoded, in `decode.rs`.
+//! `Block::parse` checks everything but the values, from the header to the last checksum, and
+//! allocates no more than the bytes present justify. `decode.rs` checks values against the
+//! header's time range and box.
 
 use std::ops::Range;
 
@@ -10,8 +10,7 @@ use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkReader, TableChunk};
 use crate::chunk_rules::ChunkRules;
-use crate::column::Column;
-use crate::columns::FixColumns;
+use crate::columns::{Column, FixColumns};
 use crate::decode::decode_rows;
 use crate::encoding::Encoding;
 use crate::error::BlockError;
@@ -29,12 +28,11 @@ pub struct Block {
 }
 
 impl Block {
-    /// Takes exactly one block and checks header, budgets, directory, plans, sections, padding
+    /// Parses exactly one block and checks header, budgets, directory, plans, sections, padding
     /// and all checksums.
     ///
     /// # Errors
-    /// Whatever FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is
-    /// one.
+    /// What FORMAT.md, section 7, refuses; errors name chunk and byte offset where there is one.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let (header, chunks) = read(&bytes, budget, false, |header| {
             let required = header.flags_required;
@@ -67,8 +65,9 @@ impl Block {
         &self.chunks
     }
 
-    /// Rows that decode best together: ranges that begin at its multiples, and end there or with
-    /// the block, decode nothing twice. 1 where all columns are raw, a segment where one is keyed.
+    /// Granularity of decoding: ranges that begin at its multiples, and end there or with the
+    /// block, decode nothing twice. 1 if all columns are raw, a segment if one is keyed, else a
+    /// tile.
     pub fn grain_rows(&self) -> usize {
         let plans = || self.chunks.iter().map(|chunk| &chunk.plan);
         if plans().any(|plan| plan.key_column().is_some()) {
@@ -90,8 +89,8 @@ impl Block {
     ///
     /// # Errors
     /// [`BlockError::RowRange`] if the block lacks some of the rows, [`BlockError::RowOutside`] if
-    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's bytes
-    /// break a rule of their encodings. `out` has no rows then.
+    /// a row lies outside the header's time range or box, [`BlockError::Chunk`] if a column's
+    /// bytes break a rule of their encodings. `out` has no rows then.
     pub fn decode_rows(&self, rows: Range<usize>, out: &mut FixColumns) -> Result<(), BlockError> {
         let result = decode_rows(self, rows, out);
         if result.is_err() {
@@ -111,8 +110,8 @@ impl Block {
     }
 }
 
-/// Reads header and chunks of a block, of fixes or a table, and checks everything but the values;
-/// `check_header` has the rules of the kind alone.
+/// Reads header and chunks of a block of fixes or a table and checks everything but the values;
+/// `check_header` has the rules of the kind.
 pub(crate) fn read(
     bytes: &Bytes,
     budget: &Budget,
@@ -126,7 +125,7 @@ pub(crate) fn read(
     within("rows", header.rows.into(), budget.rows_max.into())?;
     let directory = check_directory(bytes, &header)?;
     let mut reader = ChunkReader::new(bytes, &directory, header.rows, ChunkRules::new(is_table));
-    // Grows as entries are read: an entry is earned by its bytes, the claimed count is not.
+    // Grows with the entries read; the stated count is not trusted.
     let mut chunks = Vec::new();
     for _ in 0..header.columns {
         chunks.push(reader.next_chunk()?);
@@ -152,7 +151,7 @@ pub(crate) fn within(unit: &'static str, value: u64, limit: u64) -> Result<(), B
     if value > limit { Err(BlockError::Budget { unit, value, limit }) } else { Ok(()) }
 }
 
-/// The bytes are exactly the block that the header states.
+/// Checks that the bytes are exactly the block that the header states.
 fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     let (stated, present) = (header.block_bytes, bytes.len() as u64);
     if stated > present {
@@ -165,10 +164,10 @@ fn check_length(bytes: &[u8], header: &BlockHeader) -> Result<(), BlockError> {
     } else {
         return Ok(());
     };
-    Err(BlockError::Header { offset: at::BLOCK_BYTES, problem })
+    Err(BlockError::Header { offset: at::block_bytes, problem })
 }
 
-/// The directory is there and its checksum holds; gives its place.
+/// Checks that the directory is present with its checksum; returns its range.
 fn check_directory(bytes: &[u8], header: &BlockHeader) -> Result<Range<usize>, BlockError> {
     let directory = HEADER_BYTES..HEADER_BYTES + header.directory_bytes as usize;
     let Some(covered) = bytes.get(directory.clone()) else {

@@ -1,10 +1,7 @@
-//! Which tree does each column of a block take?
-//!
-//! A plan for blocks of fixes: the object column, and one tree for each other column. It is a
-//! wish; columns that it does not suit stay raw. `BlockPlan::fixes` is what suits positions of
-//! moving objects when nothing is known of them; a planner finds better ones.
+//! Plans for blocks of fixes: a tree for each column. Columns to which their tree does not apply
+//! stay raw.
 
-use crate::column::Column;
+use crate::columns::Column;
 use crate::tree::{Tree, patched, scaled};
 use crate::word::Mode;
 
@@ -26,31 +23,21 @@ impl BlockPlan {
         let keyed = || Tree::KeyedDelta2(Mode::Zigzag, Box::new(patched()), Box::new(scaled()));
         let ids = Tree::Dict(u32::MAX, Box::new(patched()), None);
         let times = Tree::Delta(Mode::Zigzag, Box::new(patched()));
-        Self::raw()
+        Self { trees: Column::ALL.map(|_| keyed()) }
             .with(Column::Object, ids)
             .with(Column::Time, times)
-            .with(Column::X, keyed())
-            .with(Column::Y, keyed())
-            .with(Column::Speed, keyed())
-            .with(Column::Heading, keyed())
-            .with(Column::Altitude, keyed())
             .with(Column::State, Tree::Dict(256, Box::new(Tree::Afl), None))
     }
 
     /// The same plan with another tree for one column.
     #[must_use]
     pub fn with(mut self, column: Column, tree: Tree) -> Self {
-        self.trees[index(column)] = tree;
+        self.trees[column.index()] = tree;
         self
     }
 
     /// The tree of one column.
     pub fn tree(&self, column: Column) -> &Tree {
-        &self.trees[index(column)]
+        &self.trees[column.index()]
     }
-}
-
-/// Place of a column in order of identifier, which begins at 1.
-fn index(column: Column) -> usize {
-    usize::from(column.id()) - 1
 }

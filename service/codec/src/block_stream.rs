@@ -1,7 +1,6 @@
-//! How does a sender of many blocks choose their plans?
+//! Encoding of a sender's stream of blocks: one plan for all, or the plans of a planner.
 //!
-//! By name, once for the stream: the same plan for every block, or what a planner learns from the
-//! blocks before. Blocks are numbered from 1; nothing is kept of their rows.
+//! Blocks are numbered from 1. No rows are kept.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,21 +12,21 @@ use crate::error::BlockError;
 use crate::planner::Planner;
 use crate::space::SpaceTag;
 
-/// Seed of a stream's planner: which segments are samples. Any other serves as well.
+/// Seed of a stream's planner, which selects samples. The value is arbitrary.
 const PLANNER_SEED: u64 = 1;
 
-/// Where the plans of a stream of blocks come from.
+/// Source of the plans of a stream of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanChoice {
-    /// Every column raw: what costs a sender least.
+    /// Every column raw: the least work for a sender.
     Raw,
     /// [`BlockPlan::fixes`] for every block.
     Fixes,
-    /// A [`Planner`], which follows the data.
+    /// A [`Planner`], which adapts to the data.
     Planned,
 }
 
-/// A name that is no [`PlanChoice`].
+/// A name without a [`PlanChoice`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the plan of blocks is {0:?}, it must be raw, fixes or planned")]
 pub struct UnknownPlan(String);
@@ -36,7 +35,7 @@ impl PlanChoice {
     /// Every choice.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Fixes, Self::Planned];
 
-    /// Its name, as it is read.
+    /// Its name in text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",

@@ -1,14 +1,13 @@
-//! What does the directory say of one column, and where in the block does its payload lie?
+//! Directory entries: a column's plan and the place of its payload.
 //!
-//! A chunk entry is 24 bytes, the plan's nodes, the lengths of the sections (FORMAT.md,
-//! section 4). There are no offsets in it: sections follow each other from the payload's start,
-//! so they tile it by construction and cannot overlap. Blocks of fixes and tables differ in which
-//! columns they may have, which `chunk_rules.rs` says. It decodes no value.
+//! An entry is 24 bytes, the plan's nodes and the lengths of the sections (FORMAT.md, section 4).
+//! It has no offsets: sections follow each other from the payload's start, so they cannot overlap.
+//! `chunk_rules.rs` has the columns of blocks of fixes and of tables.
 
 use std::ops::Range;
 
 use crate::chunk_rules::{ChunkRules, Rule};
-use crate::column::{Column, ValueType};
+use crate::columns::Column;
 use crate::error::BlockError;
 use crate::header::truncated;
 use crate::limits::{
@@ -16,6 +15,7 @@ use crate::limits::{
     SECTION_ENTRY_BYTES,
 };
 use crate::plan::{Plan, at as node_at};
+use crate::value_type::ValueType;
 use crate::wire::array_at;
 
 /// Byte offsets of a chunk entry's fields.
@@ -31,12 +31,12 @@ mod at {
 
 const _: () = assert!(at::PAYLOAD_CRC + 4 == CHUNK_ENTRY_BYTES);
 
-/// One column of a block: what it is, how it is encoded, where its bytes are.
+/// One column of a block: its plan and the places of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Which column.
     pub column: Column,
-    /// How sections become values.
+    /// Encodings from sections to values.
     pub plan: Plan,
     /// Bytes of all values of the column, decoded.
     pub decoded_bytes: u64,
@@ -48,14 +48,14 @@ pub struct Chunk {
     pub sections: Vec<Range<usize>>,
 }
 
-/// A chunk whose column is only known by number.
+/// A chunk of a table, whose column has only a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChunk {
     /// Number of the column.
     pub id: u16,
     /// Type of its values.
     pub value_type: ValueType,
-    /// How sections become values.
+    /// Encodings from sections to values.
     pub plan: Plan,
     /// All sections and their padding, bytes from the block's start.
     pub payload: Range<usize>,
@@ -76,7 +76,7 @@ impl TableChunk {
     }
 }
 
-/// Reads entries one after another; holds where the next one and its payload begin.
+/// Reads entries one after another.
 pub(crate) struct ChunkReader<'a> {
     /// The whole block.
     block: &'a [u8],
@@ -90,7 +90,7 @@ pub(crate) struct ChunkReader<'a> {
     entry: usize,
     /// Where the next section begins.
     section: usize,
-    /// What the columns may be, and those before.
+    /// Rules of the columns, and the columns read so far.
     rules: ChunkRules,
 }
 
@@ -132,7 +132,7 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// Reads and checks the next entry; its payload's bytes are there, its checksum holds.
+    /// Reads and checks the next entry and the checksum of its payload.
     pub(crate) fn next_chunk(&mut self) -> Result<TableChunk, BlockError> {
         let fixed = self.take("chunk entry", self.entry, CHUNK_ENTRY_BYTES)?;
         let id = u16::from_le_bytes(array_at(fixed, at::COLUMN));
@@ -189,25 +189,23 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    /// The type of the entry's values, which the column may demand.
+    /// The type of the entry's values, which the column may fix.
     fn value_type(&self, fixed: &[u8], id: u16) -> Result<ValueType, BlockError> {
         let code = fixed[at::VALUE_TYPE];
         match ValueType::from_code(code) {
-            Some(value_type) if self.rules.demands(id).is_none_or(|due| due == value_type) => {
+            Some(value_type) if self.rules.value_type(id).is_none_or(|only| only == value_type) => {
                 Ok(value_type)
             }
             _ => {
-                let due = self
-                    .rules
-                    .demands(id)
-                    .map_or("1 to 10".to_owned(), |due| due.code().to_string());
-                let problem = format!("column {id} has value type {code}, it must be {due}");
+                let only = self.rules.value_type(id);
+                let rule = only.map_or("1 to 10".to_owned(), |only| only.code().to_string());
+                let problem = format!("column {id} has value type {code}, it must be {rule}");
                 self.fault(self.entry + at::VALUE_TYPE, problem)
             }
         }
     }
 
-    /// Reserved bytes and decoded length of the entry; gives the decoded length.
+    /// Checks reserved bytes and decoded length of the entry; returns the decoded length.
     fn check_values(&self, fixed: &[u8], value_type: ValueType) -> Result<u64, BlockError> {
         let reserved = u32::from_le_bytes(array_at(fixed, at::RESERVED));
         if reserved != 0 {
@@ -226,7 +224,7 @@ impl<'a> ChunkReader<'a> {
         Ok(decoded_bytes)
     }
 
-    /// The root gives one value of the column's type for each row.
+    /// Checks that the root gives one value of the column's type per row.
     fn check_root(
         &self,
         plan: &Plan,
@@ -246,7 +244,7 @@ impl<'a> ChunkReader<'a> {
         Ok(())
     }
 
-    /// Lays the sections out from the current position on and moves it behind them.
+    /// Places the sections from the current position on and advances it.
     fn sections(&mut self, lengths: usize, count: usize) -> Result<Vec<Range<usize>>, BlockError> {
         let bytes = self.take("section lengths", lengths, count * SECTION_ENTRY_BYTES)?;
         let mut sections = Vec::with_capacity(count);
@@ -268,7 +266,7 @@ impl<'a> ChunkReader<'a> {
         Ok(sections)
     }
 
-    /// The payload's checksum holds.
+    /// Checks the payload's checksum.
     fn check_payload(&self, payload: &Range<usize>, stored: u32) -> Result<(), BlockError> {
         let computed = crc32c::crc32c(&self.block[payload.clone()]);
         if stored != computed {
@@ -282,7 +280,8 @@ impl<'a> ChunkReader<'a> {
         Ok(())
     }
 
-    /// After the last chunk: nothing mandatory is missing, directory and block end here.
+    /// Checks after the last chunk that no mandatory column is missing and that directory and
+    /// block end here.
     pub(crate) fn finish(self) -> Result<(), BlockError> {
         self.ruled(self.rules.end(), self.entry)?;
         let end = self.entry.next_multiple_of(SECTION_ALIGN_BYTES);

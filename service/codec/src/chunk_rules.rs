@@ -1,14 +1,15 @@
-//! Which columns may stand in a directory, in which order, with which keys?
+//! Rules of the columns in a directory: numbers, order, types, keys.
 //!
-//! Blocks of fixes have columns 1 to 8, some of them always, each of one type; tables have columns
-//! from 256 on, of any type (FORMAT.md, sections 4 and 4.1). It sees numbers and types only.
+//! Blocks of fixes have the columns of `columns.rs`, each of one type; tables have columns from
+//! 256 on, of any type (FORMAT.md, sections 4 and 4.1).
 
-use crate::column::{Column, ValueType};
+use crate::columns::Column;
+use crate::value_type::ValueType;
 
 /// Least number of a table's column.
 pub const TABLE_COLUMN_MIN: u16 = 256;
 
-/// Broken or not, and how.
+/// A rule that holds, or the problem.
 pub(crate) type Rule = Result<(), String>;
 
 /// A column that has been read.
@@ -19,7 +20,7 @@ struct Seen {
     is_keyed: bool,
 }
 
-/// What the next column may be.
+/// Rules for the next column.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkRules {
     is_table: bool,
@@ -32,23 +33,26 @@ impl ChunkRules {
         Self { is_table, seen: Vec::new() }
     }
 
-    /// Number of the column before.
+    /// Number of the previous column.
     fn previous(&self) -> Option<u16> {
         self.seen.last().map(|seen| seen.id)
     }
 
-    /// Column `id` is known and stands in its place.
+    /// Checks that column `id` exists and is in order.
     pub(crate) fn column(&self, id: u16) -> Rule {
         if self.is_table && id < TABLE_COLUMN_MIN {
-            return Err(format!("column {id} is none of a table, which has {TABLE_COLUMN_MIN} on"));
+            return Err(format!(
+                "column {id} is none of a table, whose columns begin at {TABLE_COLUMN_MIN}"
+            ));
         }
         if !self.is_table && Column::from_id(id).is_none() {
-            return Err(format!("column {id} is not known, known are 1 to 8"));
+            let last = Column::ALL.len();
+            return Err(format!("column {id} is not known, columns are 1 to {last}"));
         }
         match self.previous() {
             Some(previous) if previous == id => {
                 let name = Column::from_id(id).map_or("", Column::name);
-                Err(format!("column {id} ({name}) stands here twice"))
+                Err(format!("column {id} ({name}) is here twice"))
             }
             Some(previous) if previous > id => {
                 Err(format!("column {id} follows column {previous}, order is ascending"))
@@ -57,12 +61,12 @@ impl ChunkRules {
         }
     }
 
-    /// No mandatory column is missing at the end.
+    /// Checks that no mandatory column is missing at the end.
     pub(crate) fn end(&self) -> Rule {
         self.missing(None)
     }
 
-    /// Refuses a mandatory column that should have come between the last one and `next`.
+    /// Refuses a mandatory column that is missing between the previous one and `next`.
     fn missing(&self, next: Option<u16>) -> Rule {
         let missing = Column::ALL.into_iter().find(|column| {
             !self.is_table
@@ -79,23 +83,23 @@ impl ChunkRules {
         }
     }
 
-    /// The type that column `id` must have, if there is only one.
-    pub(crate) fn demands(&self, id: u16) -> Option<ValueType> {
+    /// The type of column `id`, if there is only one.
+    pub(crate) fn value_type(&self, id: u16) -> Option<ValueType> {
         if self.is_table { None } else { Column::from_id(id).map(Column::value_type) }
     }
 
-    /// Column `key` may order the one that comes now: it has been read, holds integers, is not
-    /// keyed itself, and is the object column in blocks of fixes.
+    /// Checks that column `key` may order the current one: it has been read, holds integers, is
+    /// not keyed itself, and is the object column in blocks of fixes.
     pub(crate) fn key(&self, key: u16) -> Rule {
         let found = self.seen.iter().find(|seen| seen.id == key);
         let is_right = self.is_table || key == Column::Object.id();
         match found {
             Some(seen) if is_right && !seen.is_keyed && !seen.value_type.is_float() => Ok(()),
-            _ => Err(format!("plan names key column {key}, which is none that may order it")),
+            _ => Err(format!("plan names key column {key}, which cannot order it")),
         }
     }
 
-    /// Remembers a column that has been read.
+    /// Records a column that has been read.
     pub(crate) fn seen(&mut self, id: u16, value_type: ValueType, is_keyed: bool) {
         self.seen.push(Seen { id, value_type, is_keyed });
     }

@@ -1,26 +1,25 @@
-//! Who turns columns into blocks and back?
+//! The interface of block codecs, and the codec on one CPU core.
 //!
-//! The trait that the CPU codec here and the device codec implement alike: both write the same
-//! bytes and read each other's. It owns no buffers and keeps no state between blocks.
+//! All implementations write the same bytes. They own no buffers and keep no state between blocks.
 
 use std::ops::Range;
 
 use crate::block::Block;
 use crate::block_plan::BlockPlan;
-use crate::column::ColumnSet;
-use crate::columns::FixColumns;
+use crate::columns::{ColumnSet, FixColumns};
 use crate::encode::{ColumnOutcome, encode, encoded_size_max};
 use crate::error::BlockError;
 use crate::space::SpaceTag;
 
-/// Encodes columns into blocks and decodes rows of blocks; taken as a value by those who need it.
+/// Encodes columns to blocks and decodes rows of blocks.
 pub trait BlockCodec {
     /// Replaces `out` with the block of `columns`; its allocation is reused. Each column takes its
     /// tree of `plan` if it applies and makes the column smaller, and stays raw otherwise. The
-    /// same input gives the same bytes. On error `out` is empty. Tells what became of each column.
+    /// same input gives the same bytes. Returns the outcome of each column; on error `out` is
+    /// empty.
     ///
     /// # Errors
-    /// Columns of unequal length, a space that cannot be, more rows or bytes than the default
+    /// Columns of unequal length, an invalid space, more rows or bytes than the default
     /// [`crate::Budget`], event times more than [`crate::limits::TIME_SPAN_MS_MAX`] apart.
     fn encode_planned(
         &self,

@@ -1,7 +1,7 @@
-//! How do the tiles of one column become rows?
+//! Decoding of one column: tiles to rows.
 //!
-//! Tiles are decoded into a buffer in the first-level cache; unkeyed ones are appended in row
-//! order, keyed ones moved to their rows. What the rows mean is the caller's matter.
+//! Each tile is decoded into a buffer in the first-level cache; unkeyed tiles are appended in row
+//! order, keyed ones scattered to their rows.
 
 use std::ops::Range;
 
@@ -12,12 +12,11 @@ use crate::tile::{SEGMENT_ROWS, TILE_VALUES, full_count};
 use crate::tree_decode::{NodeReader, TileContext, TileTree};
 use crate::word::Word;
 
-/// A column about to be decoded.
+/// A column to decode.
 pub(crate) struct ColumnReader<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sections: &'a [Section<'a>],
-    /// Order of the key column's rows; it knows all segments that the rows touch, if the plan is
-    /// keyed.
+    /// Order of the key column's rows, of all segments that the rows touch, if the plan is keyed.
     pub(crate) grouping: Option<&'a Grouping>,
 }
 
@@ -31,16 +30,16 @@ pub(crate) fn segments_of(rows: &Range<usize>, total: usize) -> Range<usize> {
 }
 
 impl ColumnReader<'_> {
-    /// Replaces `out` with `rows`, converted. `judge` sees each tile's values, and for every one of
-    /// them its row, before they are converted.
+    /// Replaces `out` with `rows`, converted. `check` sees each tile's values and the row of
+    /// each before they are converted.
     ///
     /// # Errors
-    /// What the tree refuses, or what `judge` does.
+    /// Those of the tree and of `check`.
     pub(crate) fn rows<T: Word, V: Copy + Default, E: From<Fault>>(
         &self,
         rows: Range<usize>,
         convert: impl Fn(T) -> V,
-        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        check: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
         out: &mut Vec<V>,
     ) -> Result<(), E> {
         let mut reader = NodeReader::new(self.plan.nodes(), self.sections);
@@ -50,8 +49,8 @@ impl ColumnReader<'_> {
             return Ok(());
         }
         match self.plan.key_column() {
-            None => self.in_order(&tree, rows, convert, judge, out),
-            Some(_) => self.grouped(&tree, rows, convert, judge, out),
+            None => self.in_order(&tree, rows, convert, check, out),
+            Some(_) => self.grouped(&tree, rows, convert, check, out),
         }
     }
 
@@ -61,7 +60,7 @@ impl ColumnReader<'_> {
         tree: &TileTree<'_, T>,
         rows: Range<usize>,
         convert: impl Fn(T) -> V,
-        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        check: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
         out: &mut Vec<V>,
     ) -> Result<(), E> {
         let total = self.plan.root().values as usize;
@@ -74,7 +73,7 @@ impl ColumnReader<'_> {
             tree.tile(TileContext { tile, heads: None }, values)?;
             let start = rows.start.max(first);
             let wanted = &values[start - first..rows.end.min(first + values.len()) - first];
-            judge(wanted, &|index| start + index)?;
+            check(wanted, &|index| start + index)?;
             out.extend(wanted.iter().map(|value| convert(*value)));
         }
         Ok(())
@@ -86,12 +85,12 @@ impl ColumnReader<'_> {
         tree: &TileTree<'_, T>,
         rows: Range<usize>,
         convert: impl Fn(T) -> V,
-        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
+        check: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), E>,
         out: &mut Vec<V>,
     ) -> Result<(), E> {
         let grouping = self.grouping.expect("keyed columns are decoded with their keys");
         let total = self.plan.root().values as usize;
-        // Every row is written, so what lies there now may stay until then.
+        // Every row is overwritten, so old values need not be cleared.
         out.resize(rows.len(), V::default());
         let segments = segments_of(&rows, total);
         let mut buffer = [T::default(); TILE_VALUES];
@@ -103,7 +102,7 @@ impl ColumnReader<'_> {
             tree.tile(context, values)?;
             if segments == rows {
                 let (segment, order) = grouping.tile_order(tile, count);
-                judge(values, &|index| segment + usize::from(order[index]))?;
+                check(values, &|index| segment + usize::from(order[index]))?;
                 let values = values.iter().map(|value| convert(*value));
                 to_rows(values, order, &mut out[segment - rows.start..]);
                 continue;
@@ -114,7 +113,7 @@ impl ColumnReader<'_> {
                 places[kept] = row;
                 kept += usize::from(rows.contains(&row));
             }
-            judge(&values[..kept], &|index| places[index])?;
+            check(&values[..kept], &|index| places[index])?;
             for (value, row) in values[..kept].iter().zip(places) {
                 out[row - rows.start] = convert(*value);
             }
@@ -123,10 +122,10 @@ impl ColumnReader<'_> {
     }
 }
 
-/// Puts values to their rows of a segment that begins with `out`.
+/// Scatters values to their rows of a segment that begins with `out`.
 #[inline(always)]
 fn to_rows<V>(values: impl Iterator<Item = V>, order: &[u16], out: &mut [V]) {
-    // In a whole segment every number of 16 bits is a row: nothing is left to be checked.
+    // In a whole segment every 16-bit number is a row, so no bound is checked.
     if let Some(segment) = out.first_chunk_mut::<SEGMENT_ROWS>() {
         for (value, row) in values.zip(order) {
             segment[usize::from(*row)] = value;

@@ -1,12 +1,9 @@
-//! How is a single typed column encoded and decoded, apart from any block?
-//!
-//! What the tool, benchmarks and tables use: a column, a tree, and the keys if the tree is keyed.
-//! The outcome is a plan and sections as a chunk holds them, without directory or checksums.
+//! Encoding and decoding of single typed columns outside blocks: plan and sections as in a chunk,
+//! without directory or checksums.
 
 use std::ops::Range;
 
 use crate::block::within;
-use crate::column::ValueType;
 use crate::column_decode::ColumnReader;
 use crate::error::BlockError;
 use crate::grouping::Grouping;
@@ -15,29 +12,23 @@ use crate::plan::Plan;
 use crate::section::{Fault, Section};
 use crate::tree::Tree;
 use crate::tree_encode::{EncodedTree, Keys, NotApplicable, encode_tree};
-use crate::values::{PatternSource, PatternTask, Values};
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Encodes a column with exactly this tree.
 ///
 /// # Errors
-/// Why the tree does not apply to the values; [`Tree::Raw`] always does.
+/// The reason why the tree does not apply to the values; [`Tree::Raw`] always applies.
 pub fn encode_column(
     values: &Values,
     tree: &Tree,
     keys: Option<Keys<'_>>,
 ) -> Result<EncodedTree, NotApplicable> {
-    struct Task<'a>(&'a Tree, Option<Keys<'a>>);
-    impl PatternTask for Task<'_> {
-        type Output = Result<EncodedTree, NotApplicable>;
-        fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
-            encode_tree(value_type, patterns, self.0, self.1)
-        }
-    }
-    values.with_patterns(Task(tree, keys))
+    let value_type = values.value_type();
+    with_patterns!(values.patterns(), |patterns| encode_tree(value_type, patterns, tree, keys))
 }
 
-/// Decodes a column that [`encode_column`] gave.
+/// Decodes a column of [`encode_column`].
 ///
 /// # Errors
 /// What FORMAT.md, section 6, refuses, as an error of chunk 0 with offsets counted over the
@@ -52,10 +43,10 @@ pub fn decode_column(
     Ok(values)
 }
 
-/// [`decode_column`] in place of `out`, whose allocation is reused if it has the type.
+/// [`decode_column`] into `out`, whose allocation is reused if it has the type.
 ///
 /// # Errors
-/// As there; `out` holds nothing of use then.
+/// As there; `out` is undefined then.
 pub fn decode_column_into(
     encoded: &EncodedTree,
     grouping: Option<&Grouping>,
@@ -75,8 +66,8 @@ pub fn decode_column_into(
     out.fill(&source).map_err(|fault| refused(0, fault))
 }
 
-/// Confirms of a column from anywhere what [`crate::Block::parse`] confirms of chunks: that its
-/// plan fits its sections and the number of its keys, so that only single tiles can be wrong.
+/// Checks an untrusted column as [`crate::Block::parse`] checks chunks: its plan fits its sections
+/// and the number of its keys, so that only single tiles can be wrong.
 ///
 /// # Errors
 /// As [`decode_column`], before any tile.
@@ -84,7 +75,7 @@ pub fn check_column(encoded: &EncodedTree, keys: Option<usize>) -> Result<(), Bl
     check(&encoded.plan, &sections(encoded), keys).map_err(|fault| refused(0, fault))
 }
 
-/// Sections with their places one after another.
+/// Sections with offsets as if they followed each other.
 fn sections(encoded: &EncodedTree) -> Vec<Section<'_>> {
     let mut sections = Vec::with_capacity(encoded.sections.len());
     let mut offset = 0;
@@ -100,7 +91,7 @@ pub(crate) fn refused(chunk: usize, fault: Fault) -> BlockError {
     BlockError::Chunk { chunk, offset: fault.offset, problem: fault.problem }
 }
 
-/// A plan from anywhere fits its sections and its keys.
+/// Checks that an untrusted plan fits its sections and its keys.
 fn check(plan: &Plan, sections: &[Section<'_>], keys: Option<usize>) -> Result<(), Fault> {
     let section_bytes: Vec<u64> =
         sections.iter().map(|section| section.bytes.len() as u64).collect();
@@ -131,10 +122,9 @@ pub(crate) struct Source<'a> {
     pub(crate) rows: Range<usize>,
 }
 
-impl PatternSource for Source<'_> {
-    type Error = Fault;
-
-    fn give<T: Word, V: Copy + Default>(
+impl Source<'_> {
+    /// Replaces `out` by the rows, converted.
+    pub(crate) fn decode<T: Word, V: Copy + Default>(
         &self,
         convert: impl Fn(T) -> V,
         out: &mut Vec<V>,

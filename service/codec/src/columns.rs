@@ -1,97 +1,321 @@
-//! How does a batch of fixes lie in memory?
+//! The table of columns of a fix, and a batch of fixes as columns of equal length.
 //!
-//! Columns of equal length, positions in quanta of the fleet's space; the codec, the engine, the
-//! server and the load generator share these types. An optional column that is absent stands for
-//! "unknown in every row" (state: zero). Values are not judged here: that is the engine's work.
+//! `columns!` renders [`Column`], [`FixRow`], [`FixColumns`] and every function over all columns.
+//! A new attribute takes a row here and one in FORMAT.md, section 4. Positions are in quanta of
+//! the fleet's space. An absent attribute is unknown in every row (state: 0). The engine validates
+//! values.
 
-use crate::column::{Column, ColumnSet};
 use crate::error::BlockError;
+use crate::value_type::ValueType;
+use crate::values::{Native, Patterns, Values};
 
-/// Speed that is not known.
-pub const SPEED_UNKNOWN: u32 = u32::MAX;
-/// Heading that is not known.
-pub const HEADING_UNKNOWN: u16 = u16::MAX;
-/// Altitude that is not known.
-pub const ALTITUDE_UNKNOWN: i32 = i32::MIN;
-/// State of a row that brings none.
-pub const STATE_NONE: u32 = 0;
+macro_rules! columns {
+    (
+        $($(#[$doc:meta])* $id:literal $column:ident $name:literal
+            $field:ident: $native:ty, $wire:ident in $unit:literal;)+
+        attributes:
+        $($(#[$attribute_doc:meta])* $attribute_id:literal $attribute:ident $attribute_name:literal
+            $attribute_field:ident: $attribute_native:ty, $attribute_wire:ident
+            in $attribute_unit:literal, $unknown:ident = $unknown_value:expr;)+
+    ) => {
+        $(
+            #[doc = concat!("Value of an unknown ", $attribute_name, ".")]
+            pub const $unknown: $attribute_native = $unknown_value;
+        )+
 
-/// One fix with plain values; what is unknown holds its sentinel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FixRow {
-    /// Object id.
-    pub object: u64,
-    /// Event time, Unix milliseconds.
-    pub time_ms: i64,
-    /// Longitude or x, quanta.
-    pub x: i32,
-    /// Latitude or y, quanta.
-    pub y: i32,
-    /// Speed in mm/s or [`SPEED_UNKNOWN`].
-    pub speed_mm_s: u32,
-    /// Heading in hundredths of a degree clockwise from north or [`HEADING_UNKNOWN`].
-    pub heading_cdeg: u16,
-    /// Altitude in mm or [`ALTITUDE_UNKNOWN`].
-    pub altitude_mm: i32,
-    /// The user's state bits, [`STATE_NONE`] if none.
-    pub state: u32,
+        /// A column of fixes. Identifiers and types are frozen: they never change once released.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        pub enum Column {
+            $($(#[$doc])* $column = $id,)+
+            $($(#[$attribute_doc])* $attribute = $attribute_id,)+
+        }
+
+        impl Column {
+            /// Columns that every block holds, in wire order.
+            pub const MANDATORY: [Self; [$($id),+].len()] = [$(Self::$column),+];
+            /// Columns that a block may lack, in wire order; they follow the mandatory ones.
+            pub const ATTRIBUTES: [Self; [$($attribute_id),+].len()] = [$(Self::$attribute),+];
+            /// Every column in wire order.
+            pub const ALL: [Self; [$($id,)+ $($attribute_id),+].len()] =
+                [$(Self::$column,)+ $(Self::$attribute),+];
+
+            /// The one type of its values on the wire.
+            pub const fn value_type(self) -> ValueType {
+                match self {
+                    $(Self::$column => ValueType::$wire,)+
+                    $(Self::$attribute => ValueType::$attribute_wire,)+
+                }
+            }
+
+            /// Its name in messages.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$column => $name,)+
+                    $(Self::$attribute => $attribute_name,)+
+                }
+            }
+
+            /// Unit of its values in memory.
+            pub const fn unit(self) -> &'static str {
+                match self {
+                    $(Self::$column => $unit,)+
+                    $(Self::$attribute => $attribute_unit,)+
+                }
+            }
+
+            /// Value of a row in which it is unknown, `None` for mandatory columns.
+            pub const fn unknown(self) -> Option<i64> {
+                match self {
+                    $(Self::$column => None,)+
+                    $(Self::$attribute => Some($unknown as i64),)+
+                }
+            }
+        }
+
+        /// One fix; unknown attributes hold their sentinels.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct FixRow {
+            $($(#[$doc])* pub $field: $native,)+
+            $($(#[$attribute_doc])* pub $attribute_field: $attribute_native,)+
+        }
+
+        impl FixRow {
+            /// A fix whose attributes are all unknown.
+            pub const fn new($($field: $native),+) -> Self {
+                Self { $($field,)+ $($attribute_field: $unknown,)+ }
+            }
+        }
+
+        /// A batch of fixes as columns of equal length.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct FixColumns {
+            $($(#[$doc])* pub $field: Vec<$native>,)+
+            $($(#[$attribute_doc])* pub $attribute_field: Option<Vec<$attribute_native>>,)+
+        }
+
+        impl FixColumns {
+            /// No rows, no attributes, capacity for `rows` in the mandatory columns.
+            pub fn with_capacity(rows: usize) -> Self {
+                Self { $($field: Vec::with_capacity(rows),)+ ..Self::default() }
+            }
+
+            /// Values of one column, `None` if it is absent.
+            pub fn column(&self, column: Column) -> Option<ColumnValues<'_>> {
+                match column {
+                    $(Column::$column => Some(self.$field.as_slice().into()),)+
+                    $(Column::$attribute => self.$attribute_field.as_deref().map(Into::into),)+
+                }
+            }
+
+            /// Drops the rows from `rows` on; does nothing if there are no more than that.
+            pub fn truncate(&mut self, rows: usize) {
+                $(self.$field.truncate(rows);)+
+                $(if let Some(values) = &mut self.$attribute_field {
+                    values.truncate(rows);
+                })+
+            }
+
+            /// Appends one fix. An absent attribute is created, with unknown values for the rows
+            /// before, only when the fix has a known value for it.
+            pub fn push_row(&mut self, row: FixRow) {
+                let rows = self.len();
+                $(self.$field.push(row.$field);)+
+                $(push_attribute(
+                    &mut self.$attribute_field,
+                    rows,
+                    row.$attribute_field,
+                    $unknown,
+                );)+
+            }
+
+            /// The fix at `index`.
+            ///
+            /// # Panics
+            /// If `index` is not below [`FixColumns::len`], or the columns are not equally long.
+            pub fn row(&self, index: usize) -> FixRow {
+                FixRow {
+                    $($field: self.$field[index],)+
+                    $($attribute_field: match &self.$attribute_field {
+                        Some(values) => values[index],
+                        None => $unknown,
+                    },)+
+                }
+            }
+
+            /// Replaces one column by values as they stand on the wire, where times count from
+            /// `base_time_ms`.
+            ///
+            /// # Panics
+            /// If the values do not have the column's type.
+            pub fn set_column(&mut self, column: Column, values: Values, base_time_ms: i64) {
+                match (column, values) {
+                    (Column::Time, Values::U32(offsets)) => {
+                        let time_ms = |offset_ms| base_time_ms + i64::from(offset_ms);
+                        self.time_ms = offsets.into_iter().map(time_ms).collect();
+                    }
+                    (Column::Object, Values::U64(values)) => self.object = values,
+                    (Column::X, Values::I32(values)) => self.x = values,
+                    (Column::Y, Values::I32(values)) => self.y = values,
+                    $((Column::$attribute, Values::$attribute_wire(values)) => {
+                        self.$attribute_field = Some(values);
+                    })+
+                    (column, _) => unreachable!("{} has one type", column.name()),
+                }
+            }
+
+            /// Bit patterns of a column that is present, as they stand on the wire.
+            pub(crate) fn patterns(&self, column: Column, base_time_ms: i64) -> Patterns<'_> {
+                match column {
+                    Column::Time => {
+                        // An offset fits where a block is written: the time span is checked.
+                        let offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
+                        Patterns::U32(self.time_ms.iter().map(offset).collect())
+                    }
+                    Column::Object => Native::patterns(&self.object).into(),
+                    Column::X => Native::patterns(&self.x).into(),
+                    Column::Y => Native::patterns(&self.y).into(),
+                    $(Column::$attribute => {
+                        let values = self.$attribute_field.as_deref().expect("it is present");
+                        Native::patterns(values).into()
+                    })+
+                }
+            }
+
+            /// Calls `visitor` for each attribute.
+            pub(crate) fn visit_attributes<V: AttributeVisitor>(
+                &mut self,
+                visitor: &V,
+            ) -> Result<(), V::Error> {
+                $(visitor.visit(Column::$attribute, &mut self.$attribute_field)?;)+
+                Ok(())
+            }
+        }
+    };
 }
 
-impl FixRow {
-    /// A fix whose attributes are all unknown.
-    pub const fn new(object: u64, time_ms: i64, x: i32, y: i32) -> Self {
-        Self {
-            object,
-            time_ms,
-            x,
-            y,
-            speed_mm_s: SPEED_UNKNOWN,
-            heading_cdeg: HEADING_UNKNOWN,
-            altitude_mm: ALTITUDE_UNKNOWN,
-            state: STATE_NONE,
+columns! {
+    /// Object id.
+    1 Object "object" object: u64, U64 in "";
+    /// Event time in Unix milliseconds; on the wire an offset from the header's base time.
+    2 Time "time" time_ms: i64, U32 in "ms";
+    /// Longitude or x in quanta.
+    3 X "x" x: i32, I32 in "quanta";
+    /// Latitude or y in quanta.
+    4 Y "y" y: i32, I32 in "quanta";
+    attributes:
+    /// Speed in mm/s, [`SPEED_UNKNOWN`] where unknown.
+    5 Speed "speed" speed_mm_s: u32, U32 in "mm/s", SPEED_UNKNOWN = u32::MAX;
+    /// Heading in hundredths of a degree clockwise from north, [`HEADING_UNKNOWN`] where unknown.
+    6 Heading "heading" heading_cdeg: u16, U16 in "cdeg", HEADING_UNKNOWN = u16::MAX;
+    /// Altitude in mm, [`ALTITUDE_UNKNOWN`] where unknown.
+    7 Altitude "altitude" altitude_mm: i32, I32 in "mm", ALTITUDE_UNKNOWN = i32::MIN;
+    /// The user's state bits, [`STATE_NONE`] where the fix has none.
+    8 State "state" state: u32, U32 in "", STATE_NONE = 0;
+}
+
+/// Values of one column in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ColumnValues<'a> {
+    /// 16-bit unsigned.
+    U16(&'a [u16]),
+    /// 32-bit unsigned.
+    U32(&'a [u32]),
+    /// 64-bit unsigned.
+    U64(&'a [u64]),
+    /// 32-bit signed.
+    I32(&'a [i32]),
+    /// 64-bit signed: event times in Unix milliseconds.
+    I64(&'a [i64]),
+}
+
+macro_rules! column_values {
+    ($($variant:ident $native:ty),+) => {
+        $(impl<'a> From<&'a [$native]> for ColumnValues<'a> {
+            fn from(values: &'a [$native]) -> Self {
+                Self::$variant(values)
+            }
+        })+
+
+        impl ColumnValues<'_> {
+            /// Number of values.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Self::$variant(values) => values.len(),)+
+                }
+            }
+        }
+    };
+}
+
+column_values!(U16 u16, U32 u32, U64 u64, I32 i32, I64 i64);
+
+impl ColumnValues<'_> {
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Work on each attribute, whatever its type.
+pub(crate) trait AttributeVisitor {
+    /// Why it ends early.
+    type Error;
+    /// Works on one attribute.
+    fn visit<N: Native>(
+        &self,
+        column: Column,
+        values: &mut Option<Vec<N>>,
+    ) -> Result<(), Self::Error>;
+}
+
+/// Appends `value` to an attribute, which is `unknown` in every row while it is absent.
+fn push_attribute<T: Copy + PartialEq>(
+    column: &mut Option<Vec<T>>,
+    rows: usize,
+    value: T,
+    unknown: T,
+) {
+    match column {
+        Some(values) => values.push(value),
+        None if value == unknown => {}
+        None => {
+            let mut values = vec![unknown; rows];
+            values.push(value);
+            *column = Some(values);
         }
     }
 }
 
-/// A batch of fixes as columns of equal length.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FixColumns {
-    /// Object ids.
-    pub object: Vec<u64>,
-    /// Event times, Unix milliseconds.
-    pub time_ms: Vec<i64>,
-    /// Longitudes or x, quanta.
-    pub x: Vec<i32>,
-    /// Latitudes or y, quanta.
-    pub y: Vec<i32>,
-    /// Speeds in mm/s, [`SPEED_UNKNOWN`] where not known.
-    pub speed_mm_s: Option<Vec<u32>>,
-    /// Headings in hundredths of a degree, [`HEADING_UNKNOWN`] where not known.
-    pub heading_cdeg: Option<Vec<u16>>,
-    /// Altitudes in mm, [`ALTITUDE_UNKNOWN`] where not known.
-    pub altitude_mm: Option<Vec<i32>>,
-    /// State bits; an absent column means zero in every row.
-    pub state: Option<Vec<u32>>,
+impl Column {
+    /// The column with this wire identifier, if there is one.
+    pub fn from_id(id: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|column| column.id() == id)
+    }
+
+    /// Its identifier on the wire.
+    pub const fn id(self) -> u16 {
+        self as u16
+    }
+
+    /// Its place in [`Column::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize - 1
+    }
+
+    /// True for the columns that every block holds.
+    pub const fn is_mandatory(self) -> bool {
+        self.index() < Self::MANDATORY.len()
+    }
 }
 
 impl FixColumns {
-    /// No rows, no optional columns.
+    /// No rows, no attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No rows, no optional columns, room for `rows` in the mandatory ones.
-    pub fn with_capacity(rows: usize) -> Self {
-        Self {
-            object: Vec::with_capacity(rows),
-            time_ms: Vec::with_capacity(rows),
-            x: Vec::with_capacity(rows),
-            y: Vec::with_capacity(rows),
-            ..Self::default()
-        }
-    }
-
-    /// Number of rows, counted on the object column; [`FixColumns::check`] says if all agree.
+    /// Number of rows, that of the object column; [`FixColumns::check`] compares the others.
     pub fn len(&self) -> usize {
         self.object.len()
     }
@@ -101,126 +325,80 @@ impl FixColumns {
         self.object.is_empty()
     }
 
-    /// Which columns are present.
+    /// The columns that are present.
     pub fn column_set(&self) -> ColumnSet {
-        let mut set = ColumnSet::MANDATORY;
-        for column in Column::ALL {
-            if !column.is_mandatory() && self.column_len(column).is_some() {
-                set = set.with(column);
-            }
-        }
-        set
+        let present = |column: &Column| column.is_mandatory() || self.column(*column).is_some();
+        Column::ALL.into_iter().filter(present).fold(ColumnSet(0), ColumnSet::with)
     }
 
-    /// Length of one column, `None` if it is absent.
-    fn column_len(&self, column: Column) -> Option<usize> {
-        match column {
-            Column::Object => Some(self.object.len()),
-            Column::Time => Some(self.time_ms.len()),
-            Column::X => Some(self.x.len()),
-            Column::Y => Some(self.y.len()),
-            Column::Speed => self.speed_mm_s.as_ref().map(Vec::len),
-            Column::Heading => self.heading_cdeg.as_ref().map(Vec::len),
-            Column::Altitude => self.altitude_mm.as_ref().map(Vec::len),
-            Column::State => self.state.as_ref().map(Vec::len),
-        }
-    }
-
-    /// Confirms that all present columns are equally long.
+    /// Checks that all columns that are present are equally long.
     ///
     /// # Errors
     /// [`BlockError::ColumnLength`] names the first column that differs from the object column.
     pub fn check(&self) -> Result<(), BlockError> {
         let rows = self.len();
         for column in Column::ALL {
-            match self.column_len(column) {
-                Some(length) if length != rows => {
-                    return Err(BlockError::ColumnLength { column: column.name(), length, rows });
-                }
-                _ => {}
+            let length = self.column(column).map_or(rows, |values| values.len());
+            if length != rows {
+                return Err(BlockError::ColumnLength { column: column.name(), length, rows });
             }
         }
         Ok(())
     }
 
-    /// Drops all rows; keeps allocations, and with them which optional columns are present.
+    /// Drops all rows; allocations and the set of columns stay as they are.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
-
-    /// Drops the rows from `rows` on; nothing happens if there are no more than that.
-    pub fn truncate(&mut self, rows: usize) {
-        self.object.truncate(rows);
-        self.time_ms.truncate(rows);
-        self.x.truncate(rows);
-        self.y.truncate(rows);
-        if let Some(values) = &mut self.speed_mm_s {
-            values.truncate(rows);
-        }
-        if let Some(values) = &mut self.heading_cdeg {
-            values.truncate(rows);
-        }
-        if let Some(values) = &mut self.altitude_mm {
-            values.truncate(rows);
-        }
-        if let Some(values) = &mut self.state {
-            values.truncate(rows);
-        }
-    }
-
-    /// Appends one fix. An absent optional column is created, filled with "unknown" for the rows
-    /// before, only when the fix brings a known value for it (state: a bit set).
-    pub fn push_row(&mut self, row: FixRow) {
-        let rows = self.len();
-        self.object.push(row.object);
-        self.time_ms.push(row.time_ms);
-        self.x.push(row.x);
-        self.y.push(row.y);
-        push_optional(&mut self.speed_mm_s, rows, row.speed_mm_s, SPEED_UNKNOWN);
-        push_optional(&mut self.heading_cdeg, rows, row.heading_cdeg, HEADING_UNKNOWN);
-        push_optional(&mut self.altitude_mm, rows, row.altitude_mm, ALTITUDE_UNKNOWN);
-        push_optional(&mut self.state, rows, row.state, STATE_NONE);
-    }
-
-    /// The fix at `index`.
-    ///
-    /// # Panics
-    /// If `index` is not below [`FixColumns::len`], or the columns are not equally long.
-    pub fn row(&self, index: usize) -> FixRow {
-        FixRow {
-            object: self.object[index],
-            time_ms: self.time_ms[index],
-            x: self.x[index],
-            y: self.y[index],
-            speed_mm_s: value_or(&self.speed_mm_s, index, SPEED_UNKNOWN),
-            heading_cdeg: value_or(&self.heading_cdeg, index, HEADING_UNKNOWN),
-            altitude_mm: value_or(&self.altitude_mm, index, ALTITUDE_UNKNOWN),
-            state: value_or(&self.state, index, STATE_NONE),
-        }
-    }
 }
 
-/// Appends `value` to a column that stands for `absent` in every row while it does not exist.
-fn push_optional<T: Copy + PartialEq>(
-    column: &mut Option<Vec<T>>,
-    rows: usize,
-    value: T,
-    absent: T,
-) {
-    match column {
-        Some(values) => values.push(value),
-        None if value == absent => {}
-        None => {
-            let mut values = vec![absent; rows];
-            values.push(value);
-            *column = Some(values);
+/// A set of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ColumnSet(u16);
+
+impl ColumnSet {
+    /// Object, time, x and y: the columns that every block holds.
+    pub const MANDATORY: Self = Self::of(&Column::MANDATORY);
+    /// All columns.
+    pub const ALL: Self = Self::of(&Column::ALL);
+
+    const fn of(columns: &[Column]) -> Self {
+        match columns {
+            [] => Self(0),
+            [first, others @ ..] => Self::of(others).with(*first),
         }
     }
-}
 
-/// The value at `index`, `absent` if the column does not exist.
-fn value_or<T: Copy>(column: &Option<Vec<T>>, index: usize, absent: T) -> T {
-    column.as_ref().map_or(absent, |values| values[index])
+    /// This set and `column`.
+    #[must_use]
+    pub const fn with(self, column: Column) -> Self {
+        Self(self.0 | 1 << column.id())
+    }
+
+    /// True if `column` is in the set.
+    pub const fn contains(self, column: Column) -> bool {
+        self.0 & (1 << column.id()) != 0
+    }
+
+    /// Its columns in wire order.
+    pub fn iter(self) -> impl Iterator<Item = Column> {
+        Column::ALL.into_iter().filter(move |column| self.contains(*column))
+    }
+
+    /// Number of its columns.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// True if it has none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Bytes of one row in plan `raw`: 20 for the mandatory columns, 34 for all.
+    pub fn row_bytes(self) -> usize {
+        self.iter().map(|column| column.value_type().width_bytes()).sum()
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +406,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn optional_column_appears_with_the_first_known_value() {
+    fn identifiers_follow_each_other_and_sizes_are_those_of_the_format() {
+        for (index, column) in Column::ALL.into_iter().enumerate() {
+            assert_eq!((column.index(), column.unknown().is_none()), (index, index < 4));
+        }
+        for id in 0..=300 {
+            assert_eq!(Column::from_id(id).map(Column::id), (1..=8).contains(&id).then_some(id));
+        }
+        assert!(Column::MANDATORY.into_iter().eq(ColumnSet::MANDATORY.iter()));
+        assert!(Column::ALL.into_iter().eq(ColumnSet::ALL.iter()));
+        assert_eq!(ColumnSet::MANDATORY.row_bytes(), 20);
+        assert_eq!(ColumnSet::ALL.row_bytes(), 34);
+        assert_eq!(ColumnSet::MANDATORY.with(Column::Heading).row_bytes(), 22);
+    }
+
+    #[test]
+    fn an_attribute_appears_with_its_first_known_value() {
         let mut columns = FixColumns::new();
         columns.push_row(FixRow::new(1, 10, 100, 200));
         assert_eq!(columns.column_set(), ColumnSet::MANDATORY);

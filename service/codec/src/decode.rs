@@ -1,21 +1,20 @@
-//! How do the chunks of a block become rows in memory?
+//! Decoding of a block's chunks to rows in memory, column after column.
 //!
-//! Column after column; time, x and y are checked against the header's range and box on the way.
-//! The plan's trees do the work, this file only joins columns with chunks.
+//! Time, x and y are checked against the header's range and box.
 
 use std::ops::Range;
 
 use crate::block::Block;
 use crate::chunk::Chunk;
-use crate::column::Column;
 use crate::column_decode::{ColumnReader, segments_of};
-use crate::columns::FixColumns;
+use crate::columns::{AttributeVisitor, Column, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
 use crate::section::{Fault, Section};
+use crate::values::Native;
 use crate::word::Word;
 
-/// Decodes `rows` of `block` into `out`; on error `out` holds nothing of use.
+/// Decodes `rows` of `block` into `out`; on error `out` is undefined.
 pub(crate) fn decode_rows(
     block: &Block,
     rows: Range<usize>,
@@ -38,14 +37,11 @@ pub(crate) fn decode_rows(
         .map(|box_| box_.map(i64::from));
     reader.within(Column::X, x_limits, true, quanta, &mut out.x)?;
     reader.within(Column::Y, y_limits, true, quanta, &mut out.y)?;
-    reader.optional(Column::Speed, |pattern: u32| pattern, &mut out.speed_mm_s)?;
-    reader.optional(Column::Heading, |pattern: u16| pattern, &mut out.heading_cdeg)?;
-    reader.optional(Column::Altitude, quanta, &mut out.altitude_mm)?;
-    reader.optional(Column::State, |pattern: u32| pattern, &mut out.state)
+    out.visit_attributes(&reader)
 }
 
-/// Decodes the objects of `rows`; gives their order in the segments that `rows` touch, if a column
-/// is keyed.
+/// Decodes the objects of `rows`; returns their order in the segments that `rows` touch, if a
+/// column is keyed.
 fn objects(
     block: &Block,
     rows: &Range<usize>,
@@ -62,7 +58,7 @@ fn objects(
     Ok(grouping)
 }
 
-/// The sections of a chunk, ready to be read.
+/// The sections of a chunk.
 pub(crate) fn sections_of<'a>(bytes: &'a [u8], ranges: &[Range<usize>]) -> Vec<Section<'a>> {
     let section =
         |range: &Range<usize>| Section { bytes: &bytes[range.clone()], offset: range.start };
@@ -76,7 +72,7 @@ struct RowReader<'a> {
     rows: Range<usize>,
 }
 
-/// A refusal before it knows its chunk.
+/// A refusal without its chunk.
 enum Refusal {
     Fault(Fault),
     Outside { row: usize, value: i64 },
@@ -89,18 +85,18 @@ impl From<Fault> for Refusal {
 }
 
 impl RowReader<'_> {
-    /// Decodes a chunk; `judge` is that of [`ColumnReader::rows`].
+    /// Decodes a chunk; `check` is that of [`ColumnReader::rows`].
     fn chunk<T: Word, V: Copy + Default>(
         &self,
         chunk: &Chunk,
         convert: impl Fn(T) -> V,
-        judge: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), Refusal>,
+        check: impl Fn(&[T], &dyn Fn(usize) -> usize) -> Result<(), Refusal>,
         out: &mut Vec<V>,
     ) -> Result<(), Refusal> {
         let sections = sections_of(self.block.bytes(), &chunk.sections);
         let grouping = self.grouping.as_ref();
         let reader = ColumnReader { plan: &chunk.plan, sections: &sections, grouping };
-        reader.rows(self.rows.clone(), convert, judge, out)
+        reader.rows(self.rows.clone(), convert, check, out)
     }
 
     /// Decodes a mandatory column of any values.
@@ -125,10 +121,10 @@ impl RowReader<'_> {
         out: &mut Vec<V>,
     ) -> Result<(), BlockError> {
         let (index, chunk) = self.block.chunk(column).expect("parse refuses blocks without it");
-        // Patterns are judged as distances from the least value: one comparison, any sign.
+        // Patterns are compared as distances from the least value: one comparison, any sign.
         let least = T::low(limits[0] as u64);
         let span = T::low((limits[1] - limits[0]) as u64);
-        let judge = |values: &[T], row_of: &dyn Fn(usize) -> usize| {
+        let check = |values: &[T], row_of: &dyn Fn(usize) -> usize| {
             let farthest = values.iter().map(|value| value.minus(least)).max();
             if farthest.is_none_or(|farthest| farthest <= span) {
                 return Ok(());
@@ -138,22 +134,25 @@ impl RowReader<'_> {
             let value = values[at].extend(is_signed) as i64;
             Err(Refusal::Outside { row: row_of(at), value })
         };
-        let result = self.chunk(chunk, convert, judge, out);
+        let result = self.chunk(chunk, convert, check, out);
         result.map_err(|refusal| named(refusal, index, chunk, limits))
     }
+}
 
-    /// Decodes an optional column, or makes it absent as it is in the block.
-    fn optional<T: Word, V: Copy + Default>(
+impl AttributeVisitor for RowReader<'_> {
+    type Error = BlockError;
+
+    /// Decodes an attribute, or removes it if the block lacks it.
+    fn visit<N: Native>(
         &self,
         column: Column,
-        convert: impl Fn(T) -> V,
-        out: &mut Option<Vec<V>>,
+        values: &mut Option<Vec<N>>,
     ) -> Result<(), BlockError> {
         if self.block.chunk(column).is_none() {
-            *out = None;
+            *values = None;
             return Ok(());
         }
-        self.plain(column, convert, out.get_or_insert_default())
+        self.plain(column, N::of_pattern, values.get_or_insert_default())
     }
 }
 

@@ -1,7 +1,7 @@
-//! Which different values are there, how often, and which one stands in each row?
+//! Distinct values of a column with their counts, and the number of the value in each row.
 //!
-//! Open addressing with linear probing; values are numbered in order of first appearance, so that
-//! nothing depends on the hash. Used by the dictionary and by statistics.
+//! A hash table with linear probing. Values are numbered in order of first appearance, so no
+//! result depends on the hash.
 
 use crate::word::Word;
 
@@ -10,18 +10,18 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A free slot.
 const FREE: u32 = u32::MAX;
 
-/// The different values of a column.
+/// The distinct values of a column.
 pub(crate) struct Distinct<T> {
     /// Each value once, in order of first appearance.
     pub(crate) values: Vec<T>,
-    /// How often each stands there.
+    /// Occurrences of each.
     pub(crate) counts: Vec<u32>,
     /// Number of the value in every row.
     pub(crate) rows: Vec<u32>,
 }
 
 impl<T: Word> Distinct<T> {
-    /// Counts all values; `None` as soon as there are more than `limit` different ones.
+    /// Counts all values; `None` if more than `limit` are distinct.
     pub(crate) fn of(values: &[T], limit: usize) -> Option<Self> {
         let mut found =
             Self { values: Vec::new(), counts: Vec::new(), rows: Vec::with_capacity(values.len()) };
@@ -60,7 +60,7 @@ impl Table {
         Self { slots: vec![FREE; 1 << bits], bits }
     }
 
-    /// Number of `value`, the next one if it is new.
+    /// Number of `value`, a new one if it is absent.
     fn number<T: Word>(&mut self, value: T, values: &mut Vec<T>) -> u32 {
         let pattern: u64 = value.into();
         let mut slot = (pattern.wrapping_mul(MULTIPLIER) >> (64 - self.bits)) as usize;
@@ -77,7 +77,7 @@ impl Table {
         }
     }
 
-    /// Twice the slots.
+    /// Doubles the slots.
     fn grow<T: Word>(&mut self, values: &[T]) {
         *self = Self::new(self.bits + 1);
         let mut again = Vec::with_capacity(values.len());

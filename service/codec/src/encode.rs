@@ -1,14 +1,12 @@
-//! How do columns become a block?
+//! Encoding of columns into a block within the default budget.
 //!
 //! A pure function of columns, plan, space and sequence: the same input gives the same bytes. A
-//! column whose tree does not apply, or does not make it smaller, stays raw. What is written is
-//! within the default budget. The joining of chunks is `assemble.rs`.
+//! column whose tree does not apply, or does not make it smaller, stays raw.
 
-use crate::assemble::{ChunkBytes, assemble};
+use crate::assemble::{ChunkBytes, ChunkShape, assemble};
 use crate::block::within;
 use crate::block_plan::BlockPlan;
-use crate::column::{Column, ColumnSet, ValueType};
-use crate::columns::FixColumns;
+use crate::columns::{Column, ColumnSet, FixColumns};
 use crate::error::BlockError;
 use crate::grouping::Grouping;
 use crate::header::{BlockHeader, VERSION_MAJOR, VERSION_MINOR, VERSION_MINOR_RAW};
@@ -19,7 +17,8 @@ use crate::limits::{
 use crate::space::SpaceTag;
 use crate::tree::Tree;
 use crate::tree_encode::{Keys, encode_tree};
-use crate::values::PatternTask;
+use crate::value_type::ValueType;
+use crate::values::with_patterns;
 use crate::word::Word;
 
 /// What became of one column.
@@ -27,7 +26,7 @@ use crate::word::Word;
 pub struct ColumnOutcome {
     /// Which column.
     pub column: Column,
-    /// True if it took its tree; false if it stayed raw, or was asked to.
+    /// True if it took its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its values.
     pub raw_bytes: usize,
@@ -66,23 +65,25 @@ pub(crate) fn encode(
 
     let is_keyed = set.iter().any(|column| plan.tree(column).is_keyed());
     let grouping = is_keyed.then(|| Grouping::new(&columns.object));
-    let writer = ColumnWriter { columns, plan, base_time_ms: times.0, grouping };
-    let chunks: Vec<ChunkBytes> = set.iter().map(|column| writer.chunk(column)).collect();
+    let chunk = |column: Column| {
+        let (id, tree) = (Column::Object.id(), plan.tree(column));
+        let keys = grouping.as_ref().map(|grouping| Keys { grouping, column: id });
+        with_patterns!(columns.patterns(column, times.0), |patterns| {
+            smallest(column.id(), column.value_type(), patterns, tree, keys)
+        })
+    };
+    let chunks: Vec<ChunkBytes> = set.iter().map(chunk).collect();
 
-    let is_raw = chunks.iter().all(|chunk| !chunk.is_planned());
+    let is_raw = chunks.iter().all(|chunk| !chunk.shape.is_planned());
     let header = header_of(columns, times, is_raw, space, sequence);
     assemble(header, &chunks, out);
     debug_assert!(out.len() <= encoded_size_max(columns.len(), set), "the bound of every block");
-    let outcome = |(column, chunk): (Column, &ChunkBytes)| ColumnOutcome {
-        column,
-        is_planned: chunk.is_planned(),
-        raw_bytes: columns.len() * column.value_type().width_bytes(),
-        encoded_bytes: chunk.bytes(),
-    };
+    let outcome =
+        |(column, chunk): (Column, &ChunkBytes)| chunk.shape.outcome(column, columns.len());
     Ok(set.iter().zip(&chunks).map(outcome).collect())
 }
 
-/// Confirms that a block can be made of `columns`; tells which there are.
+/// Checks that a block can hold `columns`; returns which are present.
 pub(crate) fn within_limits(
     columns: &FixColumns,
     space: &SpaceTag,
@@ -123,7 +124,7 @@ pub(crate) fn header_of(
         y_min,
         y_max,
         rows: u32::try_from(columns.len()).expect("within the row limit"),
-        columns: u16::try_from(columns.column_set().len()).expect("at most eight columns"),
+        columns: u16::try_from(columns.column_set().len()).expect("a set has at most 16 columns"),
         space: *space,
     }
 }
@@ -151,60 +152,6 @@ fn bounds<T: Copy + Ord>(values: &[T]) -> Option<[T; 2]> {
     Some([min, max])
 }
 
-/// Encodes the columns of one batch.
-struct ColumnWriter<'a> {
-    columns: &'a FixColumns,
-    plan: &'a BlockPlan,
-    base_time_ms: i64,
-    grouping: Option<Grouping>,
-}
-
-impl ColumnWriter<'_> {
-    /// One column that is present.
-    fn chunk(&self, column: Column) -> ChunkBytes {
-        struct Task<'a>(&'a ColumnWriter<'a>, Column);
-        impl PatternTask for Task<'_> {
-            type Output = ChunkBytes;
-            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> ChunkBytes {
-                self.0.patterns(self.1, patterns)
-            }
-        }
-        with_patterns_of(self.columns, column, self.base_time_ms, Task(self, column))
-    }
-
-    /// One column of bit patterns.
-    fn patterns<T: Word>(&self, column: Column, values: &[T]) -> ChunkBytes {
-        let grouping = self.grouping.as_ref();
-        let keys = grouping.map(|grouping| Keys { grouping, column: Column::Object.id() });
-        smallest(column.id(), column.value_type(), values, self.plan.tree(column), keys)
-    }
-}
-
-/// Runs `task` on the bit patterns of a column that is present, as they stand on the wire.
-pub(crate) fn with_patterns_of<W: PatternTask>(
-    columns: &FixColumns,
-    column: Column,
-    base_time_ms: i64,
-    task: W,
-) -> W::Output {
-    // The offset fits where a block is written: the span of all times was checked to.
-    let to_offset = |time_ms: &i64| time_ms.wrapping_sub(base_time_ms) as u32;
-    let value_type = column.value_type();
-    match column {
-        Column::Object => task.run(value_type, &columns.object),
-        Column::Time => {
-            let offsets: Vec<u32> = columns.time_ms.iter().map(to_offset).collect();
-            task.run(value_type, &offsets)
-        }
-        Column::X => task.run(value_type, &unsigned(&columns.x)),
-        Column::Y => task.run(value_type, &unsigned(&columns.y)),
-        Column::Speed => task.run(value_type, present(&columns.speed_mm_s)),
-        Column::Heading => task.run(value_type, present(&columns.heading_cdeg)),
-        Column::Altitude => task.run(value_type, &unsigned(present(&columns.altitude_mm))),
-        Column::State => task.run(value_type, present(&columns.state)),
-    }
-}
-
 /// The column with its tree if that makes it smaller, else raw.
 pub(crate) fn smallest<T: Word>(
     id: u16,
@@ -213,28 +160,15 @@ pub(crate) fn smallest<T: Word>(
     tree: &Tree,
     keys: Option<Keys<'_>>,
 ) -> ChunkBytes {
-    let raw_bytes = CHUNK_ENTRY_BYTES
-        + NODE_BYTES
-        + SECTION_ENTRY_BYTES
-        + (values.len() * T::BYTES).next_multiple_of(SECTION_ALIGN_BYTES);
+    let raw_bytes = ChunkShape::raw(value_type, values.len() as u32).bytes();
     if *tree != Tree::Raw
         && let Ok(encoded) = encode_tree(value_type, values, tree, keys)
     {
-        let planned = ChunkBytes { id, encoded };
-        if planned.bytes() < raw_bytes {
+        let planned = ChunkBytes::new(id, encoded);
+        if planned.shape.bytes() < raw_bytes {
             return planned;
         }
     }
     let encoded = encode_tree(value_type, values, &Tree::Raw, None).expect("raw always applies");
-    ChunkBytes { id, encoded }
-}
-
-/// Bit patterns of signed values.
-fn unsigned(values: &[i32]) -> Vec<u32> {
-    values.iter().map(|value| *value as u32).collect()
-}
-
-/// An optional column that is present.
-fn present<T>(values: &Option<Vec<T>>) -> &[T] {
-    values.as_deref().expect("the column set has present columns only")
+    ChunkBytes::new(id, encoded)
 }

@@ -1,75 +1,177 @@
-//! Which encodings are there?
+//! Encodings: the enumeration, trees of them, the decoder of a tile, and all dispatch.
 //!
-//! One table from wire identifier to the rules in each encoding's `spec.rs`; who decodes and
-//! encodes stands in `tree_decode.rs` and `tree_encode.rs`.
+//! `encodings!` renders them from the rows of `encoding/table.rs`. A new encoding takes a row
+//! there, a `mod` line here and a file in `encoding/` with its rules, encoder and decoder.
 
-use crate::place::{NodeRules, Place};
-use crate::plan::PlanFault;
-use crate::{
-    afl, constant, delta, delta_of_delta, dict, divisor, float_to_int, gfc, group, keyed_delta,
-    keyed_delta_of_delta, patch, raw, rle, scale,
-};
+#[macro_use]
+mod table;
+mod afl;
+mod constant;
+mod delta;
+mod delta_of_delta;
+pub mod dict;
+pub(crate) mod divisor;
+pub mod float_to_int;
+mod gfc;
+mod group;
+mod keyed_delta;
+mod keyed_delta_of_delta;
+mod patch;
+mod raw;
+mod rle;
+mod scale;
 
-/// An encoding of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-#[non_exhaustive]
-pub enum Encoding {
-    /// Values as they are.
-    Raw = raw::spec::ENCODING_ID,
-    /// The smallest width for each group of 32 values.
-    Afl = afl::spec::ENCODING_ID,
-    /// Differences within a tile.
-    Delta = delta::spec::ENCODING_ID,
-    /// Differences of differences within a tile.
-    Delta2 = delta_of_delta::spec::ENCODING_ID,
-    /// Distances from the least value of a tile.
-    Scale = scale::spec::ENCODING_ID,
-    /// Quotients by a divisor that all values share.
-    Divisor = divisor::spec::ENCODING_ID,
-    /// Decimal floats as integers.
-    FloatToInt = float_to_int::spec::ENCODING_ID,
-    /// A few exceptions apart.
-    Patch = patch::spec::ENCODING_ID,
-    /// Runs of equal values.
-    Rle = rle::spec::ENCODING_ID,
-    /// Codes into a dictionary.
-    Dict = dict::spec::ENCODING_ID,
-    /// One value everywhere.
-    Const = constant::spec::ENCODING_ID,
-    /// Floats as differences from 32 values before, in whole bytes.
-    Gfc = gfc::spec::ENCODING_ID,
-    /// Rows grouped by key.
-    Group = group::spec::ENCODING_ID,
-    /// Differences along each key.
-    KeyedDelta = keyed_delta::spec::ENCODING_ID,
-    /// Differences of differences along each key.
-    KeyedDelta2 = keyed_delta_of_delta::spec::ENCODING_ID,
+use std::fmt;
+
+use crate::encoding::divisor::DivisorChoice;
+use crate::node_spec::NodeSpec;
+use crate::section::Fault;
+use crate::tree::{NodeText, TreeField};
+use crate::tree_decode::{NodeReader, TileContext};
+use crate::tree_encode::{NodeValues, NotApplicable, TreeWriter};
+use crate::word::{Mode, Word};
+
+macro_rules! encodings {
+    ($(
+        $(#[$doc:meta])*
+        $id:literal $name:literal $variant:ident $( ( $($field:ident: $type:ty),+ ) )?
+            => $module:ident::$decoder:ident<$($generic:tt),+>;
+    )+) => {
+        /// An encoding of values.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        #[non_exhaustive]
+        pub enum Encoding {
+            $($(#[$doc])* $variant = $id,)+
+        }
+
+        impl Encoding {
+            /// Every encoding, in order of identifier.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Its name in plans and messages.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// Rules of its nodes.
+            pub fn spec(self) -> &'static NodeSpec {
+                match self {
+                    $(Self::$variant => &$module::SPEC,)+
+                }
+            }
+        }
+
+        /// A tree of encodings to try on a column, with parameters where the plan gives them.
+        ///
+        /// The encoder finds all other parameters in the values; a tree that does not apply to
+        /// them is refused as a whole. Its text form is `divisor(keyed_delta.z(patch(afl),
+        /// scale(afl)))`.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Tree {
+            $($(#[$doc])* $variant $( ( $($type),+ ) )?,)+
+        }
+
+        impl Tree {
+            /// The encoding of its root.
+            pub fn encoding(&self) -> Encoding {
+                match self {
+                    $(Self::$variant { .. } => Encoding::$variant,)+
+                }
+            }
+
+            /// Its subtrees.
+            pub fn children(&self) -> Vec<&Self> {
+                match self {
+                    $(Self::$variant $( ( $($field),+ ) )? => {
+                        let children: &[Option<&Self>] = &[$( $($field.child()),+ )?];
+                        children.iter().copied().flatten().collect()
+                    })+
+                }
+            }
+
+            /// Writes the parameters of its root as they follow the name.
+            pub(crate) fn write_parameters(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant $( ( $($field),+ ) )? => {
+                        $( $($field.write(out)?;)+ )?
+                        Ok(())
+                    })+
+                }
+            }
+
+            /// The node of a text; `None` if it does not take these parameters and subtrees.
+            pub(crate) fn from_text(encoding: Encoding, mut text: NodeText<'_>) -> Option<Self> {
+                let tree = match encoding {
+                    $(Encoding::$variant => {
+                        Self::$variant $( ( $(<$type as TreeField>::take(&mut text)?),+ ) )?
+                    })+
+                };
+                text.is_empty().then_some(tree)
+            }
+        }
+
+        impl TreeWriter<'_> {
+            /// Writes one subtree.
+            pub(crate) fn subtree<T: Word>(
+                &mut self,
+                tree: &Tree,
+                node: NodeValues<'_, T>,
+            ) -> Result<(), NotApplicable> {
+                match tree {
+                    $(Tree::$variant $( ( $($field),+ ) )? => {
+                        $module::encode(self, node $( $(, $field)+ )?)
+                    })+
+                }
+            }
+        }
+
+        /// A subtree ready to decode tiles.
+        pub(crate) enum TileTree<'a, T> {
+            $($variant($module::$decoder<$($generic),+>),)+
+        }
+
+        impl<'a, T: Word> TileTree<'a, T> {
+            /// Opens the next subtree, whose values have the width of `T`.
+            ///
+            /// # Errors
+            /// Counts of sparse children that do not add up; a dictionary that does not ascend.
+            pub(crate) fn open(reader: &mut NodeReader<'a>) -> Result<Self, Fault> {
+                let node = reader.take();
+                assert_eq!(node.node.value_type.width_bytes(), T::BYTES, "plans are checked");
+                Ok(match node.node.encoding {
+                    $(Encoding::$variant => {
+                        Self::$variant($module::$decoder::open(&node, reader)?)
+                    })+
+                })
+            }
+
+            /// Decodes the tile's values into `out`, whose length is their number, at most 1,024.
+            ///
+            /// # Errors
+            /// What FORMAT.md, section 6, refuses in a tile; `out` is undefined then.
+            pub(crate) fn tile(
+                &self,
+                context: TileContext<'_>,
+                out: &mut [T],
+            ) -> Result<(), Fault> {
+                match self {
+                    $(Self::$variant(node) => node.tile(context, out),)+
+                }
+            }
+        }
+    };
 }
 
-impl Encoding {
-    /// Every encoding, in order of identifier.
-    pub const ALL: [Self; 15] = [
-        Self::Raw,
-        Self::Afl,
-        Self::Delta,
-        Self::Delta2,
-        Self::Scale,
-        Self::Divisor,
-        Self::FloatToInt,
-        Self::Patch,
-        Self::Rle,
-        Self::Dict,
-        Self::Const,
-        Self::Gfc,
-        Self::Group,
-        Self::KeyedDelta,
-        Self::KeyedDelta2,
-    ];
+encoding_table!(encodings);
 
-    /// The encoding with this wire identifier, if this reader knows it.
+impl Encoding {
+    /// The encoding with this wire identifier, if this reader supports it.
     pub fn from_id(id: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.id() == id)
+        Self::ALL.iter().copied().find(|encoding| encoding.id() == id)
     }
 
     /// Its identifier on the wire.
@@ -77,64 +179,13 @@ impl Encoding {
         self as u16
     }
 
-    /// Its name in plans and messages.
-    pub fn name(self) -> &'static str {
-        self.rules().name
-    }
-
     /// True if it makes its whole tree work in grouped order.
     pub fn is_keyed(self) -> bool {
-        matches!(self, Self::Group | Self::KeyedDelta | Self::KeyedDelta2)
+        self.spec().is_keyed()
     }
 
-    /// True if child `child` has its counts from this node's section.
-    pub(crate) fn is_child_sparse(self, child: u8) -> bool {
-        match self {
-            Self::Rle => true,
-            Self::Dict | Self::KeyedDelta | Self::KeyedDelta2 => child == 1,
-            _ => false,
-        }
-    }
-
-    /// What every node of it has.
-    pub(crate) fn rules(self) -> &'static NodeRules {
-        match self {
-            Self::Raw => &raw::spec::RULES,
-            Self::Afl => &afl::spec::RULES,
-            Self::Delta => &delta::spec::RULES,
-            Self::Delta2 => &delta_of_delta::spec::RULES,
-            Self::Scale => &scale::spec::RULES,
-            Self::Divisor => &divisor::spec::RULES,
-            Self::FloatToInt => &float_to_int::spec::RULES,
-            Self::Patch => &patch::spec::RULES,
-            Self::Rle => &rle::spec::RULES,
-            Self::Dict => &dict::spec::RULES,
-            Self::Const => &constant::spec::RULES,
-            Self::Gfc => &gfc::spec::RULES,
-            Self::Group => &group::spec::RULES,
-            Self::KeyedDelta => &keyed_delta::spec::RULES,
-            Self::KeyedDelta2 => &keyed_delta_of_delta::spec::RULES,
-        }
-    }
-
-    /// Checks a node of it among its relatives.
-    pub(crate) fn check_place(self, place: &Place<'_>) -> Result<(), PlanFault> {
-        match self {
-            Self::Raw => raw::spec::check(place),
-            Self::Afl => afl::spec::check(place),
-            Self::Delta => delta::spec::check(place),
-            Self::Delta2 => delta_of_delta::spec::check(place),
-            Self::Scale => scale::spec::check(place),
-            Self::Divisor => divisor::spec::check(place),
-            Self::FloatToInt => float_to_int::spec::check(place),
-            Self::Patch => patch::spec::check(place),
-            Self::Rle => rle::spec::check(place),
-            Self::Dict => dict::spec::check(place),
-            Self::Const => constant::spec::check(place),
-            Self::Gfc => gfc::spec::check(place),
-            Self::Group => group::spec::check(place),
-            Self::KeyedDelta => keyed_delta::spec::check(place),
-            Self::KeyedDelta2 => keyed_delta_of_delta::spec::check(place),
-        }
+    /// True if a section of the node states the number of values of child `child` per tile.
+    pub fn is_child_sparse(self, child: usize) -> bool {
+        self.spec().children[child].is_sparse
     }
 }

@@ -1,12 +1,12 @@
-//! What can go wrong with a block, and where in its bytes?
+//! Errors of blocks.
 //!
-//! Every message carries the number that was found and the limit or rule it broke; what lies in
-//! the directory or the payload also names chunk (0-based, in block order) and byte offset from
+//! Every message has the number found and the limit or rule that it breaks. Errors in the
+//! directory or the payload also name the chunk (0-based, in block order) and the byte offset from
 //! the block's start. Offsets of header fields are those of FORMAT.md, section 2.
 
 use thiserror::Error;
 
-/// Why a block was not written or not read.
+/// A block that cannot be written or read.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BlockError {
@@ -19,7 +19,7 @@ pub enum BlockError {
         offset: usize,
         /// Bytes it takes.
         needed: u64,
-        /// Bytes there are from `offset` on.
+        /// Bytes present from `offset` on.
         present: usize,
     },
     /// Not a block.
@@ -27,7 +27,7 @@ pub enum BlockError {
     Magic {
         /// The first eight bytes.
         found: [u8; 8],
-        /// What they should be.
+        /// The magic.
         expected: [u8; 8],
     },
     /// Written by a newer or unknown major version.
@@ -37,15 +37,15 @@ pub enum BlockError {
         major: u16,
         /// Minor version found.
         minor: u16,
-        /// The major version that is understood.
+        /// The supported major version.
         known: u16,
     },
-    /// Needs a feature that this reader lacks.
+    /// It needs a feature that this reader lacks.
     #[error("block requires flags {required:#010x}, of which {unknown:#010x} are not known here")]
     RequiredFlags {
         /// All required flags of the block.
         required: u32,
-        /// Those not known.
+        /// The unsupported ones.
         unknown: u32,
     },
     /// A checksum differs from the bytes it covers.
@@ -83,11 +83,11 @@ pub enum BlockError {
     /// More than the caller or the format allows.
     #[error("block has {value} {unit}, the limit is {limit}")]
     Budget {
-        /// What is counted: rows, bytes, scratch bytes.
+        /// Unit of both numbers: rows, bytes, scratch bytes.
         unit: &'static str,
-        /// How many there are.
+        /// The number found.
         value: u64,
-        /// How many may be.
+        /// The limit.
         limit: u64,
     },
     /// A row contradicts the time range or the box of the header.
@@ -111,12 +111,12 @@ pub enum BlockError {
         /// Greatest value stated.
         max: i64,
     },
-    /// The caller asked for rows that the block does not have.
-    #[error("rows {start}..{end} were asked of a block with {rows}")]
+    /// The caller requested rows that the block does not have.
+    #[error("rows {start}..{end} are outside a block of {rows} rows")]
     RowRange {
-        /// First row asked for.
+        /// First row requested.
         start: usize,
-        /// One past the last row asked for.
+        /// One past the last row requested.
         end: usize,
         /// Rows of the block.
         rows: usize,
@@ -149,7 +149,7 @@ pub enum BlockError {
         /// Greatest offset of the block.
         offset_ms: u32,
     },
-    /// The space has a field that no space can have.
+    /// A field of the space is invalid.
     #[error("space has {field} {value}: origins are finite, the quantum is finite and above 0")]
     Space {
         /// Name of the field.

@@ -1,51 +1,50 @@
-//! In which order do keyed columns stand?
+//! Grouped order: the rows of each segment of 65,536 sorted by key, rows of equal key by row
+//! (FORMAT.md, section 6.13).
 //!
-//! Within each segment of 65,536 rows they are sorted by key, rows of equal key by row
-//! (FORMAT.md, section 6.13). Made from the decoded key column alone, the same for every column
-//! of a block; it never looks at the keyed columns.
+//! It depends on the decoded key column alone and is the same for every keyed column of a block.
 
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
 const ROW_BITS: u32 = 16;
-/// Keys that lie within less are counted, if this is not more than a share of the rows.
+/// Keys with a smaller span are counted, unless the span exceeds [`COUNTED_SHARE`] times the rows.
 const COUNTED_MAX: u64 = 1 << 16;
 /// See [`COUNTED_MAX`].
 const COUNTED_SHARE: u64 = 4;
-/// Keys that lie within less are counted in [`STRETCHES_NARROW`] stretches, others in
-/// [`STRETCHES_WIDE`]: every stretch has a place for each key.
+/// Keys with a smaller span are counted in [`RANGES_NARROW`] ranges of rows, others in
+/// [`RANGES_WIDE`]: every range has a counter for each key.
 const NARROW_MAX: u64 = 1 << 13;
 /// See [`NARROW_MAX`].
-const STRETCHES_NARROW: usize = 4;
+const RANGES_NARROW: usize = 4;
 /// See [`NARROW_MAX`].
-const STRETCHES_WIDE: usize = 2;
+const RANGES_WIDE: usize = 2;
 /// Bits that one pass of the radix sort settles.
 const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
-// A stretch with the rows that are left over is counted in 16 bits.
-const _: () = assert!(SEGMENT_ROWS / STRETCHES_WIDE + STRETCHES_WIDE <= u16::MAX as usize);
+// A range with the remaining rows is counted in 16 bits.
+const _: () = assert!(SEGMENT_ROWS / RANGES_WIDE + RANGES_WIDE <= u16::MAX as usize);
 
 /// Grouped order of some whole segments of a block.
 #[derive(Debug)]
 pub struct Grouping {
-    /// First row that it knows, at the start of a segment.
+    /// First row, at the start of a segment.
     first_row: usize,
     /// Row within its segment, for each position.
     order: Vec<u16>,
     heads: Heads,
 }
 
-/// Which positions are heads: first of their tile, or of another key than the one before.
+/// Positions that are heads: first of their tile, or of another key than the previous position.
 #[derive(Debug)]
 pub(crate) struct Heads {
-    /// First tile that it knows.
+    /// First tile.
     first_tile: usize,
     /// A bit for each position.
     bits: Vec<u64>,
 }
 
-/// Where the runs of one key begin in a tile.
+/// Starts of the runs of one key in a tile.
 pub(crate) struct Starts {
     starts: [u16; TILE_VALUES + 1],
     count: usize,
@@ -67,9 +66,9 @@ impl Grouping {
             let counted_max = COUNTED_MAX.min(COUNTED_SHARE * keys.len() as u64);
             let (min, span) = limits(keys, counted_max);
             if span < counted_max.min(NARROW_MAX) {
-                count::<STRETCHES_NARROW>(keys, min, span as usize, order, bits);
+                count::<RANGES_NARROW>(keys, min, span as usize, order, bits);
             } else if span < counted_max {
-                count::<STRETCHES_WIDE>(keys, min, span as usize, order, bits);
+                count::<RANGES_WIDE>(keys, min, span as usize, order, bits);
             } else {
                 sort(keys, min, span, order);
                 mark(keys, order, bits);
@@ -81,7 +80,7 @@ impl Grouping {
         Self { first_row, order, heads: Heads { first_tile: first_row / TILE_VALUES, bits } }
     }
 
-    /// Rows that it knows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.order.len()
     }
@@ -91,20 +90,20 @@ impl Grouping {
         &self.heads
     }
 
-    /// Where the segment of tile `tile` begins, and which of its rows stand at the positions of
-    /// the tile, of `count` values.
+    /// First row of the segment of tile `tile`, and the rows within it at the `count` positions of
+    /// the tile.
     pub(crate) fn tile_order(&self, tile: usize, count: usize) -> (usize, &[u16]) {
         let start = tile * TILE_VALUES;
         (start / SEGMENT_ROWS * SEGMENT_ROWS, &self.order[start - self.first_row..][..count])
     }
 
-    /// Rows of the block that stand at the positions of tile `tile`, of `count` values.
+    /// Rows of the block at the `count` positions of tile `tile`.
     pub(crate) fn tile_rows(&self, tile: usize, count: usize) -> impl Iterator<Item = usize> + '_ {
         let (segment, positions) = self.tile_order(tile, count);
         positions.iter().map(move |row| segment + usize::from(*row))
     }
 
-    /// Values of all rows in grouped order; it knows all of them.
+    /// Values of all rows in grouped order.
     pub(crate) fn group<T: Copy>(&self, values: &[T]) -> Vec<T> {
         assert_eq!(values.len(), self.order.len(), "columns are equally long");
         let mut grouped = Vec::with_capacity(values.len());
@@ -117,7 +116,7 @@ impl Grouping {
 }
 
 impl Heads {
-    /// Where runs begin in tile `tile`, of `count` values.
+    /// Starts of the runs in tile `tile` of `count` values.
     pub(crate) fn starts(&self, tile: usize, count: usize) -> Starts {
         let mut starts = Starts { starts: [0; TILE_VALUES + 1], count: 0 };
         let words = TILE_VALUES / 64;
@@ -142,14 +141,14 @@ impl Starts {
         self.count
     }
 
-    /// Where run `index` begins; the end of the tile for the one after the last.
+    /// Start of run `index`; the end of the tile for the one after the last.
     pub(crate) fn start(&self, index: usize) -> usize {
         self.starts[index].into()
     }
 }
 
-/// A key that none is below, and how far above it the greatest is at most: by the bits that all
-/// keys share if these leave less than `enough`, for that takes no comparison; else exactly.
+/// A lower bound of the keys and an upper bound of their span: from the bits that all keys share
+/// if these leave less than `enough`, which takes no comparison; else exact.
 fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     let (any, all) = keys.iter().fold((0, u64::MAX), |(any, all), key| (any | key, all & key));
     let span = u64::MAX.checked_shr((any ^ all).leading_zeros()).unwrap_or(0);
@@ -160,25 +159,25 @@ fn limits(keys: &[u64], enough: u64) -> (u64, u64) {
     (min, keys.iter().copied().max().unwrap_or(0) - min)
 }
 
-/// The stable order of one segment's rows by key, and where keys begin, by counting: for keys
-/// that lie close together.
-fn count<const STRETCHES: usize>(
+/// The stable order of one segment's rows by key, and the starts of keys, by counting: for keys of
+/// a small span.
+fn count<const RANGES: usize>(
     keys: &[u64],
     min: u64,
     span: usize,
     order: &mut [u16],
     heads: &mut [u64],
 ) {
-    let mut places = vec![[0_u16; STRETCHES]; span + 1];
-    in_turns::<STRETCHES>(keys.len(), |stretch, row| {
-        places[(keys[row] - min) as usize][stretch] += 1;
+    let mut places = vec![[0_u16; RANGES]; span + 1];
+    interleaved::<RANGES>(keys.len(), |range, row| {
+        places[(keys[row] - min) as usize][range] += 1;
     });
     let mut sum = 0;
     for places in &mut places {
         let first = sum;
         for place in places {
             let count = usize::from(*place);
-            // A place behind the last row is nobody's.
+            // A place behind the last row is unused.
             *place = sum as u16;
             sum += count;
         }
@@ -186,25 +185,26 @@ fn count<const STRETCHES: usize>(
             heads[first / 64] |= 1 << (first % 64);
         }
     }
-    in_turns::<STRETCHES>(keys.len(), |stretch, row| {
-        let place = &mut places[(keys[row] - min) as usize][stretch];
+    interleaved::<RANGES>(keys.len(), |range, row| {
+        let place = &mut places[(keys[row] - min) as usize][range];
         order[usize::from(*place)] = row as u16;
         *place = place.wrapping_add(1);
     });
 }
 
-/// Visits all rows, each with the number of its stretch: those of a stretch in order, a row of each
-/// stretch in turn. Equal keys often follow each other, and a count waits for the one before.
+/// Visits all rows, each with the number of its range: the ranges in turn, each in order. Adjacent
+/// rows often have equal keys, and consecutive increments of one counter would wait for each
+/// other.
 #[inline(always)]
-fn in_turns<const STRETCHES: usize>(rows: usize, mut visit: impl FnMut(usize, usize)) {
-    let length = rows / STRETCHES;
+fn interleaved<const RANGES: usize>(rows: usize, mut visit: impl FnMut(usize, usize)) {
+    let length = rows / RANGES;
     for at in 0..length {
-        for stretch in 0..STRETCHES {
-            visit(stretch, stretch * length + at);
+        for range in 0..RANGES {
+            visit(range, range * length + at);
         }
     }
-    for row in STRETCHES * length..rows {
-        visit(STRETCHES - 1, row);
+    for row in RANGES * length..rows {
+        visit(RANGES - 1, row);
     }
 }
 
@@ -219,7 +219,7 @@ fn sort(keys: &[u64], min: u64, span: u64, order: &mut [u16]) {
         }
         return;
     }
-    // Key and row in one word: sorting moves rows along and reads nothing out of turn.
+    // Key and row in one word: every pass reads sequentially.
     let mut items: Vec<u64> =
         keys.iter().zip(0_u64..).map(|(key, row)| (key - min) << ROW_BITS | row).collect();
     let mut work = Vec::new();
@@ -234,7 +234,7 @@ fn sort(keys: &[u64], min: u64, span: u64, order: &mut [u16]) {
     }
 }
 
-/// Where keys begin in an order.
+/// Marks the starts of keys in an order.
 fn mark(keys: &[u64], order: &[u16], heads: &mut [u64]) {
     let mut before = None;
     for (position, row) in order.iter().enumerate() {

@@ -1,48 +1,30 @@
-//! How do positions become few bytes? The block container and its CPU codec.
+//! The block container for positions and its CPU codec.
 //!
-//! `FORMAT.md` beside this package is law for every byte; the code follows it. Modules bear the
-//! names of the format's structures. Nothing here reads files, clocks or the network.
+//! `FORMAT.md` beside this package specifies every byte. Modules bear the names of the format's
+//! structures. Nothing here reads files, clocks or the network.
 
-mod afl;
-mod assemble;
+pub mod assemble;
 pub mod block;
 pub mod block_plan;
 pub mod block_stream;
 pub mod chunk;
 mod chunk_rules;
 pub mod codec;
-pub mod column;
 mod column_decode;
 pub mod column_encode;
 pub mod columns;
-mod constant;
 mod decode;
-mod delta;
-mod delta_of_delta;
-mod dict;
 mod distinct;
-mod divisor;
 pub mod encode;
 pub mod encoding;
 pub mod error;
-mod float_to_int;
-mod gfc;
-mod group;
 pub mod grouping;
 pub mod header;
-mod keyed_delta;
-mod keyed_delta_of_delta;
 pub mod limits;
+pub mod node_spec;
 mod packed;
-mod patch;
-mod place;
 pub mod plan;
 pub mod planner;
-pub mod prepared;
-mod raw;
-mod rewrite;
-mod rle;
-mod scale;
 mod section;
 pub mod space;
 pub mod table;
@@ -50,7 +32,7 @@ pub mod tile;
 pub mod tree;
 mod tree_decode;
 pub mod tree_encode;
-pub mod tree_text;
+pub mod value_type;
 pub mod values;
 mod wire;
 pub mod word;
@@ -61,24 +43,23 @@ pub use block_stream::{BlockStream, PlanChoice};
 pub use chunk::{Chunk, TableChunk};
 pub use chunk_rules::TABLE_COLUMN_MIN;
 pub use codec::{BlockCodec, CpuCodec};
-pub use column::{Column, ColumnSet, ValueType};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
 pub use columns::{
-    ALTITUDE_UNKNOWN, FixColumns, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, STATE_NONE,
+    ALTITUDE_UNKNOWN, Column, ColumnSet, ColumnValues, FixColumns, FixRow, HEADING_UNKNOWN,
+    SPEED_UNKNOWN, STATE_NONE,
 };
 pub use encode::ColumnOutcome;
 pub use encoding::Encoding;
 pub use error::BlockError;
 pub use grouping::Grouping;
-pub use header::BlockHeader;
+pub use header::{BlockHeader, rewrite_prepared};
 pub use limits::Budget;
 pub use plan::{Plan, PlanNode};
 pub use planner::{ColumnPlanner, Planner, Statistics};
-pub use rewrite::rewrite_prepared;
 pub use space::{SpaceKind, SpaceTag};
 pub use table::{Table, TableColumn, TableOutcome, encode_table};
-pub use tree::{DivisorChoice, Tree};
+pub use tree::{DivisorChoice, Tree, TreeTextError};
 pub use tree_encode::{EncodedTree, Keys, NotApplicable};
-pub use tree_text::TreeTextError;
+pub use value_type::ValueType;
 pub use values::Values;
 pub use word::Mode;

@@ -1,11 +1,10 @@
-//! How large may a block, its plans and its parts be?
-//!
-//! Every bound of the format and every default budget is named here, and the relations between
-//! them are asserted at compile time. This file holds numbers only; who checks them says so.
+//! Limits of blocks, plans and their parts, and default budgets. Relations between them are
+//! asserted at compile time.
 
-use crate::raw::spec::ROW_BYTES_MAX;
+use crate::columns::Column;
 
-/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is kept.
+/// Rows in one block at most: a cycle tags each fix with 22 bits of arrival, one value is
+/// reserved.
 pub const BLOCK_ROWS_MAX: u32 = (1 << 22) - 1;
 /// Bytes in one block at most: the size of the largest message on the wire.
 pub const BLOCK_BYTES_MAX: usize = 64 << 20;
@@ -34,7 +33,7 @@ pub const TIME_SPAN_MS_MAX: u32 = u32::MAX;
 /// Bytes of the largest directory a reader accepts, its padding included.
 pub const DIRECTORY_BYTES_MAX: usize = 16 << 10;
 
-/// What a reader is willing to spend on one block; checked before anything is allocated.
+/// Resources that a reader grants one block; checked before anything is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Rows at most.
@@ -63,10 +62,10 @@ const CHUNK_ENTRY_BYTES_MAX: usize =
 // The payload is aligned because header and directory both end on the boundary.
 const _: () = assert!(HEADER_BYTES.is_multiple_of(SECTION_ALIGN_BYTES));
 const _: () = assert!(DIRECTORY_BYTES_MAX.is_multiple_of(SECTION_ALIGN_BYTES));
-// Eight columns with the largest entries fit the directory.
-const _: () = assert!(8 * CHUNK_ENTRY_BYTES_MAX <= DIRECTORY_BYTES_MAX);
+// All columns with the largest entries fit the directory.
+const _: () = assert!(Column::ALL.len() * CHUNK_ENTRY_BYTES_MAX <= DIRECTORY_BYTES_MAX);
 // Row counts and byte counts of one block multiply without overflow on 32-bit machines too.
-const _: () = assert!((BLOCK_ROWS_MAX as u64) * (ROW_BYTES_MAX as u64) < u32::MAX as u64);
+const _: () = assert!(BLOCK_ROWS_MAX as u64 * 8 * (Column::ALL.len() as u64) < u32::MAX as u64);
 const _: () = assert!(PLAN_DEPTH_MAX <= PLAN_NODES_MAX);
 // Keyed rows of the largest block and its dictionaries fit the default scratch memory.
 const _: () = assert!(

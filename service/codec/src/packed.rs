@@ -1,8 +1,7 @@
-//! How do values of w bits lie in words? `packed(n, w)` of FORMAT.md, section 5.1.
+//! Bit packing: `packed(n, w)` of FORMAT.md, section 5.1.
 //!
-//! Whole groups of 32 take loops that the compiler unrolls for each width; what is left of them is
-//! packed value by value, and unpacked as a group of which some is missing. Callers have checked
-//! lengths and widths.
+//! Whole groups of 32 take loops that the compiler unrolls for each width. The rest is packed
+//! value by value, and unpacked as a group padded with zeros. Callers check lengths and widths.
 
 use crate::tile::GROUP_VALUES;
 use crate::word::Word;
@@ -32,7 +31,7 @@ macro_rules! match_width {
     ($width:expr, $function:ident, $type:ty, $arguments:tt, $($constant:literal)*) => {
         match $width {
             $(
-                // Instances that no width of the type reaches are dropped by the compiler.
+                // The compiler drops instances above the width of the type.
                 $constant if $constant <= <$type>::BITS => {
                     $function::<$type, $constant> $arguments
                 }
@@ -47,14 +46,14 @@ const fn mask(width: usize) -> u64 {
     if width >= 64 { u64::MAX } else { (1 << width) - 1 }
 }
 
-/// The bytes from `first` on.
+/// Bytes from `first` on.
 #[inline(always)]
 fn read<const BYTES: usize>(group: &[u8], first: usize) -> [u8; BYTES] {
     *group[first..].first_chunk().expect("callers stay within the group")
 }
 
-/// The `W` bits from bit `bit` of a group on. One read has them all: from the byte in which they
-/// begin, or earlier where that would end behind the group.
+/// The `W` bits from bit `bit` of a group on. One read covers them: from the byte in which they
+/// begin, or earlier if that read would end behind the group.
 #[inline(always)]
 fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
     let first = |bytes: usize| (bit / 8).min(W * WORD_BYTES - bytes);
@@ -69,7 +68,8 @@ fn bits_at<const W: usize>(group: &[u8], bit: usize) -> u64 {
 /// One group of constant width.
 #[inline(always)]
 fn unpack_width<T: Word, const W: usize>(group: &[u8], out: &mut [T; GROUP_VALUES]) {
-    // Eight values at a time: loops of 32 are not unrolled, and their shifts no constants then.
+    // Eight values at a time: the compiler does not unroll loops of 32, so their shifts would not
+    // be constants.
     for (octet, values) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         for (index, value) in values.iter_mut().enumerate() {
             *value = T::low(bits_at::<W>(group, (octet * 8 + index) * W));
@@ -151,7 +151,7 @@ pub(crate) fn unpack<T: Word>(bytes: &[u8], width: u32, out: &mut [T]) {
     if rest.is_empty() {
         return;
     }
-    // A whole group with zeros for the words that it lacks.
+    // A whole group with zeros for missing words.
     let part = words(rest.len(), width) * WORD_BYTES;
     let mut padded = [0; GROUP_BYTES_MAX];
     padded[..part].copy_from_slice(&bytes[..part]);
@@ -164,7 +164,7 @@ pub(crate) fn unpack<T: Word>(bytes: &[u8], width: u32, out: &mut [T]) {
 mod tests {
     use super::*;
 
-    fn both_ways<T: Word>() {
+    fn round_trip<T: Word>() {
         for width in 0..=T::BITS {
             let pattern = |index: usize| {
                 let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -192,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn every_width_of_every_type_comes_back() {
-        both_ways::<u8>();
-        both_ways::<u16>();
-        both_ways::<u32>();
-        both_ways::<u64>();
+    fn every_width_of_every_type_round_trips() {
+        round_trip::<u8>();
+        round_trip::<u16>();
+        round_trip::<u32>();
+        round_trip::<u64>();
     }
 }

@@ -1,19 +1,18 @@
-//! Which encodings, in which order, lead from a chunk's sections to its values?
+//! Plans: the encodings that lead from a chunk's sections to its values, a tree in pre-order.
 //!
-//! A plan is a tree in pre-order, rebuilt from child counts alone: no pointers, at most 16 nodes
-//! on 4 levels. A node is 24 bytes (FORMAT.md, section 5). This file checks the tree's shape;
-//! each encoding's own rules stand in its `spec.rs`, what the sections hold is for the decoder.
+//! Child counts alone give the shape: no pointers, at most 16 nodes on 4 levels. A node takes
+//! 24 bytes (FORMAT.md, section 5). This file checks the shape, `node_spec.rs` each node.
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::limits::{NODE_BYTES, PLAN_DEPTH_MAX, PLAN_NODES_MAX, SCRATCH_KEYED_ROW_BYTES};
-use crate::place::Place;
+use crate::node_spec::PlacedNode;
+use crate::value_type::ValueType;
 use crate::wire::{array_at, put};
 
 /// One node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanNode {
-    /// How its output is made from its sections and children.
+    /// Rule that makes its output from its sections and children.
     pub encoding: Encoding,
     /// Type of the values it gives.
     pub value_type: ValueType,
@@ -43,8 +42,8 @@ pub(crate) mod at {
 
 const _: () = assert!(at::PARAMETER_U64 + 8 == NODE_BYTES);
 
-/// A rule that a plan breaks: where (bytes from the first node, section lengths included) and
-/// what.
+/// A rule that a plan breaks, with the offset in bytes from the first node, section lengths
+/// included.
 pub(crate) struct PlanFault {
     pub(crate) offset: usize,
     pub(crate) problem: String,
@@ -56,7 +55,7 @@ impl PlanNode {
         let fault = |offset, problem| Err(PlanFault { offset, problem });
         let id = u16::from_le_bytes(array_at(bytes, at::ENCODING));
         let Some(encoding) = Encoding::from_id(id) else {
-            return fault(at::ENCODING, format!("encoding {id} is not known to this reader"));
+            return fault(at::ENCODING, format!("encoding {id} is not supported by this reader"));
         };
         let code = bytes[at::VALUE_TYPE];
         let Some(value_type) = ValueType::from_code(code) else {
@@ -90,45 +89,6 @@ impl PlanNode {
         put(&mut bytes, at::PARAMETER_U64, self.parameter_u64.to_le_bytes());
         out.extend_from_slice(&bytes);
     }
-
-    /// What its encoding demands wherever the node stands.
-    fn check(&self) -> Result<(), PlanFault> {
-        let rules = self.encoding.rules();
-        let name = rules.name;
-        let children = rules.children_min..=rules.children_max;
-        if !children.contains(&self.children) {
-            let (least, most) = (children.start(), children.end());
-            let problem = format!(
-                "{name} node has children {}, it must have {least} to {most}",
-                self.children
-            );
-            return Err(PlanFault { offset: at::CHILDREN, problem });
-        }
-        let sections = rules.sections + (self.children - rules.children_min);
-        let unused = |is_used: bool, value: u64| if is_used { 0 } else { value };
-        let demands = [
-            (at::SECTIONS, "sections", u64::from(self.sections), u64::from(sections)),
-            (
-                at::PARAMETER_U32,
-                "first parameter",
-                unused(rules.parameter_u32, self.parameter_u32.into()),
-                0,
-            ),
-            (
-                at::PARAMETER_U64,
-                "second parameter",
-                unused(rules.parameter_u64, self.parameter_u64),
-                0,
-            ),
-        ];
-        for (offset, field, value, rule) in demands {
-            if value != rule {
-                let problem = format!("{name} node has {field} {value}, it must have {rule}");
-                return Err(PlanFault { offset, problem });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The plan of one chunk, nodes in pre-order.
@@ -152,7 +112,7 @@ impl Plan {
         Self { nodes: vec![root] }
     }
 
-    /// A plan that an encoder has built.
+    /// A plan of an encoder.
     pub(crate) fn built(nodes: Vec<PlanNode>) -> Self {
         Self { nodes }
     }
@@ -160,12 +120,12 @@ impl Plan {
     /// Reads a plan from whole nodes and checks shape, depth, encodings and section count.
     pub(crate) fn parse(bytes: &[u8], sections: usize) -> Result<Self, PlanFault> {
         let (raw_nodes, rest) = bytes.as_chunks::<NODE_BYTES>();
-        assert!(rest.is_empty(), "the caller hands over whole nodes");
+        assert!(rest.is_empty(), "the caller passes whole nodes");
         assert!((1..=PLAN_NODES_MAX).contains(&raw_nodes.len()), "the caller checks the count");
         let mut nodes = Vec::with_capacity(raw_nodes.len());
         for (index, raw_node) in raw_nodes.iter().enumerate() {
             let node = PlanNode::parse(raw_node)
-                .and_then(|node| node.check().map(|()| node))
+                .and_then(|node| node.encoding.spec().check_counts(&node).map(|()| node))
                 .map_err(|fault| PlanFault {
                     offset: index * NODE_BYTES + fault.offset,
                     problem: fault.problem,
@@ -181,14 +141,15 @@ impl Plan {
         Ok(Self { nodes })
     }
 
-    /// Checks a plan that an encoder has built as a reader would.
+    /// Checks a plan of an encoder as a reader does.
     pub(crate) fn check(&self, section_bytes: &[u64]) -> Result<(), PlanFault> {
         if self.nodes.len() > PLAN_NODES_MAX {
             let problem = format!("{} nodes, at most {PLAN_NODES_MAX}", self.nodes.len());
             return Err(PlanFault { offset: 0, problem });
         }
         check_shape(&self.nodes)?;
-        self.nodes.iter().try_for_each(PlanNode::check)?;
+        let check = |node: &PlanNode| node.encoding.spec().check_counts(node);
+        self.nodes.iter().try_for_each(check)?;
         self.check_places(section_bytes)
     }
 
@@ -202,14 +163,15 @@ impl Plan {
         self.check_keyed()
     }
 
-    /// At most one node makes the tree keyed, and it gives a value for every row.
+    /// Checks that at most one node makes the tree keyed.
     fn check_keyed(&self) -> Result<(), PlanFault> {
         let mut keyed = self.nodes.iter().enumerate().filter(|(_, node)| node.encoding.is_keyed());
         let (_, second) = (keyed.next(), keyed.next());
         match second {
             None => Ok(()),
             Some((index, _)) => {
-                let problem = "a second node makes the tree keyed, one may".to_owned();
+                let problem =
+                    "a second node makes the tree keyed, at most one is allowed".to_owned();
                 Err(PlanFault { offset: index * NODE_BYTES + at::ENCODING, problem })
             }
         }
@@ -226,7 +188,7 @@ impl Plan {
     }
 
     /// Column whose keys order this one, if the tree is keyed (FORMAT.md, section 6.13), and the
-    /// number of the node that says so.
+    /// number of the keyed node.
     pub fn key_column(&self) -> Option<(u16, usize)> {
         let index = self.nodes.iter().position(|node| node.encoding.is_keyed())?;
         // A column id above 16 bits is no column: 0 never is one.
@@ -236,8 +198,7 @@ impl Plan {
     /// Working memory that decoding takes beside output and tile buffers (FORMAT.md, section
     /// 6.16), without the share of keyed rows.
     pub fn dictionary_bytes(&self) -> u64 {
-        let dictionaries = self.nodes.iter().filter(|node| node.encoding == Encoding::Dict);
-        dictionaries.map(|node| 8 * u64::from(node.parameter_u32 & 0x00ff_ffff)).sum()
+        self.nodes.iter().map(|node| (node.encoding.spec().scratch_bytes)(node)).sum()
     }
 
     /// Working memory that decoding this column alone takes beside output and tile buffers.
@@ -258,7 +219,7 @@ struct PlaceCheck<'a> {
 }
 
 impl PlaceCheck<'_> {
-    /// Checks the subtree that begins at the next node; gives its number.
+    /// Checks the subtree that begins at the next node; returns its number.
     fn subtree(&mut self, is_sparse: bool) -> Result<usize, PlanFault> {
         let (index, section) = (self.next, self.section);
         let node = &self.nodes[index];
@@ -267,10 +228,10 @@ impl PlaceCheck<'_> {
         self.section = section_end;
         let mut children = Vec::with_capacity(node.children.into());
         for child in 0..node.children {
-            let is_sparse = is_sparse || node.encoding.is_child_sparse(child);
+            let is_sparse = is_sparse || node.encoding.is_child_sparse(child.into());
             children.push(self.subtree(is_sparse)?);
         }
-        let place = Place {
+        let placed = PlacedNode {
             node,
             index,
             children,
@@ -279,24 +240,18 @@ impl PlaceCheck<'_> {
             section_bytes: &self.section_bytes[section..section_end],
             tiles: self.tiles,
         };
-        for child in 0..node.children {
-            match node.encoding.is_child_sparse(child) {
-                true => place.child_sparse(child.into())?,
-                false => place.child_full(child.into())?,
-            }
-        }
         if is_sparse && (node.encoding.is_keyed() || node.encoding == Encoding::Raw) {
             let problem = "raw and keyed nodes give a value for every row".to_owned();
-            return place.fault(at::ENCODING, problem);
+            return placed.fault(at::ENCODING, problem);
         }
-        node.encoding.check_place(&place)?;
+        placed.check()?;
         Ok(index)
     }
 }
 
-/// Confirms that the child counts describe exactly one tree of at most four levels.
+/// Checks that the child counts describe exactly one tree of at most four levels.
 fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
-    // Children still expected by each open ancestor, the root's own place first.
+    // Children that each open ancestor still expects, the root's own place first.
     let mut open = vec![1_u8];
     for (index, node) in nodes.iter().enumerate() {
         let offset = index * NODE_BYTES + at::CHILDREN;
@@ -328,7 +283,7 @@ fn check_shape(nodes: &[PlanNode]) -> Result<(), PlanFault> {
 mod tests {
     use super::*;
 
-    /// Shapes are checked apart from encodings, so children may be set freely here.
+    /// The check of shapes ignores encodings, so any numbers of children serve here.
     fn shape(children: &[u8]) -> Result<(), PlanFault> {
         let raw = *Plan::raw(ValueType::U32, 1).root();
         let nodes: Vec<_> = children.iter().map(|&children| PlanNode { children, ..raw }).collect();
@@ -346,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_node_reads_back() {
+    fn a_node_round_trips() {
         let plan = Plan::raw(ValueType::I32, 77);
         let mut bytes = Vec::new();
         plan.root().write(&mut bytes);

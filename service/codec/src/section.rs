@@ -1,7 +1,7 @@
-//! How are the sections of a chunk read while a tile is decoded?
+//! Sections of a chunk: reads while a tile is decoded, writes of a directory with its words.
 //!
-//! A section knows where in the block it begins, so that every refusal names its byte. Reading
-//! outside is refused, never a panic: entries come from the outside.
+//! A section carries its offset in the block, so that every error names a byte. Entries are
+//! foreign input: an entry that points outside is an error, never a panic.
 
 use crate::packed::WORD_BYTES;
 use crate::word::Word;
@@ -22,6 +22,32 @@ pub(crate) struct Section<'a> {
     pub(crate) bytes: &'a [u8],
     /// Where it begins in the block.
     pub(crate) offset: usize,
+}
+
+/// A directory and the section of words that its entries point into, tile by tile.
+pub(crate) struct TileSections {
+    directory: Vec<u8>,
+    /// Words of the tiles so far.
+    pub(crate) words: Vec<u8>,
+}
+
+impl TileSections {
+    /// No tiles, with capacity for `tiles` of them and `word_bytes`.
+    pub(crate) fn new(tiles: usize, word_bytes: usize) -> Self {
+        Self { directory: Vec::with_capacity(8 * tiles), words: Vec::with_capacity(word_bytes) }
+    }
+
+    /// Appends the entry of a tile whose words follow; `fields` are its last four bytes.
+    pub(crate) fn begin_tile(&mut self, fields: [u8; 4]) {
+        let offset = u32::try_from(self.words.len() / WORD_BYTES).expect("a block has fewer words");
+        self.directory.extend_from_slice(&offset.to_le_bytes());
+        self.directory.extend_from_slice(&fields);
+    }
+
+    /// Both sections.
+    pub(crate) fn finish(self) -> Vec<Vec<u8>> {
+        vec![self.directory, self.words]
+    }
 }
 
 impl<'a> Section<'a> {

@@ -1,7 +1,7 @@
-//! In which coordinate space are a block's quanta meant?
+//! The coordinate space of a block's quanta.
 //!
-//! The tag is compared bit for bit: two spaces that differ in the last bit of an origin are
-//! different. It does not convert coordinates; that is the engine's work.
+//! Tags are equal only bit for bit: spaces that differ in the last bit of an origin are different.
+//! The engine converts coordinates.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl SpaceKind {
     }
 }
 
-/// Names the space whose quanta a block holds: coordinate = origin + value * quantum.
+/// The space whose quanta a block holds: coordinate = origin + value * quantum.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceTag {
     /// Kind of space.
@@ -47,7 +47,7 @@ pub struct SpaceTag {
 }
 
 impl SpaceTag {
-    /// Confirms finite origins and a finite quantum above 0.
+    /// Checks for finite origins and a finite quantum above 0.
     ///
     /// # Errors
     /// [`BlockError::Space`] names the field and its value.
@@ -79,7 +79,7 @@ impl PartialEq for SpaceTag {
 impl Eq for SpaceTag {}
 
 impl fmt::Display for SpaceTag {
-    /// For people; tags that differ read differently.
+    /// Different tags have different texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, origin_x, origin_y, quantum } = self;
         let (kind, unit) = match kind {

@@ -1,7 +1,8 @@
-//! How are typed columns that are no fixes kept in a block?
+//! Tables: blocks of typed columns other than fixes, with required flag bit 1 (FORMAT.md,
+//! section 4.1).
 //!
-//! A table is a block with required flag bit 1 (FORMAT.md, section 4.1): columns from 256 on, of
-//! any type, decoded one by one. Names and meanings are the user's. Checks are those of blocks.
+//! Columns are numbered from 256 on, have any type and decode one by one; their meaning is the
+//! user's. Checks are those of blocks.
 
 use std::ops::Range;
 
@@ -11,7 +12,6 @@ use crate::assemble::{ChunkBytes, assemble, directory_bytes};
 use crate::block::{read, within};
 use crate::chunk::TableChunk;
 use crate::chunk_rules::TABLE_COLUMN_MIN;
-use crate::column::ValueType;
 use crate::column_decode::segments_of;
 use crate::column_encode::{Source, refused};
 use crate::decode::sections_of;
@@ -23,30 +23,29 @@ use crate::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, Budget, DIRECTORY_BYTES_MAX
 use crate::space::{SpaceKind, SpaceTag};
 use crate::tree::Tree;
 use crate::tree_encode::Keys;
-use crate::values::{PatternTask, Values};
-use crate::word::Word;
+use crate::values::{Values, with_patterns};
 
-/// What every table states as its space.
+/// The space of every table.
 const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Planar, origin_x: 0.0, origin_y: 0.0, quantum: 1.0 };
 
-/// A column to be written.
+/// A column to write.
 #[derive(Clone, Copy, Debug)]
 pub struct TableColumn<'a> {
     /// Its number, 256 or more; columns ascend.
     pub id: u16,
     /// Its values; all columns are equally long.
     pub values: &'a Values,
-    /// The tree that it should take.
+    /// The tree to try.
     pub tree: &'a Tree,
 }
 
-/// What became of one column of a table.
+/// The outcome of one column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOutcome {
     /// Its number.
     pub id: u16,
-    /// True if it took its tree, false if it stayed raw or was asked to.
+    /// True if it took its tree, false if it is raw.
     pub is_planned: bool,
     /// Bytes of its directory entry and its padded sections.
     pub encoded_bytes: usize,
@@ -60,9 +59,9 @@ pub struct Table {
     chunks: Vec<TableChunk>,
 }
 
-/// Replaces `out` with the table of `columns`; keyed trees are ordered by column `key`, which comes
-/// before them. A column whose tree does not apply or does not make it smaller stays raw, and so
-/// do the largest entries of a directory that would be too long.
+/// Replaces `out` with the table of `columns`; column `key`, which precedes them, orders keyed
+/// trees. A column whose tree does not apply or does not make it smaller stays raw, and so do the
+/// largest entries of a directory that would be too long.
 ///
 /// # Errors
 /// Columns of unequal length, out of order or below 256; a key that is no integer column; more
@@ -79,50 +78,46 @@ pub fn encode_table(
         None => None,
         Some(key) => Some(grouping_of(columns, key)?),
     };
-    let chunk = |column: &TableColumn<'_>| {
+    let planned = |column: &TableColumn<'_>| {
         let is_after_key = key.is_some_and(|key| column.id > key);
         let keys = grouping.as_ref().filter(|_| is_after_key);
         let keys = keys.zip(key).map(|(grouping, column)| Keys { grouping, column });
-        column.values.with_patterns(Smallest { column: *column, keys })
+        chunk(column, column.tree, keys)
     };
-    let mut chunks: Vec<ChunkBytes> = columns.iter().map(chunk).collect();
-    while directory_bytes(&chunks) > DIRECTORY_BYTES_MAX {
-        let nodes_of = |index: &usize| chunks[*index].encoded.plan.nodes().len();
+    let mut chunks: Vec<ChunkBytes> = columns.iter().map(planned).collect();
+    loop {
+        let value = directory_bytes(chunks.iter().map(|chunk| &chunk.shape)) as u64;
+        if value <= DIRECTORY_BYTES_MAX as u64 {
+            break;
+        }
+        let nodes_of = |index: &usize| chunks[*index].shape.plan.nodes().len();
         let largest = (0..chunks.len()).max_by_key(nodes_of).expect("no chunk, no directory");
-        if !chunks[largest].is_planned() {
-            let value = directory_bytes(&chunks) as u64;
+        if !chunks[largest].shape.is_planned() {
             let limit = DIRECTORY_BYTES_MAX as u64;
             return Err(BlockError::Budget { unit: "directory bytes", value, limit });
         }
-        let raw = TableColumn { tree: &Tree::Raw, ..columns[largest] };
-        chunks[largest] = raw.values.with_patterns(Smallest { column: raw, keys: None });
+        chunks[largest] = chunk(&columns[largest], &Tree::Raw, None);
     }
-    let bytes: usize = chunks.iter().map(ChunkBytes::bytes).sum();
+    let bytes: usize = chunks.iter().map(|chunk| chunk.shape.bytes()).sum();
     within("bytes", bytes as u64, BLOCK_BYTES_MAX as u64 - 4096)?;
     assemble(header(rows, columns.len(), sequence), &chunks, out);
     let outcome = |chunk: &ChunkBytes| TableOutcome {
         id: chunk.id,
-        is_planned: chunk.is_planned(),
-        encoded_bytes: chunk.bytes(),
+        is_planned: chunk.shape.is_planned(),
+        encoded_bytes: chunk.shape.bytes(),
     };
     Ok(chunks.iter().map(outcome).collect())
 }
 
 /// Encodes one column as the smaller of its tree and raw.
-struct Smallest<'a> {
-    column: TableColumn<'a>,
-    keys: Option<Keys<'a>>,
+fn chunk(column: &TableColumn<'_>, tree: &Tree, keys: Option<Keys<'_>>) -> ChunkBytes {
+    let value_type = column.values.value_type();
+    with_patterns!(column.values.patterns(), |patterns| {
+        smallest(column.id, value_type, patterns, tree, keys)
+    })
 }
 
-impl PatternTask for Smallest<'_> {
-    type Output = ChunkBytes;
-
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> ChunkBytes {
-        smallest(self.column.id, value_type, patterns, self.column.tree, self.keys)
-    }
-}
-
-/// Columns are numbered and equally long; gives their length.
+/// Checks that columns ascend and are equally long; returns their length.
 fn check_columns(columns: &[TableColumn<'_>]) -> Result<u32, BlockError> {
     let rows = columns.first().map_or(0, |column| column.values.len());
     within("rows", rows as u64, BLOCK_ROWS_MAX.into())?;
@@ -181,10 +176,10 @@ fn header(rows: u32, columns: usize, sequence: u64) -> BlockHeader {
 }
 
 impl Table {
-    /// Takes exactly one table and checks everything but the values.
+    /// Parses exactly one table and checks everything but the values.
     ///
     /// # Errors
-    /// Whatever FORMAT.md, section 7, refuses; a block that is no table.
+    /// What FORMAT.md, section 7, refuses; a block of fixes.
     pub fn parse(bytes: Bytes, budget: &Budget) -> Result<Self, BlockError> {
         let (header, chunks) = read(&bytes, budget, true, check_header)?;
         Ok(Self { bytes, header, chunks })
@@ -224,8 +219,8 @@ impl Table {
         self.values(index, rows, grouping.as_ref()).map(Some)
     }
 
-    /// Decodes `rows` of all columns, in order; an order of rows is found once for the columns that
-    /// follow each other and share it.
+    /// Decodes `rows` of all columns, in order; the order of rows is computed once for adjacent
+    /// columns that share it.
     ///
     /// # Errors
     /// As [`Table::decode`].
@@ -236,7 +231,7 @@ impl Table {
         for (index, chunk) in self.chunks.iter().enumerate() {
             let key = chunk.plan.key_column().map(|(key, _)| key);
             if let Some(key) = key
-                && order.as_ref().is_none_or(|(known, _)| *known != key)
+                && order.as_ref().is_none_or(|(ordered, _)| *ordered != key)
             {
                 order = Some((key, self.grouping(key, &rows)?));
             }
@@ -246,7 +241,7 @@ impl Table {
         Ok(columns)
     }
 
-    /// The table has these rows.
+    /// Checks that the table has these rows.
     fn check_rows(&self, rows: &Range<usize>) -> Result<(), BlockError> {
         if rows.start > rows.end || rows.end > self.rows() {
             let Range { start, end } = *rows;
@@ -258,7 +253,7 @@ impl Table {
     /// Grouped order of the segments that `rows` touch, by column `key`.
     fn grouping(&self, key: u16, rows: &Range<usize>) -> Result<Grouping, BlockError> {
         let key = self.chunks.iter().position(|chunk| chunk.id == key);
-        let key = key.expect("parse refuses keys that are not there");
+        let key = key.expect("parse refuses missing keys");
         let segments = segments_of(rows, self.rows());
         let start = segments.start;
         let keys = self.values(key, segments, None)?.keys();
@@ -281,16 +276,16 @@ impl Table {
     }
 }
 
-/// A table states no time, no box, and the one space.
+/// Checks that a table states no time, no box, and the space of tables.
 fn check_header(header: &BlockHeader) -> Result<(), BlockError> {
     let limits = [header.x_min, header.x_max, header.y_min, header.y_max];
     let times = [header.time_min_offset_ms, header.time_max_offset_ms];
     let rules = [
-        (header.is_table(), at::FLAGS_REQUIRED, "the block is no table"),
-        (header.base_time_ms == 0, at::BASE_TIME, "a table has base time 0"),
-        (times == [0; 2], at::TIME_MIN, "a table has no times"),
-        (limits == [0; 4], at::X_MIN, "a table has no box"),
-        (header.space == SPACE, at::SPACE_KIND, "a table is planar from 0, 0 in steps of 1"),
+        (header.is_table(), at::flags_required, "the block is no table"),
+        (header.base_time_ms == 0, at::base_time_ms, "a table has base time 0"),
+        (times == [0; 2], at::time_min_offset_ms, "a table has no times"),
+        (limits == [0; 4], at::x_min, "a table has no box"),
+        (header.space == SPACE, at::space_kind, "a table is planar from 0, 0 in steps of 1"),
     ];
     match rules.into_iter().find(|(holds, ..)| !holds) {
         None => Ok(()),

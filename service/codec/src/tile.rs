@@ -1,7 +1,5 @@
-//! How is a column cut into pieces that decode alone?
-//!
-//! Tiles of 1,024 values, groups of 32 (one step of a warp), segments of 64 tiles for keyed
-//! columns (FORMAT.md, sections 5.1 and 6.13). This file counts, it touches no value.
+//! Division of a column: tiles of 1,024 values decode alone, groups of 32 are one step of a warp,
+//! segments of 64 tiles are the unit of keyed columns (FORMAT.md, sections 5.1 and 6.13).
 
 use std::ops::Range;
 
@@ -44,7 +42,12 @@ impl TileCounts {
         }
     }
 
-    /// Place of each tile among the node's values.
+    /// The section that states the counts of a sparse node, one u16 per tile.
+    pub(crate) fn section(&self) -> Vec<u8> {
+        self.ranges().flat_map(|range| (range.len() as u16).to_le_bytes()).collect()
+    }
+
+    /// Range of each tile among the node's values.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut start = 0;
         (0..self.tiles()).map(move |tile| {

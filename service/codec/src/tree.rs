@@ -1,117 +1,20 @@
-//! Which encodings is a column asked to take?
+//! Trees of encodings: measures, and the text form in both directions.
 //!
-//! A `Tree` is a wish: encodings and their order, with parameters where the wish is precise. The
-//! encoder finds everything else in the values, and a wish that does not apply to them is refused
-//! whole. Its text form is `divisor(keyed_delta.z(patch(afl), scale(afl)))`.
+//! A tree in text is a name, parameters behind points, subtrees in brackets, with optional spaces
+//! between tokens. The reader refuses trees above the depth limit as it reads them, so that no
+//! text costs more than its length.
 
 use std::fmt;
+use std::str::FromStr;
+use std::vec;
 
-use crate::column::ValueType;
-use crate::divisor::encode::{Division, choice_of};
 use crate::encoding::Encoding;
+pub use crate::encoding::Tree;
+pub use crate::encoding::divisor::DivisorChoice;
+use crate::limits::PLAN_DEPTH_MAX;
 use crate::word::Mode;
 
-/// A tree of encodings to try on a column.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Tree {
-    /// Values as they are.
-    Raw,
-    /// The smallest width for each group of 32 values.
-    Afl,
-    /// One value everywhere.
-    Const,
-    /// Floats as differences in whole bytes.
-    Gfc,
-    /// Differences within a tile.
-    Delta(Mode, Box<Tree>),
-    /// Differences of differences within a tile.
-    Delta2(Mode, Box<Tree>),
-    /// Distances from the least value of a tile.
-    Scale(Box<Tree>),
-    /// Quotients by this divisor and remainder, or by the greatest that fits all values.
-    Divisor(Option<DivisorChoice>, Box<Tree>),
-    /// Decimal floats with so many decimals, or with as many as needed.
-    FloatToInt(Option<u8>, Box<Tree>),
-    /// A few exceptions apart: high bits, or values that a given divisor or number of decimals
-    /// below does not fit.
-    Patch(Box<Tree>),
-    /// Runs: values, lengths.
-    Rle(Box<Tree>, Box<Tree>),
-    /// Codes into a dictionary of at most so many entries; with a second child the most frequent
-    /// values only.
-    Dict(u32, Box<Tree>, Option<Box<Tree>>),
-    /// Rows grouped by key.
-    Group(Box<Tree>),
-    /// Differences along each key: residuals, heads.
-    KeyedDelta(Mode, Box<Tree>, Box<Tree>),
-    /// Differences of differences along each key: residuals, heads.
-    KeyedDelta2(Mode, Box<Tree>, Box<Tree>),
-}
-
-/// A divisor that a plan gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DivisorChoice {
-    /// 2 or more.
-    pub divisor: u32,
-    /// Below the divisor.
-    pub remainder: u32,
-}
-
-impl DivisorChoice {
-    /// True if values of this type may be divided so.
-    pub fn suits(self, value_type: ValueType) -> bool {
-        !value_type.is_float() && Division::new(self, value_type).is_some()
-    }
-
-    /// What values that share the divisor leave, if it is one that values of this type may be
-    /// divided by; `value` is any of them, sign-extended if the type is signed.
-    pub fn shared(divisor: u64, value: u64, value_type: ValueType) -> Option<Self> {
-        choice_of(divisor, value, value_type)
-    }
-}
-
 impl Tree {
-    /// The encoding of its root.
-    pub fn encoding(&self) -> Encoding {
-        match self {
-            Self::Raw => Encoding::Raw,
-            Self::Afl => Encoding::Afl,
-            Self::Const => Encoding::Const,
-            Self::Gfc => Encoding::Gfc,
-            Self::Delta(..) => Encoding::Delta,
-            Self::Delta2(..) => Encoding::Delta2,
-            Self::Scale(_) => Encoding::Scale,
-            Self::Divisor(..) => Encoding::Divisor,
-            Self::FloatToInt(..) => Encoding::FloatToInt,
-            Self::Patch(_) => Encoding::Patch,
-            Self::Rle(..) => Encoding::Rle,
-            Self::Dict(..) => Encoding::Dict,
-            Self::Group(_) => Encoding::Group,
-            Self::KeyedDelta(..) => Encoding::KeyedDelta,
-            Self::KeyedDelta2(..) => Encoding::KeyedDelta2,
-        }
-    }
-
-    /// Its subtrees.
-    pub fn children(&self) -> Vec<&Self> {
-        match self {
-            Self::Raw | Self::Afl | Self::Const | Self::Gfc => Vec::new(),
-            Self::Delta(_, child)
-            | Self::Delta2(_, child)
-            | Self::Scale(child)
-            | Self::Divisor(_, child)
-            | Self::FloatToInt(_, child)
-            | Self::Patch(child)
-            | Self::Group(child)
-            | Self::Dict(_, child, None) => vec![child],
-            Self::Rle(first, second)
-            | Self::Dict(_, first, Some(second))
-            | Self::KeyedDelta(_, first, second)
-            | Self::KeyedDelta2(_, first, second) => vec![first, second],
-        }
-    }
-
     /// True if it works in grouped order, so that encoding takes the keys.
     pub fn is_keyed(&self) -> bool {
         self.encoding().is_keyed() || self.children().into_iter().any(Self::is_keyed)
@@ -126,31 +29,12 @@ impl Tree {
     pub fn nodes(&self) -> usize {
         1 + self.children().into_iter().map(Self::nodes).sum::<usize>()
     }
-
-    /// Text of its own parameters, as it follows the name.
-    fn parameters(&self) -> String {
-        match self {
-            Self::Delta(mode, _)
-            | Self::Delta2(mode, _)
-            | Self::KeyedDelta(mode, ..)
-            | Self::KeyedDelta2(mode, ..) => match mode {
-                Mode::Plain => String::new(),
-                Mode::Zigzag => ".z".to_owned(),
-            },
-            Self::Divisor(Some(choice), _) if choice.remainder == 0 => {
-                format!(".{}", choice.divisor)
-            }
-            Self::Divisor(Some(choice), _) => format!(".{}.{}", choice.divisor, choice.remainder),
-            Self::FloatToInt(Some(decimals), _) => format!(".{decimals}"),
-            Self::Dict(entries, ..) => format!(".{entries}"),
-            _ => String::new(),
-        }
-    }
 }
 
 impl fmt::Display for Tree {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}{}", self.encoding().name(), self.parameters())?;
+        out.write_str(self.encoding().name())?;
+        self.write_parameters(out)?;
         let children = self.children();
         for (index, child) in children.iter().enumerate() {
             write!(out, "{}{child}", if index == 0 { "(" } else { ", " })?;
@@ -169,6 +53,217 @@ pub(crate) fn scaled() -> Tree {
     Tree::Scale(Box::new(Tree::Afl))
 }
 
+/// A parameter or a child of a node.
+pub(crate) trait TreeField: Sized {
+    /// Takes it from the text of a node; `None` if the text has something else.
+    fn take(text: &mut NodeText<'_>) -> Option<Self>;
+
+    /// Writes a parameter as it follows the name.
+    fn write(&self, _out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    /// The child, unless it is a parameter or absent.
+    fn child(&self) -> Option<&Tree> {
+        None
+    }
+}
+
+/// Parameters and subtrees of a node that no field has taken yet.
+pub(crate) struct NodeText<'a> {
+    parameters: vec::IntoIter<&'a str>,
+    children: vec::IntoIter<Tree>,
+}
+
+impl NodeText<'_> {
+    /// True if all are taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parameters.len() + self.children.len() == 0
+    }
+
+    /// Takes a parameter that is a number: `Some(None)` without one, `None` for other text.
+    fn number<N: FromStr>(&mut self) -> Option<Option<N>> {
+        let Some(text) = self.parameters.next() else {
+            return Some(None);
+        };
+        // `parse` accepts signs, which no tree has.
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse().ok())?.map(Some)
+    }
+}
+
+impl TreeField for Box<Tree> {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        text.children.next().map(Self::new)
+    }
+
+    fn child(&self) -> Option<&Tree> {
+        Some(self)
+    }
+}
+
+impl TreeField for Option<Box<Tree>> {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        Some(<Box<Tree> as TreeField>::take(text))
+    }
+
+    fn child(&self) -> Option<&Tree> {
+        self.as_deref()
+    }
+}
+
+impl TreeField for Mode {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        match text.parameters.next() {
+            None => Some(Self::Plain),
+            Some("z") => Some(Self::Zigzag),
+            Some(_) => None,
+        }
+    }
+
+    fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(if *self == Self::Zigzag { ".z" } else { "" })
+    }
+}
+
+impl TreeField for u32 {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        text.number()?
+    }
+
+    fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, ".{self}")
+    }
+}
+
+impl TreeField for Option<u8> {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        text.number()
+    }
+
+    fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.map_or(Ok(()), |number| write!(out, ".{number}"))
+    }
+}
+
+impl TreeField for Option<DivisorChoice> {
+    fn take(text: &mut NodeText<'_>) -> Option<Self> {
+        let Some(divisor) = text.number()? else {
+            return Some(None);
+        };
+        let choice = DivisorChoice { divisor, remainder: text.number()?.unwrap_or(0) };
+        (choice.divisor >= 2 && choice.remainder < choice.divisor).then_some(Some(choice))
+    }
+
+    fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            None => Ok(()),
+            Some(DivisorChoice { divisor, remainder: 0 }) => write!(out, ".{divisor}"),
+            Some(DivisorChoice { divisor, remainder }) => write!(out, ".{divisor}.{remainder}"),
+        }
+    }
+}
+
+/// Why a text is no tree.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("character {offset} of the tree: {problem}")]
+pub struct TreeTextError {
+    /// Byte of the text, counted from 0.
+    pub offset: usize,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl FromStr for Tree {
+    type Err = TreeTextError;
+
+    fn from_str(text: &str) -> Result<Self, TreeTextError> {
+        let mut reader = Reader { text, at: 0 };
+        let tree = reader.tree(1)?;
+        reader.skip_spaces();
+        match reader.at == text.len() {
+            true => Ok(tree),
+            false => reader.fault("something follows the tree"),
+        }
+    }
+}
+
+/// A position in a text.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn fault<T>(&self, problem: &str) -> Result<T, TreeTextError> {
+        Err(TreeTextError { offset: self.at, problem: problem.to_owned() })
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at += self.rest().bytes().take_while(|byte| *byte == b' ').count();
+    }
+
+    /// Takes the next character if it is `wanted`.
+    fn takes(&mut self, wanted: char) -> bool {
+        self.skip_spaces();
+        let is_next = self.rest().starts_with(wanted);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Takes the next letters, digits and underscores.
+    fn word(&mut self) -> &'a str {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = self.rest().bytes().take_while(|byte| is_part(byte)).count();
+        let word = &self.rest()[..length];
+        self.at += length;
+        word
+    }
+
+    /// A subtree on level `level`.
+    fn tree(&mut self, level: usize) -> Result<Tree, TreeTextError> {
+        self.skip_spaces();
+        if level > PLAN_DEPTH_MAX {
+            return self.fault(&format!("more than {PLAN_DEPTH_MAX} levels"));
+        }
+        let start = self.at;
+        let name = self.word();
+        let Some(encoding) = Encoding::ALL.iter().find(|encoding| encoding.name() == name) else {
+            self.at = start;
+            return self.fault("no encoding has this name");
+        };
+        let mut parameters = Vec::new();
+        while self.rest().starts_with('.') {
+            self.at += 1;
+            parameters.push(self.word());
+        }
+        let mut children = Vec::new();
+        if self.takes('(') {
+            loop {
+                children.push(self.tree(level + 1)?);
+                if self.takes(')') {
+                    break;
+                }
+                if !self.takes(',') {
+                    return self.fault("expected `,` or `)`");
+                }
+            }
+        }
+        let (parameters, children) = (parameters.into_iter(), children.into_iter());
+        Tree::from_text(*encoding, NodeText { parameters, children }).map_or_else(
+            || {
+                self.at = start;
+                self.fault(&format!("{name} does not take these parameters and subtrees"))
+            },
+            Ok,
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +277,33 @@ mod tests {
         let dict = Tree::Dict(256, Box::new(Tree::Afl), None);
         assert_eq!(dict.to_string(), "dict.256(afl)");
         assert!(!Tree::Delta(Mode::Plain, Box::new(dict)).is_keyed());
+    }
+
+    #[test]
+    fn errors_name_the_offset_and_the_problem() {
+        for (text, offset, problem) in [
+            ("", 0, "no encoding"),
+            ("lz4", 0, "no encoding"),
+            ("scale", 0, "does not take"),
+            ("scale(afl, afl)", 0, "does not take"),
+            ("afl(afl)", 0, "does not take"),
+            ("delta.q(afl)", 0, "does not take"),
+            ("divisor.1(afl)", 0, "does not take"),
+            ("divisor.100.100(afl)", 0, "does not take"),
+            ("patch(dict(afl))", 6, "does not take"),
+            ("patch(dict.4294967296(afl))", 6, "does not take"),
+            ("rle(afl; afl)", 7, "expected `,` or `)`"),
+            ("patch(afl", 9, "expected `,` or `)`"),
+            ("patch(afl) afl", 11, "follows"),
+            ("scale(scale(scale(scale(afl))))", 24, "more than 4 levels"),
+        ] {
+            let error = text.parse::<Tree>().unwrap_err();
+            assert_eq!(error.offset, offset, "{text}: {error}");
+            assert!(error.problem.contains(problem), "{text}: {error}");
+        }
+        let spaced = " divisor . 100 ( afl )".parse::<Tree>();
+        assert!(spaced.is_err(), "no spaces before parameters");
+        let tree: Tree = "rle ( scale(afl) ,patch(afl)) ".parse().unwrap();
+        assert_eq!(tree.to_string(), "rle(scale(afl), patch(afl))");
     }
 }

@@ -1,25 +1,21 @@
-//! How do a column's values become the nodes and sections of a tree?
+//! Encoding of a column with a tree: nodes and sections in pre-order.
 //!
 //! A pure function of values, tree and keys: the same input gives the same bytes on every machine
 //! (FORMAT.md, section 6, "writer"). A tree that cannot hold the values, or that the format does
-//! not allow, does not apply; the caller keeps `raw` then.
+//! not allow, does not apply; the caller then keeps `raw`.
 
-use crate::column::ValueType;
 use crate::encoding::Encoding;
 use crate::grouping::{Grouping, Heads};
 use crate::plan::{Plan, PlanNode};
 use crate::tile::TileCounts;
 use crate::tree::Tree;
+use crate::value_type::ValueType;
 use crate::word::Word;
-use crate::{
-    afl, constant, delta, delta_of_delta, dict, divisor, float_to_int, gfc, keyed_delta,
-    keyed_delta_of_delta, patch, raw, rle, scale,
-};
 
 /// Why a tree was not encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotApplicable {
-    /// What stood against it.
+    /// The rule or value that it breaks.
     pub reason: String,
 }
 
@@ -30,7 +26,7 @@ impl NotApplicable {
     }
 }
 
-/// Nodes and sections in pre-order, as far as they are written.
+/// Nodes and sections written so far, in pre-order.
 pub(crate) struct TreeWriter<'a> {
     nodes: Vec<PlanNode>,
     sections: Vec<Vec<u8>>,
@@ -38,7 +34,7 @@ pub(crate) struct TreeWriter<'a> {
     key_column: u16,
 }
 
-/// A tree's outcome: a plan and the bytes of its sections.
+/// An encoded column: a plan and the bytes of its sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedTree {
     /// Nodes in pre-order.
@@ -47,7 +43,7 @@ pub struct EncodedTree {
     pub sections: Vec<Vec<u8>>,
 }
 
-/// Keys that keyed trees are written with.
+/// Keys of a keyed tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
     /// Order of the key column.
@@ -56,7 +52,7 @@ pub struct Keys<'a> {
     pub column: u16,
 }
 
-/// Values of one node, on their way down.
+/// Values of one node.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeValues<'a, T> {
     pub(crate) value_type: ValueType,
@@ -107,68 +103,7 @@ pub(crate) fn encode_tree<T: Word>(
 }
 
 impl TreeWriter<'_> {
-    /// Writes one subtree.
-    pub(crate) fn subtree<T: Word>(
-        &mut self,
-        tree: &Tree,
-        node: NodeValues<'_, T>,
-    ) -> Result<(), NotApplicable> {
-        match tree {
-            Tree::Raw => {
-                let bytes = raw::encode::encode(node.values);
-                self.leaf(Encoding::Raw, &node, vec![bytes]);
-                Ok(())
-            }
-            Tree::Afl => {
-                let sections = afl::encode::encode(&node);
-                self.leaf(Encoding::Afl, &node, sections);
-                Ok(())
-            }
-            Tree::Gfc if !node.value_type.is_float() => {
-                NotApplicable::because("gfc takes floats, this is no float")
-            }
-            Tree::Gfc => {
-                let sections = gfc::encode::encode(&node);
-                self.leaf(Encoding::Gfc, &node, sections);
-                Ok(())
-            }
-            Tree::Const => constant::encode::encode(self, &node),
-            Tree::Delta(mode, child) => delta::encode::encode(self, node, *mode, child),
-            Tree::Delta2(mode, child) => delta_of_delta::encode::encode(self, node, *mode, child),
-            Tree::Scale(child) => scale::encode::encode(self, node, child),
-            Tree::Divisor(choice, child) => divisor::encode::encode(self, node, *choice, child),
-            Tree::FloatToInt(decimals, child) => {
-                float_to_int::encode::encode(self, node, *decimals, child)
-            }
-            Tree::Patch(child) => patch::encode::encode(self, node, child),
-            Tree::Rle(values, lengths) => rle::encode::encode(self, node, values, lengths),
-            Tree::Dict(limit, codes, exceptions) => {
-                dict::encode::encode(self, node, *limit, codes, exceptions.as_deref())
-            }
-            Tree::Group(child) => {
-                self.keyed_node(Encoding::Group, &node, Vec::new(), 0);
-                self.subtree(child, node)
-            }
-            Tree::KeyedDelta(mode, residuals, heads) => {
-                keyed_delta::encode::encode(self, node, *mode, residuals, heads)
-            }
-            Tree::KeyedDelta2(mode, residuals, heads) => {
-                keyed_delta_of_delta::encode::encode(self, node, *mode, residuals, heads)
-            }
-        }
-    }
-
-    /// Writes a node without parameters or children.
-    fn leaf<T: Word>(
-        &mut self,
-        encoding: Encoding,
-        node: &NodeValues<'_, T>,
-        sections: Vec<Vec<u8>>,
-    ) {
-        self.node(encoding, node, sections, (0, 0));
-    }
-
-    /// Writes a node that names the key column; its heads, if keys are there.
+    /// Writes a node whose first parameter is the key column.
     pub(crate) fn keyed_node<T: Word>(
         &mut self,
         encoding: Encoding,
@@ -184,7 +119,8 @@ impl TreeWriter<'_> {
         self.heads.expect("keyed trees are written with keys")
     }
 
-    /// Writes a node and its sections; its children follow. Child counts are settled at the end.
+    /// Writes a node and its sections; its children follow. A section that is missing stands for
+    /// an optional child that is absent.
     pub(crate) fn node<T: Word>(
         &mut self,
         encoding: Encoding,
@@ -192,13 +128,13 @@ impl TreeWriter<'_> {
         sections: Vec<Vec<u8>>,
         (parameter_u32, parameter_u64): (u32, u64),
     ) {
-        let rules = encoding.rules();
-        let sections_count = sections.len() as u8;
+        let spec = encoding.spec();
+        let missing = spec.sections.len() - sections.len();
         self.nodes.push(PlanNode {
             encoding,
             value_type: node.value_type,
-            children: rules.children_min + (sections_count - rules.sections),
-            sections: sections_count,
+            children: (spec.children.len() - missing) as u8,
+            sections: sections.len() as u8,
             values: u32::try_from(node.values.len()).expect("rows are within their limit"),
             parameter_u32,
             parameter_u64,
@@ -206,7 +142,7 @@ impl TreeWriter<'_> {
         self.sections.extend(sections);
     }
 
-    /// Confirms that the tree is one that readers accept.
+    /// Checks that readers accept the tree.
     fn finish(self) -> Result<EncodedTree, NotApplicable> {
         let section_bytes: Vec<u64> =
             self.sections.iter().map(|section| section.len() as u64).collect();

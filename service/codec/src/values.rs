@@ -1,13 +1,40 @@
-//! How does a typed column of any kind lie in memory?
+//! Typed columns in memory: one vector for each value type of the format.
 //!
-//! One vector for each value type of the format; the columns of tables and whatever is encoded
-//! apart from fixes. Floats are kept bit by bit.
+//! Columns of tables and of anything that is encoded apart from fixes. Floats are kept bit by bit.
 
-use crate::column::ValueType;
+use std::borrow::Cow;
+
+use crate::column_encode::Source;
+use crate::section::Fault;
+use crate::value_type::ValueType;
 use crate::word::Word;
 
+/// A value in memory that has a bit pattern.
+pub(crate) trait Native: Copy + Default {
+    /// Its bit pattern.
+    type Pattern: Word;
+
+    /// The bit patterns of values.
+    fn patterns(values: &[Self]) -> Cow<'_, [Self::Pattern]>;
+    /// The value of a bit pattern.
+    fn of_pattern(pattern: Self::Pattern) -> Self;
+}
+
 macro_rules! values {
-    ($(($variant:ident, $native:ty, $word:ty, $to:expr, $from:expr)),*) => {
+    ($(($variant:ident, $native:ty, $word:ty, $patterns:expr, $from:expr)),*) => {
+        $(impl Native for $native {
+            type Pattern = $word;
+
+            fn patterns(values: &[Self]) -> Cow<'_, [$word]> {
+                ($patterns)(values)
+            }
+
+            #[inline(always)]
+            fn of_pattern(pattern: $word) -> Self {
+                ($from)(pattern)
+            }
+        })*
+
         /// A column of values of one type.
         #[derive(Clone, Debug)]
         pub enum Values {
@@ -32,28 +59,42 @@ macro_rules! values {
                 }
             }
 
-            /// How many there are.
+            /// Number of values.
             pub fn len(&self) -> usize {
                 match self {
                     $(Self::$variant(values) => values.len(),)*
                 }
             }
 
-            /// Runs `task` on the bit patterns.
-            pub(crate) fn with_patterns<W: PatternTask>(&self, task: W) -> W::Output {
+            /// Their bit patterns.
+            pub(crate) fn patterns(&self) -> Patterns<'_> {
                 match self {
-                    $(Self::$variant(values) => {
-                        let patterns: Vec<$word> = values.iter().map($to).collect();
-                        task.run(self.value_type(), &patterns)
+                    $(Self::$variant(values) => Native::patterns(values).into(),)*
+                }
+            }
+
+            /// Replaces the values by rows of an encoded column.
+            pub(crate) fn fill(&mut self, source: &Source<'_>) -> Result<(), Fault> {
+                match self {
+                    $(Self::$variant(values) => source.decode(<$native>::of_pattern, values),)*
+                }
+            }
+
+            /// Values from their little-endian bytes, of which an incomplete last one is ignored.
+            pub fn from_le_bytes(value_type: ValueType, bytes: &[u8]) -> Self {
+                match value_type {
+                    $(ValueType::$variant => {
+                        let values = bytes.as_chunks().0.iter();
+                        Self::$variant(values.map(|it| <$native>::from_le_bytes(*it)).collect())
                     })*
                 }
             }
 
-            /// Replaces the values by what `source` gives.
-            pub(crate) fn fill<S: PatternSource>(&mut self, source: &S) -> Result<(), S::Error> {
+            /// Their little-endian bytes.
+            pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {
                     $(Self::$variant(values) => {
-                        source.give(|pattern: $word| -> $native { ($from)(pattern) }, values)
+                        values.iter().flat_map(|value| value.to_le_bytes()).collect()
                     })*
                 }
             }
@@ -69,36 +110,71 @@ macro_rules! values {
 }
 
 values!(
-    (U8, u8, u8, |value| *value, |pattern| pattern),
-    (U16, u16, u16, |value| *value, |pattern| pattern),
-    (U32, u32, u32, |value| *value, |pattern| pattern),
-    (U64, u64, u64, |value| *value, |pattern| pattern),
-    (I8, i8, u8, |value| *value as u8, |pattern| pattern as i8),
-    (I16, i16, u16, |value| *value as u16, |pattern| pattern as i16),
-    (I32, i32, u32, |value| *value as u32, |pattern| pattern as i32),
-    (I64, i64, u64, |value| *value as u64, |pattern| pattern as i64),
-    (F32, f32, u32, |value| value.to_bits(), f32::from_bits),
-    (F64, f64, u64, |value| value.to_bits(), f64::from_bits)
+    (U8, u8, u8, Cow::Borrowed, |pattern| pattern),
+    (U16, u16, u16, Cow::Borrowed, |pattern| pattern),
+    (U32, u32, u32, Cow::Borrowed, |pattern| pattern),
+    (U64, u64, u64, Cow::Borrowed, |pattern| pattern),
+    (I8, i8, u8, |values| owned(values, |value: &i8| *value as u8), |pattern| pattern as i8),
+    (I16, i16, u16, |values| owned(values, |value: &i16| *value as u16), |pattern| pattern as i16),
+    (I32, i32, u32, |values| owned(values, |value: &i32| *value as u32), |pattern| pattern as i32),
+    (I64, i64, u64, |values| owned(values, |value: &i64| *value as u64), |pattern| pattern as i64),
+    (F32, f32, u32, |values| owned(values, |value: &f32| value.to_bits()), f32::from_bits),
+    (F64, f64, u64, |values| owned(values, |value: &f64| value.to_bits()), f64::from_bits)
 );
 
-/// Work on the bit patterns of a column, whatever their width.
-pub(crate) trait PatternTask {
-    /// What it gives.
-    type Output;
-    /// Does it.
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output;
+/// Bit patterns that take a conversion.
+fn owned<V, P: Clone>(values: &[V], to_pattern: impl Fn(&V) -> P) -> Cow<'_, [P]> {
+    Cow::Owned(values.iter().map(to_pattern).collect())
 }
 
-/// Where the bit patterns of a column come from, whatever their width.
-pub(crate) trait PatternSource {
-    /// Why they do not come.
-    type Error;
-    /// Replaces `out` by the converted patterns.
-    fn give<T: Word, V: Copy + Default>(
-        &self,
-        convert: impl Fn(T) -> V,
-        out: &mut Vec<V>,
-    ) -> Result<(), Self::Error>;
+/// Bit patterns of a column of any width.
+pub(crate) enum Patterns<'a> {
+    U8(Cow<'a, [u8]>),
+    U16(Cow<'a, [u16]>),
+    U32(Cow<'a, [u32]>),
+    U64(Cow<'a, [u64]>),
+}
+
+macro_rules! patterns {
+    ($($variant:ident $word:ty),+) => {
+        $(impl<'a> From<Cow<'a, [$word]>> for Patterns<'a> {
+            fn from(patterns: Cow<'a, [$word]>) -> Self {
+                Self::$variant(patterns)
+            }
+        })+
+    };
+}
+
+patterns!(U8 u8, U16 u16, U32 u32, U64 u64);
+
+/// Evaluates an expression on the slice of bit patterns, whatever their width.
+macro_rules! with_patterns {
+    ($patterns:expr, |$slice:ident| $body:expr) => {
+        match $patterns {
+            $crate::values::Patterns::U8(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U16(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U32(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+            $crate::values::Patterns::U64(patterns) => {
+                let $slice = &*patterns;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_patterns;
+
+/// Bit patterns, zero-extended.
+fn widened<T: Word>(patterns: &[T]) -> Vec<u64> {
+    patterns.iter().map(|pattern| (*pattern).into()).collect()
 }
 
 impl Values {
@@ -109,14 +185,7 @@ impl Values {
 
     /// Their bit patterns, zero-extended: keys of keyed trees.
     pub fn keys(&self) -> Vec<u64> {
-        struct Widen;
-        impl PatternTask for Widen {
-            type Output = Vec<u64>;
-            fn run<T: Word>(self, _: ValueType, patterns: &[T]) -> Vec<u64> {
-                patterns.iter().map(|pattern| (*pattern).into()).collect()
-            }
-        }
-        self.with_patterns(Widen)
+        with_patterns!(self.patterns(), |patterns| widened(patterns))
     }
 }
 

@@ -1,6 +1,5 @@
-//! How are little-endian fields taken from and put into bytes at fixed offsets?
-//!
-//! Callers have checked that the field lies inside; these two functions only copy.
+//! Copies of fields at fixed byte offsets. Callers check
+//! that the field lies inside.
 
 /// The `N` bytes at `offset`.
 ///

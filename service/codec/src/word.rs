@@ -1,12 +1,11 @@
-//! What is a value while it is encoded? A bit pattern of 8, 16, 32 or 64 bits.
+//! Bit patterns of 8, 16, 32 or 64 bits, the form in which all values are encoded.
 //!
-//! Signed and floating types are encoded as their patterns; all arithmetic wraps (FORMAT.md,
-//! section 5.1). The trait is implemented for the four unsigned types and no others.
+//! Arithmetic wraps (FORMAT.md, section 5.1). Only the four unsigned types implement [`Word`].
 
 use std::fmt::Debug;
 use std::ops::{BitAnd, BitOr};
 
-use crate::column::ValueType;
+use crate::value_type::ValueType;
 
 /// An unsigned integer as wide as the values of a node.
 pub(crate) trait Word:
@@ -42,7 +41,7 @@ pub(crate) trait Word:
     fn bits(self) -> u32;
     /// A signed difference as a small unsigned number.
     fn zigzag(self) -> Self;
-    /// Back from [`Word::zigzag`].
+    /// Inverse of [`Word::zigzag`].
     fn unzigzag(self) -> Self;
     /// The value at the start of little-endian `bytes`, which hold at least one.
     fn read(bytes: &[u8]) -> Self;
@@ -113,10 +112,10 @@ word!(u16, i16, U16);
 word!(u32, i32, U32);
 word!(u64, i64, U64);
 
-/// How differences become unsigned (`mode` in FORMAT.md, section 5.1).
+/// Mapping of differences to unsigned numbers (`mode` in FORMAT.md, section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// As they are, modulo 2^W: for ascending values, or above `scale`.
+    /// Unchanged modulo 2^W: for ascending values, or above `scale`.
     Plain = 0,
     /// Zigzag: small magnitudes become small numbers.
     Zigzag = 1,
@@ -137,7 +136,7 @@ impl Mode {
         self as u32
     }
 
-    /// A difference as it is stored.
+    /// The stored form of a difference.
     #[inline(always)]
     pub(crate) fn store<T: Word>(self, difference: T) -> T {
         match self {
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zigzag_orders_by_magnitude_and_comes_back() {
+    fn zigzag_orders_by_magnitude_and_round_trips() {
         let signed = [0_i8, -1, 1, -2, 2, 127, -128];
         let expected = [0_u8, 1, 2, 3, 4, 254, 255];
         for (value, zigzag) in signed.into_iter().zip(expected) {

@@ -1,9 +1,10 @@
-//! Does the planner find good trees, follow the data, and do the same every time?
+//! The planner finds good trees, adapts to the
+//! data, and is deterministic.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 
 #[path = "block/random.rs"]
-#[allow(dead_code, reason = "numbers that only the tests of blocks draw")]
+#[allow(dead_code, reason = "only the tests of blocks use all of it")]
 mod random;
 
 use shoal_codec::{

@@ -1,64 +1,47 @@
-//! The records that host and device share to decode and encode columns.
+//! Constants and records of the codec that host and device share; a part of `layout.rs`.
 //!
-//! A part of `layout.rs`, whose macros and rules apply.
+//! A step's code is the identifier of its encoding; the build of the GPU package renders
+//! `CODEC_RAW` and the others for the kernels.
 
 use super::RecordLayout;
 
 constants! { CODEC_CONSTANTS:
-    /// Slots that the steps of a codec's tree take at most: a tree has four levels.
+    /// Slots of the steps of a tree at most: a tree has four levels.
     CODEC_SLOTS: u32 = 3;
-    /// Steps of a column that wait in shared memory; few trees have more.
+    /// Steps of a column that are kept in shared memory; few trees have more.
     CODEC_STEPS: u32 = 12;
-    /// Steps of a common keyed tree, with those of code 0 that it does not have.
+    /// Steps of a common keyed tree; absent nodes have code 0.
     CODEC_RUN_STEPS: u32 = 7;
-    /// What a `CodecStep` does: a leaf gives a tile, all others change the tile there is.
-    CODEC_RAW: u32 = 1;
-    CODEC_AFL: u32 = 2;
-    /// See `CodecStep`; `extra` is the mode.
-    CODEC_DELTA: u32 = 3;
-    /// See `CodecStep`; `extra` is the mode.
-    CODEC_DELTA2: u32 = 4;
-    CODEC_SCALE: u32 = 5;
-    /// See `CodecStep`; `parameter` is the divisor, `extra` the remainder.
-    CODEC_DIVISOR: u32 = 6;
-    /// See `CodecStep`; `parameter` is the power of ten as a double.
-    CODEC_FLOAT: u32 = 7;
-    CODEC_PATCH: u32 = 8;
-    /// See `CodecStep`; the tile has lengths, `slot` the values.
-    CODEC_RLE: u32 = 9;
-    /// See `CodecStep`; `first` is the unpacked dictionary, `extra` its entries.
-    CODEC_DICT: u32 = 10;
-    /// See `CodecStep`; `parameter` is the value.
-    CODEC_CONST: u32 = 11;
-    CODEC_GFC: u32 = 12;
-    /// See `CodecStep`; `slot` has the heads, `extra` is the mode.
-    CODEC_KEYED_DELTA: u32 = 14;
-    /// See `CodecStep`; `slot` has the heads, `extra` is the mode.
-    CODEC_KEYED_DELTA2: u32 = 15;
-    /// See `CodecStep`; as `CODEC_DICT`, with exceptions in `slot`.
-    CODEC_DICT_OR: u32 = 16;
-    /// See `CodecStep`; what follows is a sparse child, `extra` says of what.
-    CODEC_COUNT: u32 = 17;
-    /// See `CodecStep`; the tile goes into `slot`, `extra` is 1 when the sparse child ends.
-    CODEC_KEEP: u32 = 18;
-    /// Parts of a segment, of which each is ordered by a block of threads.
+    /// A step of decoding that is no encoding of its own, beside those whose codes are the
+    /// identifiers of encodings, all below 32: `CODEC_DICT` with exceptions in `slot`.
+    CODEC_DICT_OR: u32 = 32;
+    /// A sparse child begins; `extra` is its kind.
+    CODEC_COUNT: u32 = 33;
+    /// The tile goes into `slot`; `extra` is 1 if the sparse child ends. An encoder stores the
+    /// values of a node that takes the whole column.
+    CODEC_KEEP: u32 = 34;
+    /// A patch whose exceptions the child's divisor does not fit; encoding only.
+    CODEC_PATCH_DIVISOR: u32 = 35;
+    /// A patch whose exceptions have other decimals than the child; encoding only.
+    CODEC_PATCH_FLOAT: u32 = 36;
+    /// Parts of a segment; a block of threads sorts each.
     CODEC_PARTS: u32 = 16;
     /// Entries of a dictionary that a block unpacks.
     CODEC_ENTRIES: u32 = 512;
-    /// Rows of a keyed column that a thread brings in order, and threads of a block at most.
+    /// Rows of a keyed column that a thread scatters, and threads of a block at most.
     CODEC_SPREAD_EACH: u32 = 16;
     CODEC_SPREAD_THREADS: u32 = 1024;
-    /// Bytes of such a column that are in shared memory together at most, and how often.
+    /// Bytes of a buffer of such a column in shared memory, and buffers at most.
     CODEC_SPREAD_BYTES: u32 = 65_536;
     CODEC_SPREAD_BUFFERS: u32 = 3;
-    /// Digits that rows are ordered by in one pass.
+    /// Digits of one pass of the sort of rows.
     CODEC_DIGITS: u32 = 256;
-    /// Rows of a segment, which are ordered together.
+    /// Rows of a segment, the unit of grouped order.
     CODEC_SEGMENT_ROWS: u32 = 65_536;
-    /// Rows and threads of a block where a cluster of blocks orders a segment.
+    /// Rows and threads of a block where a cluster of blocks sorts a segment.
     CODEC_ORDER_ROWS: u32 = 8192;
     CODEC_ORDER_THREADS: u32 = 512;
-    /// Bits of codes that are ordered by counters of each at most.
+    /// Bits of codes at most that are sorted with a counter per code.
     CODEC_COUNTED_BITS: u32 = 13;
     /// Shared memory of such a block.
     CODEC_ORDER_BYTES: u32 = 91_488;
@@ -68,28 +51,23 @@ constants! { CODEC_CONSTANTS:
     CODEC_EXCEPTIONS: u32 = 2;
     /// The sparse child of a keyed node.
     CODEC_HEADS: u32 = 3;
-    /// Columns of values that a tile has while it is encoded: a tree has as many levels.
+    /// Buffers of values of a tile that is encoded: a tree has as many levels.
     ENCODE_LEVELS: u32 = 4;
-    /// Tiles that a block encodes where a warp takes one, and threads that sum up their words.
+    /// Tiles of a block where a warp encodes one, and threads that scan their words.
     ENCODE_LANES_TILES: u32 = 2;
     ENCODE_OFFSETS_THREADS: u32 = 1024;
     /// Sections of words that a column has at most, and others: a tree has 16 nodes, of which none
     /// has more than two sections.
     ENCODE_SECTIONS: u32 = 16;
     ENCODE_COPIES: u32 = 32;
-    /// Threads of a block that finds the order of a segment, its bytes of shared memory, and how
-    /// far apart its keys may be.
+    /// Threads of a block that sorts a segment, its bytes of shared memory, and the greatest span
+    /// of keys.
     ENCODE_ORDER_THREADS: u32 = 256;
     ENCODE_ORDER_BYTES: u32 = 106_592;
     ENCODE_ORDER_KEYS: u32 = 8192;
-    /// Threads of a block that brings the values of a segment into order, and its bytes of shared
-    /// memory.
+    /// Threads of a block that permutes the values of a segment, and its bytes of shared memory.
     ENCODE_SEGMENT_THREADS: u32 = 1024;
     ENCODE_GROUP_BYTES: u32 = 229_376;
-    /// See `EncodeStep`; a patch whose exceptions are what the child's divisor does not fit.
-    CODEC_PATCH_DIVISOR: u32 = 19;
-    /// See `EncodeStep`; a patch whose exceptions are floats of other decimals than the child's.
-    CODEC_PATCH_FLOAT: u32 = 20;
 }
 
 records! { CODEC_RECORDS:
@@ -116,7 +94,7 @@ records! { CODEC_RECORDS:
         /// Heads of the grouped order, as `CodecKeys` has them, `NO_COLUMN` for columns in order
         /// of rows.
         heads: u64,
-        /// Where codes are kept, for they order rows as their values do; else `NO_COLUMN`.
+        /// Where codes are kept, which order rows as their values do; else `NO_COLUMN`.
         codes: u64,
         /// A dictionary of 8 bytes an entry that gives the values, where the steps give its codes;
         /// else `NO_COLUMN`.
@@ -139,7 +117,7 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// What of a column is checked before its tiles.
+    /// A check of a column before its tiles.
     CodecOpen {
         /// Counts of 16 bits or a packed dictionary, bytes from the start of the input.
         source: u64,
@@ -165,7 +143,7 @@ records! { CODEC_RECORDS:
         /// From the start of the input if not decoded.
         keys: u64,
         /// By position: the row within its segment, and of codes the code above 16 bits. Clusters
-        /// leave only what their blocks exchange there.
+        /// use it only to exchange data between their blocks.
         order: u64,
         /// By row: its position within its segment, in 16 bits.
         places: u64,
@@ -179,13 +157,12 @@ records! { CODEC_RECORDS:
         told: u64,
         /// Of wide keys: least key and number of bits by segment.
         ranges: u64,
-        /// Its first part among all; a segment has `CODEC_PARTS`, the last one those that have
-        /// rows.
+        /// Its first part among all; a segment has `CODEC_PARTS`, the last one those with rows.
         first_part: u32,
         rows: u32,
         key_bytes: u32,
         is_decoded: u32,
-        /// Codes of so many bits; 0 for wide keys, whose bits are found out.
+        /// Bits of codes; 0 for wide keys, whose bits the device finds.
         bits: u32,
         /// At most.
         passes: u32,
@@ -194,7 +171,8 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// A keyed column whose values go to their rows; places are bytes from the start of the output.
+    /// A keyed column whose values are scattered to their rows; places are bytes from the start of
+    /// the output.
     CodecSpread {
         /// In grouped order.
         grouped: u64,
@@ -209,10 +187,10 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// What a segment's wide keys need.
+    /// Least key and number of bits of a segment's wide keys.
     CodecRange { least: u64, bits: u64, }
 
-    /// A whole record as an answer brings it.
+    /// A whole record of an answer.
     Answered {
         object: u64,
         time_ms: i64,
@@ -227,7 +205,7 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// A column, or what a node of its tree gives, and where its sections go; addresses or 0.
+    /// A column, or the values of a node, and the places of its sections; addresses or 0.
     EncodeTask {
         /// Bit patterns of `bits` bits by row.
         values: u64,
@@ -254,8 +232,7 @@ records! { CODEC_RECORDS:
         reserved: u32,
     }
 
-    /// One node of a tree; `kind` is a `CODEC_` constant, of which `CODEC_DICT_OR` is a dictionary
-    /// with exceptions and `CODEC_KEEP` puts values by for a node that looks at whole columns.
+    /// One node of a tree; `kind` is the identifier of its encoding or a `CODEC_` constant.
     EncodeStep {
         /// Address of a section that has something for every tile, or of values kept, and of
         /// their numbers.

@@ -1,7 +1,7 @@
 //! What happens to engines when their device fails?
 //!
-//! A failed kernel ends the context for its whole process, so this happens in a process of its own:
-//! the test starts itself once more, and a hang of that process is a failure.
+//! A failed kernel ends the context for its whole process, so this happens in a process of its
+//! own: the test starts itself once more, and a hang of that process is a failure.
 
 use std::env;
 use std::fmt::Debug;

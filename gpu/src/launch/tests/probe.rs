@@ -1,4 +1,5 @@
-//! The kernels of probe.cu: what the device says of itself.
+//! The kernels of probe.cu: what the
+//! device says of itself.
 
 use std::ffi::c_void;
 

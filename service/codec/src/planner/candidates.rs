@@ -1,8 +1,7 @@
-//! Which trees are worth a trial on a sample?
+//! Candidate trees for a sample, by rules from its statistics.
 //!
-//! Rules from the statistics: a divisor or decimals first where there are, then one of a few
-//! bodies. The number is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the
-//! trial.
+//! A divisor or decimals first where the values have them, then one of a few bodies. Their number
+//! is bounded by `CANDIDATES_MAX`; trees that do not apply drop out in the trial.
 
 use crate::limits::PLAN_DEPTH_MAX;
 use crate::planner::statistics::Statistics;
@@ -30,7 +29,7 @@ pub(crate) fn candidates(statistics: &Statistics, is_float: bool, has_keys: bool
         if statistics.decimals.is_some() {
             trees.extend(all.iter().map(|body| Tree::FloatToInt(None, boxed(body.clone()))));
         } else {
-            // A few values may have other decimals; a trial tells how many are usual.
+            // A few values may have other decimals; the trial finds the usual number.
             for decimals in [0, 1, 2, 3, 4, 6] {
                 let integers = Tree::FloatToInt(Some(decimals), boxed(scaled()));
                 trees.push(Tree::Patch(boxed(integers)));
@@ -98,7 +97,7 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::ValueType;
+    use crate::value_type::ValueType;
 
     #[test]
     fn candidates_are_bounded_different_and_shallow() {

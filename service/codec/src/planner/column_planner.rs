@@ -1,46 +1,46 @@
-//! Which tree does the next batch of one column take?
+//! The planner of one column: selects the tree of each batch.
 //!
-//! Explored at the first batch, repeated every `EXPLORATION_BATCHES`, the outcome taking effect
-//! eight batches later. Corrected before a batch of another character, which a small part of it
-//! shows, or after one whose ratio fell, by a few trees that batches or the part have shown to be
-//! good. A function of the batches and the seed alone.
+//! It explores at the first batch and every `EXPLORATION_BATCHES`; the result takes effect eight
+//! batches later. It corrects the tree before a batch whose character differs, which a small part
+//! of it shows, or after one whose ratio fell, by trying a few trees that earlier batches or the
+//! part rank high. The result is a function of the batches and the seed.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use crate::column::ValueType;
 use crate::planner::candidates::CANDIDATES_MAX;
+use crate::planner::column_batch::{
+    ColumnBatch, PatternBatch, SAMPLE_ROWS, candidates_for, part_of, ratio_on,
+};
 use crate::planner::edges::Edges;
 use crate::planner::statistics::{ONE_Q16, ratio_q16};
-use crate::planner::trials::{
-    PatternTrials, SAMPLE_ROWS, Trials, candidates_for, part_of, ratio_on,
-};
 use crate::tree::Tree;
-use crate::values::{PatternTask, Values};
+use crate::value_type::ValueType;
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Batches from one exploration to the next.
 pub(super) const EXPLORATION_BATCHES: u64 = 64;
 /// Batches until an exploration takes effect, so that it may run beside them.
 pub(super) const EFFECT_BATCHES: u64 = 8;
-/// Trees tried on a whole sample at most when a tree is corrected.
+/// Trees tried on a whole sample at most by a correction.
 pub(super) const CORRECTION_TREES_MAX: usize = 16;
-/// A ratio below this share of the one at selection asks for a correction: 7/8.
+/// A ratio below this share of the one at selection triggers a correction: 7/8.
 const FALL_Q16: u64 = ONE_Q16 * 7 / 8;
 /// A part whose ratio is this share of the one at selection, or less, or its inverse, or more, is
 /// of another character: 4/5.
 const CHANGE: [u64; 2] = [4, 5];
-/// Rows from one look at a part to the next at least: small batches are not looked at one by one.
-const LOOK_ROWS: usize = SAMPLE_ROWS / 2;
-/// Looks that are left out at most after corrections that changed nothing.
+/// Rows from one check of a part to the next at least: small batches are not checked one by one.
+const CHECK_ROWS: usize = SAMPLE_ROWS / 2;
+/// Checks that are skipped at most after corrections that changed nothing.
 const PATIENCE_MAX: u64 = 16;
 
 const _: () = assert!(EFFECT_BATCHES < EXPLORATION_BATCHES);
 const _: () = assert!(CORRECTION_TREES_MAX <= CANDIDATES_MAX);
-// Beside raw, const and the winners there is room for others.
+// Raw, const and the winners leave places for others.
 const _: () = assert!(2 + CORRECTION_TREES_MAX / 2 < CORRECTION_TREES_MAX);
 
-/// The optimizer of one column.
+/// The planner of one column.
 #[derive(Clone, Debug)]
 pub struct ColumnPlanner {
     seed: u64,
@@ -53,19 +53,19 @@ pub struct ColumnPlanner {
     pending: Option<(u64, Tree, u64)>,
     /// True if the last batch fell short.
     is_fallen: bool,
-    /// Ratio of the tree on a part of the batch that chose it, or of the first looked at.
+    /// Ratio of the tree on a part of the batch that selected it, or of the first one checked.
     part_q16: Option<u64>,
-    /// Batch of the next look at a part.
-    look: u64,
-    /// Looks to leave out after the next correction that changes nothing.
+    /// Batch of the next check of a part.
+    next_check: u64,
+    /// Checks to skip after the next correction that changes nothing.
     patience: u64,
-    /// Trees that explorations and corrections have chosen, the latest first.
+    /// Trees that explorations and corrections selected, the latest first.
     winners: Vec<Tree>,
     edges: Edges,
 }
 
 impl ColumnPlanner {
-    /// Knows nothing; `seed` chooses samples.
+    /// A planner without history; `seed` selects samples.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -75,24 +75,20 @@ impl ColumnPlanner {
             pending: None,
             is_fallen: false,
             part_q16: None,
-            look: 0,
+            next_check: 0,
             patience: 1,
             winners: Vec::new(),
             edges: Edges::default(),
         }
     }
 
-    /// The tree for the next batch, whose values are given; `keys` are those of its rows, if keyed
-    /// trees may be chosen. [`ColumnPlanner::observe`] follows when the batch is encoded.
+    /// The tree for the next batch of `values`; `keys` are those of its rows, if keyed trees are
+    /// allowed. Call [`ColumnPlanner::observe`] when the batch is encoded.
     pub fn plan(&mut self, values: &Values, keys: Option<&[u64]>) -> Tree {
-        struct Task<'a>(&'a mut ColumnPlanner, Option<&'a [u64]>);
-        impl PatternTask for Task<'_> {
-            type Output = Tree;
-            fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Tree {
-                self.0.plan_patterns(value_type, patterns, self.1)
-            }
-        }
-        values.with_patterns(Task(self, keys))
+        let value_type = values.value_type();
+        with_patterns!(values.patterns(), |patterns| {
+            self.plan_patterns(value_type, patterns, keys)
+        })
     }
 
     /// [`ColumnPlanner::plan`] on bit patterns.
@@ -102,17 +98,17 @@ impl ColumnPlanner {
         values: &[T],
         keys: Option<&[u64]>,
     ) -> Tree {
-        match self.plan_by(&mut PatternTrials::new(value_type, values, keys)) {
+        match self.plan_by(&mut PatternBatch::new(value_type, values, keys)) {
             Ok(tree) => tree,
             Err(never) => match never {},
         }
     }
 
-    /// [`ColumnPlanner::plan`] on a batch wherever it lies.
+    /// [`ColumnPlanner::plan`] for a batch in any memory.
     ///
     /// # Errors
-    /// That of the trials; the planner is of no use then.
-    pub fn plan_by<B: Trials>(&mut self, batch: &mut B) -> Result<Tree, B::Error> {
+    /// Those of the batch; drop the planner then.
+    pub fn plan_by<B: ColumnBatch>(&mut self, batch: &mut B) -> Result<Tree, B::Error> {
         let sample = self.sample(batch.extent().1);
         if let Some((_, tree, ratio_q16)) = self.pending.take_if(|(at, ..)| *at <= self.batch) {
             self.select(tree, ratio_q16);
@@ -123,8 +119,7 @@ impl ColumnPlanner {
         } else if self.batch.is_multiple_of(EXPLORATION_BATCHES) {
             let (tree, ratio_q16) = self.explore(batch, sample)?;
             self.pending = Some((self.batch + EFFECT_BATCHES, tree, ratio_q16));
-        // What the root does not hold is cheap to see, and dear to find out by a batch that stays
-        // raw.
+        // A root that does not apply is cheap to detect here; undetected, a whole batch stays raw.
         } else if self.is_fallen
             || !batch.holds(&self.tree)?
             || self.has_changed(batch, sample.clone())?
@@ -132,7 +127,7 @@ impl ColumnPlanner {
             let (tree, ratio_q16) = self.correct(batch, sample.clone())?;
             self.patience = if tree == self.tree { self.patience * 2 } else { 1 };
             self.patience = self.patience.min(PATIENCE_MAX);
-            self.look = self.batch + self.patience;
+            self.next_check = self.batch + self.patience;
             self.select(tree, ratio_q16);
             self.part_q16 = match part_of(sample) {
                 Some(part) => Some(ratio_on(batch, part, &self.tree)?),
@@ -144,17 +139,17 @@ impl ColumnPlanner {
         Ok(self.tree.clone())
     }
 
-    /// True if a part of the batch shows that its character is no longer the one of the batch that
-    /// chose the tree: that the tree does clearly worse, or clearly better, than there.
-    fn has_changed<B: Trials>(
+    /// True if the ratio of the tree on a part of the batch differs clearly from the one on the
+    /// batch that selected it.
+    fn has_changed<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
         sample: Range<usize>,
     ) -> Result<bool, B::Error> {
-        if self.batch < self.look {
+        if self.batch < self.next_check {
             return Ok(false);
         }
-        self.look = self.batch + (LOOK_ROWS / batch.extent().1.max(1)).max(1) as u64;
+        self.next_check = self.batch + (CHECK_ROWS / batch.extent().1.max(1)).max(1) as u64;
         let Some(part) = part_of(sample) else {
             return Ok(false);
         };
@@ -165,7 +160,7 @@ impl ColumnPlanner {
         Ok(least.saturating_mul(more) <= most.saturating_mul(less))
     }
 
-    /// Tells what the batch that was planned last came to: bytes of its values, and encoded.
+    /// Reports the batch that was planned last: bytes of its values, and encoded.
     pub fn observe(&mut self, raw_bytes: usize, encoded_bytes: usize) {
         let ratio_q16 = ratio_q16(raw_bytes, encoded_bytes);
         self.edges.learn(&self.tree, ratio_q16);
@@ -174,7 +169,7 @@ impl ColumnPlanner {
         self.is_fallen = u128::from(ratio_q16) < least;
     }
 
-    /// Takes a tree from now on.
+    /// Uses a tree from now on.
     fn select(&mut self, tree: Tree, ratio_q16: u64) {
         self.winners.retain(|winner| *winner != tree);
         self.winners.insert(0, tree.clone());
@@ -182,7 +177,7 @@ impl ColumnPlanner {
         (self.tree, self.selected_q16, self.part_q16) = (tree, ratio_q16, None);
     }
 
-    /// One segment of the batch, chosen by seed and batch number.
+    /// One segment of the batch, selected by seed and batch number.
     fn sample(&self, rows: usize) -> Range<usize> {
         let segments = rows.div_ceil(SAMPLE_ROWS).max(1) as u64;
         let mixed = (self.seed ^ self.batch).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -191,7 +186,7 @@ impl ColumnPlanner {
     }
 
     /// The best of all candidates, and its ratio.
-    fn explore<B: Trials>(
+    fn explore<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
         sample: Range<usize>,
@@ -202,7 +197,7 @@ impl ColumnPlanner {
 
     /// The best of earlier winners, of the candidates that do best on a part, and of those whose
     /// edges rank highest.
-    fn correct<B: Trials>(
+    fn correct<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
         sample: Range<usize>,
@@ -212,7 +207,7 @@ impl ColumnPlanner {
         trees.extend(self.winners.iter().filter(|tree| is_new(tree)).cloned());
         let mut others = candidates_for(batch, sample.clone())?;
         others.retain(|tree| !trees.contains(tree));
-        // Sorts are stable: of equal ranks the candidate that stands earlier is tried.
+        // Sorts are stable: of equal ranks the earlier candidate is tried.
         if let Some(part) = part_of(sample.clone()) {
             let mut ranked = Vec::with_capacity(others.len());
             for tree in others {
@@ -220,8 +215,8 @@ impl ColumnPlanner {
             }
             ranked.sort_by_key(|(ratio_q16, _)| Reverse(*ratio_q16));
             others = ranked.into_iter().map(|(_, tree)| tree).collect();
-            let room = CORRECTION_TREES_MAX - trees.len();
-            trees.extend(others.drain(..others.len().min(room / 2)));
+            let left = CORRECTION_TREES_MAX - trees.len();
+            trees.extend(others.drain(..others.len().min(left / 2)));
         }
         others.sort_by_cached_key(|tree| Reverse(self.edges.rank(tree)));
         trees.extend(others);
@@ -229,8 +224,8 @@ impl ColumnPlanner {
         self.best(batch, sample, trees)
     }
 
-    /// Tries trees; the fewest bytes win, a little less for each level, the first of equals.
-    fn best<B: Trials>(
+    /// Tries trees; the least bytes with a small penalty per level win, the first of equals.
+    fn best<B: ColumnBatch>(
         &mut self,
         batch: &mut B,
         sample: Range<usize>,

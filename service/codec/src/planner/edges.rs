@@ -1,8 +1,8 @@
-//! What have whole batches shown of pairs of encodings?
+//! Statistics of edges, which rank trees.
 //!
-//! An edge is a pair (encoding, child's encoding) at a place of the full binary tree, children of
-//! place i at 2 (i + 1) and 2 (i + 1) + 1. Each keeps alpha, halved towards every ratio that a
-//! batch reached through it. Integers in Q16; a sum over a tree's edges ranks trees.
+//! An edge is a pair (encoding, child's encoding) at a place of the full binary tree; the children
+//! of place i are at 2 (i + 1) and 2 (i + 1) + 1. Its alpha moves halfway to every ratio of a
+//! batch whose tree has it. Integers in Q16.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// Place, encoding, child's encoding.
 type Edge = (usize, u16, u16);
 
-/// Alphas of all edges seen.
+/// Alphas of all edges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edges {
     alphas_q16: BTreeMap<Edge, u64>,
@@ -27,7 +27,7 @@ fn edges_of(tree: &Tree, place: usize, out: &mut Vec<Edge>) {
 }
 
 impl Edges {
-    /// A batch, or a sample, reached this ratio with this tree.
+    /// Records the ratio of a batch or sample with this tree.
     pub(crate) fn learn(&mut self, tree: &Tree, ratio_q16: u64) {
         let mut edges = Vec::new();
         edges_of(tree, 0, &mut edges);
@@ -37,7 +37,7 @@ impl Edges {
         }
     }
 
-    /// Mean alpha over a tree's edges; 0 for leaves and unknown edges.
+    /// Mean alpha over a tree's edges; 0 for leaves and edges without statistics.
     pub(crate) fn rank(&self, tree: &Tree) -> u64 {
         let mut edges = Vec::new();
         edges_of(tree, 0, &mut edges);

@@ -1,21 +1,17 @@
-//! Which plan does the next block of fixes take?
+//! Plans for a stream of blocks of fixes: an independent planner for each column.
 //!
-//! One optimizer for each column; the object column is planned without keys, the others with the
-//! objects as theirs. Columns know nothing of each other, so their order does not matter.
+//! The object column is planned without keys, the others with the objects as keys.
 
 use crate::block_plan::BlockPlan;
 use crate::codec::BlockCodec;
-use crate::column::Column;
-use crate::column::ValueType;
-use crate::columns::FixColumns;
-use crate::encode::{ColumnOutcome, with_patterns_of};
+use crate::columns::{Column, FixColumns};
+use crate::encode::ColumnOutcome;
 use crate::error::BlockError;
 use crate::planner::column_planner::ColumnPlanner;
 use crate::space::SpaceTag;
-use crate::values::PatternTask;
-use crate::word::Word;
+use crate::values::with_patterns;
 
-/// The optimizers of one stream of blocks.
+/// The planner of a stream of blocks.
 #[derive(Clone, Debug)]
 pub struct Planner {
     /// In order of [`Column::ALL`].
@@ -23,7 +19,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Knows nothing; `seed` chooses samples.
+    /// A planner without history; `seed` selects samples.
     pub fn new(seed: u64) -> Self {
         let planner = |column: Column| ColumnPlanner::new(seed ^ u64::from(column.id()) << 32);
         Self { columns: Column::ALL.map(planner).into() }
@@ -39,29 +35,31 @@ impl Planner {
         let mut plan = BlockPlan::raw();
         for column in columns.column_set().iter() {
             let keys = (column != Column::Object).then_some(&columns.object[..]);
-            let planner = &mut self.columns[usize::from(column.id()) - 1];
-            let tree =
-                with_patterns_of(columns, column, base_time_ms, PlanColumn { planner, keys });
+            let planner = &mut self.columns[column.index()];
+            let value_type = column.value_type();
+            let tree = with_patterns!(columns.patterns(column, base_time_ms), |patterns| {
+                planner.plan_patterns(value_type, patterns, keys)
+            });
             plan = plan.with(column, tree);
         }
         Ok(plan)
     }
 
-    /// The optimizers with their columns, for planning where a batch lies elsewhere than in
-    /// [`FixColumns`]: each column of a batch by [`ColumnPlanner::plan_by`].
+    /// The planners of the columns, for batches outside [`FixColumns`]: plan each column of a
+    /// batch with [`ColumnPlanner::plan_by`].
     pub fn columns_mut(&mut self) -> impl Iterator<Item = (Column, &mut ColumnPlanner)> {
         Column::ALL.into_iter().zip(&mut self.columns)
     }
 
-    /// Tells what became of the columns of the block that was planned last.
+    /// Reports the outcome of the block that was planned last.
     pub fn observe(&mut self, outcomes: &[ColumnOutcome]) {
         for outcome in outcomes {
-            let planner = &mut self.columns[usize::from(outcome.column.id()) - 1];
+            let planner = &mut self.columns[outcome.column.index()];
             planner.observe(outcome.raw_bytes, outcome.encoded_bytes);
         }
     }
 
-    /// Plans, encodes and observes: what a sender of a stream of blocks calls.
+    /// Plans, encodes and observes one block of a stream.
     ///
     /// # Errors
     /// As [`BlockCodec::encode_planned`]; `out` is empty then.
@@ -78,19 +76,5 @@ impl Planner {
         let outcomes = codec.encode_planned(columns, &plan, space, sequence, out)?;
         self.observe(&outcomes);
         Ok(())
-    }
-}
-
-/// Plans one column on its bit patterns.
-struct PlanColumn<'a> {
-    planner: &'a mut ColumnPlanner,
-    keys: Option<&'a [u64]>,
-}
-
-impl PatternTask for PlanColumn<'_> {
-    type Output = crate::tree::Tree;
-
-    fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Self::Output {
-        self.planner.plan_patterns(value_type, patterns, self.keys)
     }
 }

@@ -1,14 +1,13 @@
-//! What do numbers say of a column before any tree is tried on it?
+//! Statistics of a column, which prune the candidates of a planner.
 //!
-//! Integers only, so that every machine says the same; ratios are Q16 (65,536 is 1). They prune
-//! candidates, they decide nothing alone.
+//! Integers only, so that they are equal on every machine; ratios are Q16 (65,536 is 1).
 
-use crate::column::ValueType;
 use crate::distinct::Distinct;
-use crate::divisor::encode::common;
-use crate::float_to_int::encode::least_decimals;
+use crate::encoding::divisor::common;
+use crate::encoding::float_to_int::least_decimals;
 use crate::tree::DivisorChoice;
-use crate::values::{PatternTask, Values};
+use crate::value_type::ValueType;
+use crate::values::{Values, with_patterns};
 use crate::word::Word;
 
 /// Distinct values are counted up to this many.
@@ -19,15 +18,15 @@ pub const ONE_Q16: u64 = 1 << 16;
 /// Statistics of a column or of a sample of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// How many values there are.
+    /// Number of values.
     pub values: usize,
     /// Least and greatest bit pattern, in the order of the type (floats: as unsigned).
     pub bounds: Option<(u64, u64)>,
-    /// True if no value is less than the one before, in that order.
+    /// True if the values ascend in that order.
     pub is_sorted: bool,
     /// Bits of the distance from least to greatest.
     pub bits: u32,
-    /// Different values, `None` above 65,536.
+    /// Distinct values, `None` above 65,536.
     pub distinct: Option<usize>,
     /// RLE metric: mean over all values of the run length that starts there, capped at 2. Runs
     /// pay above 1.5.
@@ -41,14 +40,8 @@ pub struct Statistics {
 impl Statistics {
     /// Of a column.
     pub fn of_values(values: &Values) -> Self {
-        struct Task;
-        impl PatternTask for Task {
-            type Output = Statistics;
-            fn run<T: Word>(self, value_type: ValueType, patterns: &[T]) -> Statistics {
-                Statistics::of(value_type, patterns)
-            }
-        }
-        values.with_patterns(Task)
+        let value_type = values.value_type();
+        with_patterns!(values.patterns(), |patterns| Self::of(value_type, patterns))
     }
 
     /// Of bit patterns of one type.
@@ -74,8 +67,8 @@ impl Statistics {
         }
     }
 
-    /// True if runs are worth an attempt: the thesis's bound of 1.5 is for runs alone, a little
-    /// less is tried because differences may lie above them.
+    /// True if runs are worth a trial: the thesis's bound of 1.5 is for runs alone; the lower
+    /// bound here allows for differences above them.
     pub(crate) fn has_runs(&self) -> bool {
         self.rle_metric_q16 > ONE_Q16 * 5 / 4
     }

@@ -1,15 +1,15 @@
-//! How long does a fuzz target run? A small count unless somebody asks for more.
+//! Length of a fuzz target's run: a small count by default.
 //!
-//! SHOAL_FUZZ_SECONDS runs each target for so long, SHOAL_FUZZ_EXECUTIONS so often; SHOAL_FUZZ_SEED
-//! is another beginning. An execution is one input that is read. Nothing is asserted on time. CI
-//! gives every target 5 s. The full counts are run by hand:
-//! `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service fuzz_`.
+//! SHOAL_FUZZ_SECONDS sets the seconds of each target, SHOAL_FUZZ_EXECUTIONS its inputs,
+//! SHOAL_FUZZ_SEED its seed. No time is asserted. CI runs every target for 5 s; run the full
+//! counts by hand: `SHOAL_FUZZ_EXECUTIONS=10000000 cargo test -p shoal-codec -p shoal-service
+//! fuzz_`.
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// What is left of a target's run.
+/// The rest of a target's run.
 pub(crate) struct Bound {
     end: Option<Instant>,
     left: u64,
@@ -23,7 +23,7 @@ fn set<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
 }
 
 impl Bound {
-    /// As the environment says, or `small` executions.
+    /// As set in the environment, or `small` executions.
     pub(crate) fn new(small: u64) -> Self {
         let seconds = set("SHOAL_FUZZ_SECONDS").map(Duration::from_secs_f64);
         let left = set("SHOAL_FUZZ_EXECUTIONS").unwrap_or(small);
@@ -33,7 +33,7 @@ impl Bound {
     /// True if there is one more execution.
     pub(crate) fn is_open(&self) -> bool {
         match self.end {
-            // At least one, however late it is.
+            // At least one.
             Some(end) => self.done == 0 || Instant::now() < end,
             None => self.done < self.left,
         }
@@ -52,7 +52,7 @@ impl Bound {
     }
 }
 
-/// The seed of a target, told so that a failure can be met again.
+/// The seed of a target, printed to reproduce a failure.
 pub(crate) fn seed(usual: u64) -> u64 {
     let seed = set("SHOAL_FUZZ_SEED").unwrap_or(usual);
     println!("SHOAL_FUZZ_SEED={seed}");

@@ -1,17 +1,22 @@
-//! A bit flips on the way: every bit of small blocks, one at a time. Never a success.
+//! Corruption: any flipped bit or overwritten byte of
+//! a small block is detected.
 
 use crate::sample::{EARTH, PLANE, encode, full, plain, read};
 use shoal_codec::FixColumns;
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     for columns in [FixColumns::new(), plain(), full()] {
         for space in [EARTH, PLANE] {
             let whole = encode(&columns, &space, 9);
             let mut bytes = whole.clone();
             for bit in 0..bytes.len() * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(read(&bytes).is_err(), "bit {bit} of {} flipped unseen", bytes.len() * 8);
+                assert!(
+                    read(&bytes).is_err(),
+                    "bit {bit} of {} flipped undetected",
+                    bytes.len() * 8
+                );
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             assert_eq!(bytes, whole);
@@ -20,7 +25,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn every_overwritten_byte_is_noticed() {
+fn every_overwritten_byte_is_detected() {
     let whole = encode(&full(), &EARTH, 9);
     let mut bytes = whole.clone();
     for index in 0..bytes.len() {

@@ -1,6 +1,6 @@
-//! Fuzz target of the block parser: mutated blocks with checksums made right again.
+//! Fuzz target of the block parser: mutated blocks with recomputed checksums.
 //!
-//! The reader may accept or refuse, it must not panic; what it accepts obeys the header and the
+//! The reader may accept or refuse but must not panic; accepted blocks obey the header and the
 //! budget. Every tenth mutant keeps its broken checksums and must be refused unless unchanged.
 
 use bytes::Bytes;
@@ -45,7 +45,7 @@ fn fuzz_block_parser() {
     assert!(accepted < executions * 9 / 10, "{accepted} accepted: checks do not work");
 }
 
-/// Reads a mutant; true if it was accepted, and then it keeps what its header promises.
+/// Reads a mutant; true if it is accepted, and then it obeys its header.
 fn judge(chance: &mut Random, bytes: Vec<u8>, execution: u64) -> bool {
     let Ok(block) = Block::parse(Bytes::from(bytes), &BUDGET) else {
         return false;

@@ -1,4 +1,4 @@
-//! What does the block container do with good, damaged and hostile bytes?
+//! The block container with good, damaged and hostile bytes.
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
 
@@ -6,6 +6,7 @@ mod bound;
 mod corruption;
 mod fuzz;
 mod golden;
+mod golden_file;
 mod hostile;
 mod random;
 mod rewrite;

@@ -1,6 +1,5 @@
-//! Where does chance come from? SplitMix64 (Steele, Lea, Flood 2014), one seed, same numbers.
-//!
-//! Good enough to choose test values; no statistics are built on it.
+//! Seeded random test values: SplitMix64
+//! (Steele, Lea, Flood 2014).
 
 /// A seeded source of numbers.
 pub(crate) struct Random(u64);

@@ -1,4 +1,5 @@
-//! A prepared block is sent again with another base time and sequence.
+//! Rewriting base time and sequence of
+//! a prepared block.
 
 use shoal_codec::{BlockError, FixColumns, rewrite_prepared};
 
@@ -44,7 +45,7 @@ fn an_empty_block_can_be_rewritten() {
 }
 
 #[test]
-fn what_is_no_whole_block_is_refused() {
+fn only_whole_blocks_are_rewritten() {
     let whole = encode(&plain(), &EARTH, 1);
     for length in 0..whole.len() {
         assert!(rewrite_prepared(&mut whole[..length].to_vec(), 0, 0).is_err(), "{length}");

@@ -1,4 +1,5 @@
-//! What goes in comes out: every shape of columns, every range of rows, reused buffers.
+//! Round trips: every shape of columns, every range
+//! of rows, reused buffers.
 
 use shoal_codec::{BlockCodec, BlockError, Column, CpuCodec, FixColumns, FixRow};
 
@@ -6,7 +7,7 @@ use crate::random::Random;
 use crate::sample::{EARTH, PLANE, encode, full, parse, plain, random, read};
 
 #[test]
-fn hand_made_rows_come_back_with_their_header() {
+fn hand_made_rows_round_trip_with_their_header() {
     let columns = full();
     let block = parse(&encode(&columns, &PLANE, 42)).unwrap();
     assert_eq!(block.decode().unwrap(), columns);
@@ -26,7 +27,7 @@ fn hand_made_rows_come_back_with_their_header() {
 }
 
 #[test]
-fn row_counts_around_every_boundary_come_back() {
+fn row_counts_around_every_boundary_round_trip() {
     let seed = 11;
     let mut chance = Random::new(seed);
     let counts = [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 70_000];
@@ -43,7 +44,7 @@ fn row_counts_around_every_boundary_come_back() {
 }
 
 #[test]
-fn random_columns_and_ranges_come_back_in_reused_buffers() {
+fn random_columns_and_ranges_round_trip_in_reused_buffers() {
     let seed = 12;
     let mut chance = Random::new(seed);
     let mut bytes = Vec::new();

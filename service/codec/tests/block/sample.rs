@@ -1,6 +1,5 @@
-//! Which columns do the tests encode?
-//!
-//! A geographic and a planar space, a few rows by hand, and columns of any shape by chance.
+//! Sample columns: a geographic and a planar space, a few rows by hand, random columns of any
+//! shape.
 
 use bytes::Bytes;
 use shoal_codec::{
@@ -77,7 +76,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Block, BlockError> {
     Block::parse(Bytes::copy_from_slice(bytes), &Budget::default())
 }
 
-/// Parses and decodes; what a server would do with the bytes.
+/// Parses and decodes.
 pub(crate) fn read(bytes: &[u8]) -> Result<FixColumns, BlockError> {
     parse(bytes)?.decode()
 }

@@ -1,8 +1,7 @@
-//! How would an attacker make damaged bytes look whole?
+//! Recomputes every checksum of a changed block, as far as the bytes make sense.
 //!
-//! Recomputes every checksum after a change, by FORMAT.md and not by the package's own reader, and
-//! goes as far as the bytes make sense. Offsets are written out once more on purpose: a slip in
-//! the package's table shows here.
+//! It follows FORMAT.md and not the package's reader. It repeats the offsets so that an error in
+//! the package's table shows.
 
 pub(crate) const HEADER: usize = 128;
 pub(crate) const DIRECTORY_BYTES: usize = 24;
@@ -42,7 +41,7 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Walks the directory as it claims to be; stops where it makes no sense.
+/// Walks the directory as stated; stops where it makes no sense.
 fn seal_payloads(bytes: &mut [u8]) -> Option<()> {
     let columns = u16_at(bytes, COLUMNS)?;
     let mut entry = HEADER;

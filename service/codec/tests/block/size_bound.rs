@@ -1,4 +1,5 @@
-//! No block is larger than the stated bound, and the bound is what FORMAT.md says.
+//! No block exceeds the bound, which is
+//! that of FORMAT.md.
 
 use shoal_codec::limits::{BLOCK_BYTES_MAX, BLOCK_ROWS_MAX};
 use shoal_codec::{BlockCodec, BlockError, ColumnSet, CpuCodec, FixColumns};

@@ -1,4 +1,5 @@
-//! The bytes end early, or go on: every length of a block is refused but its own.
+//! Truncation and extension: every length but a
+//! block's own is refused.
 
 use crate::sample::{EARTH, encode, full, plain, read};
 use crate::seal::{BLOCK_BYTES, HEADER, seal, set};

@@ -1,4 +1,5 @@
-//! Blocks of fixes with any plan: they come back, stay below the bound, and obey ranges of rows.
+//! Blocks of fixes with any plan: round trips,
+//! bounds, ranges of rows.
 
 use bytes::Bytes;
 use shoal_codec::{Block, BlockCodec, BlockPlan, Budget, CpuCodec, FixColumns};
@@ -7,7 +8,7 @@ use crate::random::Random;
 use crate::walk::{SPACE, any_plan, walks};
 
 #[test]
-fn blocks_of_any_plan_come_back_whole_and_in_parts_below_the_bound() {
+fn blocks_of_any_plan_round_trip_whole_and_in_parts_below_the_bound() {
     let seed = 51;
     let mut chance = Random::new(seed);
     let mut planned = 0;

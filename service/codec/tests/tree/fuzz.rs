@@ -1,8 +1,8 @@
-//! Fuzz targets: each decoder by its sections, blocks and tables of any plan with checksums made
-//! right again, the text of trees.
+//! Fuzz targets: each decoder by its sections, blocks and tables of any plan with recomputed
+//! checksums, the text of trees.
 //!
-//! A reader may accept or refuse, it must not panic, and what it accepts has the rows it says.
-//! `bound.rs` says how long they run.
+//! A reader may accept or refuse but must not panic; accepted input has the rows that it states.
+//! `bound.rs` sets the length of a run.
 
 use bytes::Bytes;
 use shoal_codec::{
@@ -26,7 +26,7 @@ fn mutate(chance: &mut Random, bytes: &mut Vec<u8>) {
             bytes.push(chance.edgy() as u8);
             continue;
         }
-        // The beginnings hold counts and offsets, so they are hit more often.
+        // Counts and offsets are at the beginning, so it is changed more often.
         let limit = if chance.below(2) == 0 { length.min(64) } else { length };
         let place = chance.below(limit);
         match chance.below(8) {
@@ -111,8 +111,8 @@ fn decoder(encoding: Encoding) {
             }
         }
     }
-    let told = format!("{accepted} accepted, {refused} refused");
-    assert!(accepted.min(refused) > bound.done() / 800, "{told}: the target is lopsided");
+    let counts = format!("{accepted} accepted, {refused} refused");
+    assert!(accepted.min(refused) > bound.done() / 800, "{counts}: the target is lopsided");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn fuzz_planned_block() {
     assert!(accepted > bound.done() / 50, "only {accepted} accepted: sealing does not work");
 }
 
-/// A block or table that was changed in its directory or anywhere behind, its checksums right.
+/// A block or table with changes in its directory or behind it and recomputed checksums.
 fn sealed_mutant(chance: &mut Random, whole: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let directory = HEADER + chance.below(1200).min(whole.len() - HEADER - 1);

@@ -1,20 +1,17 @@
-//! Released bytes stay readable, and the writer still writes them: one block for each encoding.
-//!
-//! The files were written once, by this test with SHOAL_WRITE_GOLDEN=yes; a file that exists is
-//! never written again. A change that breaks this test breaks the format.
-
-use std::fs;
-use std::path::PathBuf;
+//! Golden files: a block for each
+//! encoding.
 
 use bytes::Bytes;
 use shoal_codec::{
-    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, DivisorChoice, FixColumns, FixRow,
-    Mode, Tree, Values, encode_column,
+    Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, FixColumns, FixRow, Tree, Values,
+    encode_column,
 };
 
+use crate::golden_file::assert_golden;
+use crate::sample::tree;
 use crate::walk::SPACE;
 
-/// 2,100 rows that every encoding of integers has something to do with.
+/// 2,100 rows to which every encoding of integers applies.
 fn fixes() -> FixColumns {
     let mut columns = FixColumns::new();
     for row in 0..2100_i64 {
@@ -38,29 +35,21 @@ fn fixes() -> FixColumns {
 
 fn compare(name: &str, plan: &BlockPlan, planned: &[Column]) {
     let columns = fixes();
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let mut encoded = Vec::new();
     let outcome = CpuCodec.encode_planned(&columns, plan, &SPACE, 7, &mut encoded).unwrap();
     for column in planned {
         let found = outcome.iter().find(|outcome| outcome.column == *column).unwrap();
         assert!(found.is_planned, "{name}: {} stayed raw", column.name());
     }
-    if !path.exists() && std::env::var("SHOAL_WRITE_GOLDEN").is_ok_and(|value| value == "yes") {
-        fs::write(&path, &encoded).expect("the golden folder can be written");
-    }
-    let golden = fs::read(&path).expect("golden files are part of the tree");
-    assert_eq!(encoded, golden, "{name}: the writer's bytes have changed");
-    let block = Block::parse(Bytes::from(golden), &Budget::default()).unwrap();
+    assert_golden(name, &encoded);
+    let block = Block::parse(Bytes::from(encoded), &Budget::default()).unwrap();
     assert_eq!((block.header().version_major, block.header().version_minor), (1, 1));
     assert_eq!(block.decode().as_ref(), Ok(&columns), "{name}");
 }
 
-fn afl() -> Box<Tree> {
-    Box::new(Tree::Afl)
-}
-
-fn patched() -> Box<Tree> {
-    Box::new(Tree::Patch(afl()))
+/// The plan with these trees, raw elsewhere.
+fn plan<const N: usize>(trees: [(Column, &str); N]) -> BlockPlan {
+    trees.into_iter().fold(BlockPlan::raw(), |plan, (column, text)| plan.with(column, tree(text)))
 }
 
 #[test]
@@ -70,38 +59,38 @@ fn plan_of_fixes_version_1_1() {
 
 #[test]
 fn tile_encodings_version_1_1() {
-    let plan = BlockPlan::raw()
-        .with(Column::Object, Tree::Scale(afl()))
-        .with(Column::Time, Tree::Divisor(None, Tree::Delta(Mode::Plain, patched()).into()))
-        .with(Column::X, Tree::Delta2(Mode::Zigzag, patched()))
-        .with(Column::Y, Tree::Delta(Mode::Zigzag, afl()))
-        .with(Column::Speed, Tree::Rle(afl(), afl()))
-        .with(Column::State, Tree::Delta(Mode::Zigzag, Tree::Rle(afl(), afl()).into()));
+    let plan = plan([
+        (Column::Object, "scale(afl)"),
+        (Column::Time, "divisor(delta(patch(afl)))"),
+        (Column::X, "delta2.z(patch(afl))"),
+        (Column::Y, "delta.z(afl)"),
+        (Column::Speed, "rle(afl, afl)"),
+        (Column::State, "delta.z(rle(afl, afl))"),
+    ]);
     let planned = [Column::Object, Column::Time, Column::X, Column::Y, Column::State];
     compare("tile_encodings_v1.1.block", &plan, &planned);
 }
 
 #[test]
 fn dictionaries_and_constants_version_1_1() {
-    let choice = DivisorChoice { divisor: 100, remainder: 50 };
-    let plan = BlockPlan::raw()
-        .with(Column::Object, Tree::Dict(4, afl(), Some(Tree::Const.into())))
-        .with(Column::Time, Tree::Dict(65_536, Tree::Rle(afl(), afl()).into(), None))
-        .with(Column::X, Tree::Patch(Tree::Divisor(Some(choice), patched()).into()))
-        .with(Column::Altitude, Tree::Dict(50, patched(), Some(Tree::Scale(afl()).into())));
+    let plan = plan([
+        (Column::Object, "dict.4(afl, const)"),
+        (Column::Time, "dict.65536(rle(afl, afl))"),
+        (Column::X, "patch(divisor.100.50(patch(afl)))"),
+        (Column::Altitude, "dict.50(patch(afl), scale(afl))"),
+    ]);
     let planned = [Column::Object, Column::Time, Column::X, Column::Altitude];
     compare("dictionaries_and_constants_v1.1.block", &plan, &planned);
 }
 
 #[test]
 fn keyed_encodings_version_1_1() {
-    let heads = || Box::new(Tree::Scale(afl()));
-    let keyed = Tree::KeyedDelta(Mode::Zigzag, patched(), heads());
-    let plan = BlockPlan::raw()
-        .with(Column::X, Tree::Divisor(None, keyed.into()))
-        .with(Column::Y, Tree::KeyedDelta(Mode::Plain, afl(), heads()))
-        .with(Column::Speed, Tree::KeyedDelta2(Mode::Zigzag, patched(), heads()))
-        .with(Column::Altitude, Tree::Group(Tree::Delta(Mode::Zigzag, afl()).into()));
+    let plan = plan([
+        (Column::X, "divisor(keyed_delta.z(patch(afl), scale(afl)))"),
+        (Column::Y, "keyed_delta(afl, scale(afl))"),
+        (Column::Speed, "keyed_delta2.z(patch(afl), scale(afl))"),
+        (Column::Altitude, "group(delta.z(afl))"),
+    ]);
     let planned = [Column::X, Column::Y, Column::Speed, Column::Altitude];
     compare("keyed_encodings_v1.1.block", &plan, &planned);
 }

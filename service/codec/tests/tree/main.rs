@@ -1,4 +1,4 @@
-//! What do trees of encodings do with any column, and with damaged bytes?
+//! Trees of encodings with any column, and with damaged bytes.
 //!
 //! One binary, one file for each hazard. Everything is seeded; a failing assertion names its seed.
 
@@ -9,6 +9,8 @@ mod bound;
 mod every_tree;
 mod fuzz;
 mod golden;
+#[path = "../block/golden_file.rs"]
+mod golden_file;
 mod hostile;
 #[path = "../block/random.rs"]
 mod random;

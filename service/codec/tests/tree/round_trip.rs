@@ -1,4 +1,5 @@
-//! Whatever a column holds, a tree that applies gives it back bit by bit.
+//! Round trips: a tree that applies gives any
+//! column back bit by bit.
 
 use shoal_codec::{Budget, Grouping, Keys, Tree, Values, decode_column, encode_column};
 
@@ -6,7 +7,7 @@ use crate::random::Random;
 use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 
 /// Encodes and decodes; true if the tree applied.
-fn comes_back(values: &Values, tree: &Tree, grouping: &Grouping, context: &str) -> bool {
+fn round_trips(values: &Values, tree: &Tree, grouping: &Grouping, context: &str) -> bool {
     let keys = Keys { grouping, column: 1 };
     let Ok(encoded) = encode_column(values, tree, Some(keys)) else {
         return false;
@@ -21,7 +22,7 @@ fn comes_back(values: &Values, tree: &Tree, grouping: &Grouping, context: &str) 
 }
 
 #[test]
-fn every_type_shape_and_size_comes_back_from_every_tree() {
+fn every_type_shape_and_size_round_trips_through_every_tree() {
     let seed = 41;
     let mut chance = Random::new(seed);
     let trees = trees();
@@ -39,7 +40,7 @@ fn every_type_shape_and_size_comes_back_from_every_tree() {
                 for index in (first..trees.len()).step_by(step) {
                     let tree = &trees[index];
                     let context = format!("seed {seed}, {rows} rows, {shape:?}, {tree}");
-                    applied[index] += usize::from(comes_back(&values, tree, &grouping, &context));
+                    applied[index] += usize::from(round_trips(&values, tree, &grouping, &context));
                 }
             }
         }
@@ -50,7 +51,7 @@ fn every_type_shape_and_size_comes_back_from_every_tree() {
 }
 
 #[test]
-fn ten_thousand_random_columns_come_back() {
+fn ten_thousand_random_columns_round_trip() {
     let seed = 42;
     let mut chance = Random::new(seed);
     let trees = trees();
@@ -63,19 +64,19 @@ fn ten_thousand_random_columns_come_back() {
         let keys: Vec<u64> = (0..rows).map(|_| (chance.next() % objects) << 50).collect();
         let values = column(&mut chance, value_type, shape, rows);
         let context = format!("seed {seed}, case {case}, {rows} rows, {shape:?}, {tree}");
-        comes_back(&values, tree, &Grouping::new(&keys), &context);
+        round_trips(&values, tree, &Grouping::new(&keys), &context);
     }
 }
 
 #[test]
-fn runs_of_every_length_come_back_up_to_the_last_value() {
+fn runs_of_every_length_round_trip_up_to_the_last_value() {
     let grouping = Grouping::new(&[]);
     let tree = Tree::Rle(Tree::Afl.into(), Tree::Afl.into());
     for first in 1..40 {
         for last in 1..40 {
             let runs = [vec![7; first], vec![8], vec![9; last]].concat();
             let context = format!("runs of {first}, 1 and {last} values");
-            assert!(comes_back(&Values::U32(runs), &tree, &grouping, &context), "{context}");
+            assert!(round_trips(&Values::U32(runs), &tree, &grouping, &context), "{context}");
         }
     }
 }

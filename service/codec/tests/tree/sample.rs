@@ -1,25 +1,13 @@
-//! Which columns and trees do the tests take?
-//!
-//! Columns of every type and shape; trees that apply to anything, and those that do not.
+//! Sample columns of every type and shape, and trees, some
+//! of which apply to few of them.
 
-use shoal_codec::{DivisorChoice, Mode, Tree, ValueType, Values};
+use shoal_codec::{Tree, ValueType, Values};
 
 use crate::random::Random;
 
-pub(crate) const TYPES: [ValueType; 10] = [
-    ValueType::U8,
-    ValueType::U16,
-    ValueType::U32,
-    ValueType::U64,
-    ValueType::I8,
-    ValueType::I16,
-    ValueType::I32,
-    ValueType::I64,
-    ValueType::F32,
-    ValueType::F64,
-];
+pub(crate) const TYPES: [ValueType; 10] = ValueType::ALL;
 
-/// How the bit patterns of a column come about.
+/// Pattern of a column's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Equal,
@@ -56,19 +44,9 @@ pub(crate) const ROWS: [usize; 13] = [0, 1, 2, 3, 31, 32, 33, 1023, 1024, 1025, 
 
 /// A column of bit patterns in a type.
 pub(crate) fn typed(value_type: ValueType, patterns: &[u64]) -> Values {
-    let of = patterns.iter();
-    match value_type {
-        ValueType::U8 => Values::U8(of.map(|&v| v as u8).collect()),
-        ValueType::U16 => Values::U16(of.map(|&v| v as u16).collect()),
-        ValueType::U32 => Values::U32(of.map(|&v| v as u32).collect()),
-        ValueType::U64 => Values::U64(patterns.to_vec()),
-        ValueType::I8 => Values::I8(of.map(|&v| v as i8).collect()),
-        ValueType::I16 => Values::I16(of.map(|&v| v as i16).collect()),
-        ValueType::I32 => Values::I32(of.map(|&v| v as i32).collect()),
-        ValueType::I64 => Values::I64(of.map(|&v| v as i64).collect()),
-        ValueType::F32 => Values::F32(of.map(|&v| f32::from_bits(v as u32)).collect()),
-        ValueType::F64 => Values::F64(of.map(|&v| f64::from_bits(v)).collect()),
-    }
+    let width = value_type.width_bytes();
+    let bytes = patterns.iter().flat_map(|pattern| pattern.to_le_bytes().into_iter().take(width));
+    Values::from_le_bytes(value_type, &bytes.collect::<Vec<u8>>())
 }
 
 /// A column of one shape.
@@ -137,65 +115,68 @@ fn strange(value_type: ValueType, chance: &mut Random) -> u64 {
     }
 }
 
-/// Trees that try every encoding at every place it may have.
+/// Trees that try every encoding at every place that it may have.
+const TREES: [&str; 36] = [
+    "raw",
+    "afl",
+    "const",
+    "gfc",
+    "patch(afl)",
+    "scale(afl)",
+    "scale(patch(afl))",
+    "patch(scale(afl))",
+    "patch(raw)",
+    "scale(raw)",
+    "divisor(afl)",
+    "divisor.100.7(raw)",
+    "patch(divisor.100.7(patch(afl)))",
+    "float_to_int(delta.z(patch(afl)))",
+    "float_to_int.2(raw)",
+    "patch(float_to_int.2(patch(afl)))",
+    "rle(afl, afl)",
+    "rle(patch(afl), scale(afl))",
+    "rle(delta.z(afl), patch(afl))",
+    "rle(dict.256(afl), rle(afl, afl))",
+    "rle(const, const)",
+    "rle(gfc, afl)",
+    "dict.65536(afl)",
+    "dict.65536(rle(afl, afl))",
+    "dict.15(rle(afl, afl), scale(afl))",
+    "dict.2(rle(afl, afl), afl)",
+    "dict.1(raw, afl)",
+    "dict.255(patch(afl), scale(afl))",
+    "dict.256(delta.z(afl), gfc)",
+    "dict.7(group(afl), rle(afl, afl))",
+    "dict.3(afl, dict.3(afl, afl))",
+    "group(afl)",
+    "group(raw)",
+    "group(delta(scale(afl)))",
+    "divisor(keyed_delta.z(patch(afl), scale(afl)))",
+    "float_to_int(keyed_delta2.z(patch(afl), scale(afl)))",
+];
+
+/// The same with `.m` for both modes of differences.
+const TREES_OF_MODES: [&str; 10] = [
+    "delta.m(afl)",
+    "delta.m(raw)",
+    "delta.m(rle(afl, afl))",
+    "delta.m(delta2.m(patch(afl)))",
+    "delta2.m(afl)",
+    "delta2.m(scale(patch(afl)))",
+    "keyed_delta.m(afl, afl)",
+    "keyed_delta.m(rle(afl, afl), delta.m(afl))",
+    "keyed_delta2.m(patch(afl), scale(afl))",
+    "keyed_delta2.m(dict.9(afl, afl), gfc)",
+];
+
+/// The tree of a text.
+pub(crate) fn tree(text: &str) -> Tree {
+    text.parse().unwrap()
+}
+
+/// All of them, every encoding at every place that it may have.
 pub(crate) fn trees() -> Vec<Tree> {
-    use Tree::{
-        Afl, Const, Delta, Delta2, Dict, Divisor, FloatToInt, Gfc, Group, KeyedDelta, KeyedDelta2,
-        Patch, Raw, Rle, Scale,
-    };
-    let [afl, raw] = [|| Box::new(Afl), || Box::new(Raw)];
-    let patched = || Box::new(Patch(afl()));
-    let scaled = || Box::new(Scale(afl()));
-    let hundred = Some(DivisorChoice { divisor: 100, remainder: 7 });
-    let mut trees = vec![
-        Raw,
-        Afl,
-        Const,
-        Gfc,
-        *patched(),
-        *scaled(),
-        Scale(patched()),
-        Patch(scaled()),
-        Patch(raw()),
-        Scale(raw()),
-        Divisor(None, afl()),
-        Divisor(hundred, raw()),
-        Patch(Divisor(hundred, patched()).into()),
-        FloatToInt(None, Delta(Mode::Zigzag, patched()).into()),
-        FloatToInt(Some(2), raw()),
-        Patch(FloatToInt(Some(2), patched()).into()),
-        Rle(afl(), afl()),
-        Rle(patched(), scaled()),
-        Rle(Delta(Mode::Zigzag, afl()).into(), patched()),
-        Rle(Dict(256, afl(), None).into(), Rle(afl(), afl()).into()),
-        Rle(Const.into(), Const.into()),
-        Rle(Gfc.into(), afl()),
-        Dict(65_536, afl(), None),
-        Dict(65_536, Rle(afl(), afl()).into(), None),
-        Dict(15, Rle(afl(), afl()).into(), Some(scaled())),
-        Dict(2, Rle(afl(), afl()).into(), Some(afl())),
-        Dict(1, raw(), Some(afl())),
-        Dict(255, patched(), Some(scaled())),
-        Dict(256, Delta(Mode::Zigzag, afl()).into(), Some(Gfc.into())),
-        Dict(7, Group(afl()).into(), Some(Rle(afl(), afl()).into())),
-        Dict(3, afl(), Some(Dict(3, afl(), Some(afl())).into())),
-        Group(afl()),
-        Group(raw()),
-        Group(Delta(Mode::Plain, Scale(afl()).into()).into()),
-        Divisor(None, KeyedDelta(Mode::Zigzag, patched(), scaled()).into()),
-        FloatToInt(None, KeyedDelta2(Mode::Zigzag, patched(), scaled()).into()),
-    ];
-    for mode in [Mode::Plain, Mode::Zigzag] {
-        trees.push(Delta(mode, afl()));
-        trees.push(Delta(mode, raw()));
-        trees.push(Delta(mode, Rle(afl(), afl()).into()));
-        trees.push(Delta(mode, Delta2(mode, patched()).into()));
-        trees.push(Delta2(mode, afl()));
-        trees.push(Delta2(mode, Scale(patched()).into()));
-        trees.push(KeyedDelta(mode, afl(), afl()));
-        trees.push(KeyedDelta(mode, Rle(afl(), afl()).into(), Delta(mode, afl()).into()));
-        trees.push(KeyedDelta2(mode, patched(), scaled()));
-        trees.push(KeyedDelta2(mode, Dict(9, afl(), Some(afl())).into(), Gfc.into()));
-    }
-    trees
+    let of_mode =
+        |mode: &'static str| TREES_OF_MODES.map(move |text| tree(&text.replace(".m", mode)));
+    TREES.map(tree).into_iter().chain(["", ".z"].into_iter().flat_map(of_mode)).collect()
 }

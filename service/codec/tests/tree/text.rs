@@ -1,4 +1,4 @@
-//! The text of a plan says what was chosen.
+//! Texts of trees identify them.
 
 use crate::sample::trees;
 

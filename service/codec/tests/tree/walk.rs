@@ -1,5 +1,5 @@
-//! Fixes of objects that walk, and plans by chance, for tests of whole blocks; those of the CUDA
-//! backend take them too.
+//! Random walks of objects and random plans for tests of whole
+//! blocks, shared with the CUDA tests.
 
 use shoal_codec::{BlockPlan, Column, FixColumns, FixRow, SpaceKind, SpaceTag};
 
@@ -9,7 +9,7 @@ use crate::sample::trees;
 pub(crate) const SPACE: SpaceTag =
     SpaceTag { kind: SpaceKind::Geographic, origin_x: 0.0, origin_y: 0.0, quantum: 1e-7 };
 
-/// Objects on a walk, reported in turn with some chance.
+/// Objects on a random walk, in random order.
 pub(crate) fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumns {
     let mut columns = FixColumns::new();
     let mut places: Vec<(i32, i32)> =
@@ -32,7 +32,7 @@ pub(crate) fn walks(chance: &mut Random, rows: usize, objects: u64) -> FixColumn
     columns
 }
 
-/// A tree for each column by chance.
+/// A random tree for each column.
 pub(crate) fn any_plan(chance: &mut Random) -> BlockPlan {
     let trees = trees();
     let mut plan = BlockPlan::fixes();

@@ -1,5 +1,0 @@
-//! Encoding `const`: one value everywhere.
-
-pub(crate) mod decode;
-pub(crate) mod encode;
-pub(crate) mod spec;

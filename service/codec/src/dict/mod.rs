@@ -1,5 +1,0 @@
-//! Encoding `dict`: codes into a dictionary.
-
-pub(crate) mod decode;
-pub(crate) mod encode;
-pub(crate) mod spec;

@@ -1,0 +1,49 @@
+//! The table of encodings: identifier, name, parameters and children, module and decoder.
+//!
+//! Free of dependencies: the build of the GPU package includes this file by path to render the
+//! identifiers for the kernels. Identifiers and names never change once released.
+
+/// Passes the rows to the macro `$render`.
+macro_rules! encoding_table {
+    ($render:ident) => {
+        $render! {
+            /// Unencoded values.
+            1 "raw" Raw => raw::Raw<'a>;
+            /// The smallest width for each group of 32 values.
+            2 "afl" Afl => afl::Afl<'a>;
+            /// Differences within a tile.
+            3 "delta" Delta(mode: Mode, child: Box<Tree>) => delta::Delta<'a, T>;
+            /// Differences of differences within a tile.
+            4 "delta2" Delta2(mode: Mode, child: Box<Tree>) => delta_of_delta::Delta2<'a, T>;
+            /// Distances from the least value of a tile.
+            5 "scale" Scale(child: Box<Tree>) => scale::Scale<'a, T>;
+            /// Quotients by this divisor and remainder, or by the greatest that fits all values.
+            6 "divisor" Divisor(choice: Option<DivisorChoice>, child: Box<Tree>)
+                => divisor::Divisor<'a, T>;
+            /// Floats as integers of so many decimals, or of as many as needed.
+            7 "float_to_int" FloatToInt(decimals: Option<u8>, child: Box<Tree>)
+                => float_to_int::FloatToInt<'a, T>;
+            /// A few exceptions apart: high bits, or values that a given divisor or number of
+            /// decimals below does not fit.
+            8 "patch" Patch(child: Box<Tree>) => patch::Patch<'a, T>;
+            /// Runs of equal values: values, lengths.
+            9 "rle" Rle(values: Box<Tree>, lengths: Box<Tree>) => rle::Rle<'a, T>;
+            /// Codes into a dictionary of at most so many entries; with a second child of the most
+            /// frequent values only.
+            10 "dict" Dict(limit: u32, codes: Box<Tree>, exceptions: Option<Box<Tree>>)
+                => dict::Dict<'a, T>;
+            /// One value in every row.
+            11 "const" Const => constant::Const<T>;
+            /// Floats as differences from 32 values before, in whole bytes.
+            12 "gfc" Gfc => gfc::Gfc<'a>;
+            /// Rows grouped by key.
+            13 "group" Group(child: Box<Tree>) => group::Group<'a, T>;
+            /// Differences along each key: residuals, heads.
+            14 "keyed_delta" KeyedDelta(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
+                => keyed_delta::KeyedDelta<'a, T>;
+            /// Differences of differences along each key: residuals, heads.
+            15 "keyed_delta2" KeyedDelta2(mode: Mode, residuals: Box<Tree>, heads: Box<Tree>)
+                => keyed_delta_of_delta::KeyedDelta2<'a, T>;
+        }
+    };
+}

@@ -1,5 +1,0 @@
-//! Encoding `float_to_int`: decimal floats as integers.
-
-pub(crate) mod decode;
-pub(crate) mod encode;
-pub(crate) mod spec;

@@ -1,0 +1,134 @@
+//! The interface through which a planner tries trees on a batch, in host or device memory.
+//!
+//! Trials take one segment of a batch, or a small part of it that is cheap enough to examine in
+//! every batch. Results are integers that do not depend on the implementation, so plans do not
+//! either.
+
+use std::convert::Infallible;
+use std::ops::Range;
+
+use crate::assemble::ChunkBytes;
+use crate::encoding::divisor::common;
+use crate::grouping::Grouping;
+use crate::planner::candidates::candidates;
+use crate::planner::statistics::{Statistics, ratio_q16};
+use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
+use crate::tree::Tree;
+use crate::tree_encode::{Keys, encode_tree};
+use crate::value_type::ValueType;
+use crate::word::Word;
+
+/// Rows of a sample at most: one segment, so that keyed trees show what they can.
+pub(super) const SAMPLE_ROWS: usize = SEGMENT_ROWS;
+/// Rows of a part at most.
+const PART_ROWS_MAX: usize = 4 * TILE_VALUES;
+/// A part has at most this share of its sample.
+const PART_SHARE: usize = 8;
+
+/// One column of a batch to plan.
+pub trait ColumnBatch {
+    /// Failure of the implementation.
+    type Error;
+
+    /// Type and number of the values.
+    fn extent(&self) -> (ValueType, usize);
+
+    /// True if keyed trees are allowed.
+    fn has_keys(&self) -> bool;
+
+    /// Statistics of some rows.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Self::Error>;
+
+    /// Bytes of a chunk of some rows with exactly this tree, directory entry and padding included;
+    /// `None` if it does not apply. Rows begin at a segment and span at most one.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Self::Error>;
+
+    /// False if the root, `const` or a divisor without parameter, does not apply to the whole
+    /// batch.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    fn holds(&mut self, tree: &Tree) -> Result<bool, Self::Error>;
+}
+
+/// Whole tiles from the start of a sample, a small share of it; `None` if it has too few.
+pub(super) fn part_of(sample: Range<usize>) -> Option<Range<usize>> {
+    let tiles = (sample.len() / PART_SHARE).min(PART_ROWS_MAX) / TILE_VALUES;
+    (tiles > 0).then(|| sample.start..sample.start + tiles * TILE_VALUES)
+}
+
+/// Trees to try on a sample.
+pub(super) fn candidates_for<B: ColumnBatch>(
+    batch: &mut B,
+    sample: Range<usize>,
+) -> Result<Vec<Tree>, B::Error> {
+    let statistics = batch.statistics(sample)?;
+    Ok(candidates(&statistics, batch.extent().0.is_float(), batch.has_keys()))
+}
+
+/// Raw to encoded bytes of some rows in Q16; 0 if the tree does not apply.
+pub(super) fn ratio_on<B: ColumnBatch>(
+    batch: &mut B,
+    rows: Range<usize>,
+    tree: &Tree,
+) -> Result<u64, B::Error> {
+    let raw_bytes = rows.len() * batch.extent().0.width_bytes();
+    Ok(batch.bytes(rows, tree)?.map_or(0, |bytes| ratio_q16(raw_bytes, bytes)))
+}
+
+/// A column of bit patterns in host memory.
+pub(super) struct PatternBatch<'a, T> {
+    value_type: ValueType,
+    values: &'a [T],
+    keys: Option<&'a [u64]>,
+    /// Rows of the last keyed trial and their order.
+    grouping: Option<(Range<usize>, Grouping)>,
+}
+
+impl<'a, T> PatternBatch<'a, T> {
+    pub(super) fn new(value_type: ValueType, values: &'a [T], keys: Option<&'a [u64]>) -> Self {
+        Self { value_type, values, keys, grouping: None }
+    }
+}
+
+impl<T: Word> ColumnBatch for PatternBatch<'_, T> {
+    type Error = Infallible;
+
+    fn extent(&self) -> (ValueType, usize) {
+        (self.value_type, self.values.len())
+    }
+
+    fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    fn statistics(&mut self, rows: Range<usize>) -> Result<Statistics, Infallible> {
+        Ok(Statistics::of(self.value_type, &self.values[rows]))
+    }
+
+    fn bytes(&mut self, rows: Range<usize>, tree: &Tree) -> Result<Option<usize>, Infallible> {
+        let is_grouped = self.grouping.as_ref().is_some_and(|(grouped, _)| *grouped == rows);
+        if !is_grouped && tree.is_keyed() {
+            let group = |keys: &[u64]| (rows.clone(), Grouping::new(&keys[rows.clone()]));
+            self.grouping = self.keys.map(group);
+        }
+        let grouping = self.grouping.as_ref().map(|(_, grouping)| grouping);
+        let keys = grouping.map(|grouping| Keys { grouping, column: 1 });
+        let encoded = encode_tree(self.value_type, &self.values[rows], tree, keys);
+        Ok(encoded.ok().map(|encoded| ChunkBytes::new(1, encoded).shape.bytes()))
+    }
+
+    fn holds(&mut self, tree: &Tree) -> Result<bool, Infallible> {
+        Ok(match tree {
+            Tree::Const => self.values.windows(2).all(|pair| pair[0] == pair[1]),
+            Tree::Divisor(None, _) => common(self.value_type, self.values).is_some(),
+            _ => true,
+        })
+    }
+}
