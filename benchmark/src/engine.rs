@@ -206,7 +206,7 @@ fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput,
     Ok(CycleInput {
         system_ms: 0,
         time_max_ms: i64::MAX,
-        requests: vec![Request::Fixes(source.columns(rows)?)],
+        requests: vec![Request::Fixes(source.columns(rows)?)].into(),
         queries: source.queries(queries)?,
         subscriptions: Vec::new(),
     })

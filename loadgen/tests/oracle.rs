@@ -131,7 +131,7 @@ fn run(seed: u64, space: Space, ttl_ms: Option<i64>) {
             .collect();
         let input = CycleInput {
             time_max_ms,
-            requests: changes.iter().map(request).collect(),
+            requests: Arc::new(changes.iter().map(request).collect()),
             ..CycleInput::default()
         };
         let output = model.run(input).unwrap();

@@ -4,6 +4,8 @@
 //! bytes on any machine.
 
 use shoal_codec::Block;
+use std::sync::Arc;
+
 use shoal_engine::{CycleInput, Query, Request, Space};
 use shoal_workload::Params;
 
@@ -28,7 +30,7 @@ impl Cycle {
         CycleInput {
             system_ms: 0,
             time_max_ms: i64::MAX,
-            requests: self.blocks.iter().cloned().map(Request::Block).collect(),
+            requests: Arc::new(self.blocks.iter().cloned().map(Request::Block).collect()),
             queries: self.queries.clone(),
             subscriptions: Vec::new(),
         }

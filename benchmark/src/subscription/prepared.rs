@@ -4,6 +4,7 @@
 //! or follow objects, churn as the case says, by the event time of the cycles.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use shoal_codec::Block;
 use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
@@ -84,7 +85,7 @@ pub(super) fn input(blocks: Vec<Block>, subscriptions: Vec<SubscriptionChange>) 
     CycleInput {
         system_ms: 0,
         time_max_ms: i64::MAX,
-        requests: blocks.into_iter().map(Request::Block).collect(),
+        requests: Arc::new(blocks.into_iter().map(Request::Block).collect()),
         subscriptions,
         ..CycleInput::default()
     }

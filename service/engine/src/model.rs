@@ -265,7 +265,7 @@ impl Model {
             outcomes: Vec::new(),
             time_max_ms: None,
         };
-        for request in &input.requests {
+        for request in input.requests.iter() {
             arrivals.request(request);
         }
         let Arrivals { touched, mut outcomes, time_max_ms, .. } = arrivals;

@@ -53,7 +53,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The cycle's input at a time.
     pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
-        let requests = std::mem::take(&mut self.requests);
+        let requests = std::mem::take(&mut self.requests).into();
         let queries = std::mem::take(&mut self.queries);
         let subscriptions = std::mem::take(&mut self.subscriptions);
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }

@@ -70,6 +70,7 @@ fn question(random: &mut Random) -> (Kind, QueryKind) {
 }
 
 fn run_model(model: &mut Model, requests: Vec<Request>, queries: Vec<Query>) -> Vec<Vec<u64>> {
+    let requests = requests.into();
     let input = CycleInput { time_max_ms: i64::MAX, requests, queries, ..CycleInput::default() };
     let output = model.run(input).unwrap();
     output.answers.iter().map(|answer| answer.objects.to_vec()).collect()
