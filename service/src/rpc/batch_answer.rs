@@ -78,7 +78,7 @@ async fn send_answer(
     query: u32,
     index: usize,
     fleet: &crate::fleet::Fleet,
-    answered: &crate::fleet::Answered,
+    answered: &crate::fleet::JobAnswers,
     chunk: &mut Chunk<'_>,
 ) -> Result<(), NotTaken> {
     let row_bytes = row_bytes_max(&answered.get(index));

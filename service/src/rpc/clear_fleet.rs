@@ -25,7 +25,7 @@ async fn settle(
 ) -> Result<ClearFleetResponse, ServiceError> {
     // Empty does not mean the default fleet: a call that destroys names its target.
     let fleet = door.registry.find(&FleetName::new("name", &request.name)?)?;
-    let permit = fleet.try_room(0)?;
+    let permit = fleet.try_reserve(0)?;
     let (epoch, removed_count) = match fleet.change(permit, Change::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
         // Without a producer there are no resends.

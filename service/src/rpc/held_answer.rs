@@ -14,13 +14,13 @@ use super::deadline::Deadline;
 use super::door::Door;
 use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
-use crate::fleet::{Answered, Question};
+use crate::fleet::{JobAnswers, QueryRequest};
 use crate::limits::{ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES};
 
 /// Answers and the room that they take.
 #[derive(Debug)]
 pub(super) struct HeldAnswer {
-    pub(super) answered: Answered,
+    pub(super) answered: JobAnswers,
     /// Dropped with the answers.
     _room: AnswerRoom,
 }
@@ -56,14 +56,14 @@ async fn ask_whole(
     for _ in 0..ASK_AGAIN_MAX {
         let bytes = queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
         let mut room = door.answers.room(bytes).await?;
-        let question = Question {
+        let question = QueryRequest {
             queries: capped(&queries, &caps),
             epoch_min: asking.epoch_min,
             alone,
             deadline: deadline.instant(),
             patient,
         };
-        let answered = asking.fleet.ask(question).await?;
+        let answered = asking.fleet.query(question).await?;
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
             room.shrink(answered.bytes());
@@ -120,7 +120,7 @@ fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
 }
 
 /// Rows that each query should return, now that its total is known.
-fn wanted_rows(queries: &[Query], answered: &Answered) -> Vec<u64> {
+fn wanted_rows(queries: &[Query], answered: &JobAnswers) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
     wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
 }

@@ -14,7 +14,7 @@ use super::door::Door;
 use super::held_answer::{HeldAnswer, ask};
 use super::records::{Records, row_bytes_max};
 use crate::error::ServiceError;
-use crate::fleet::{Answered, Fleet};
+use crate::fleet::{Fleet, JobAnswers};
 use crate::limits::CHUNK_BYTES_TARGET;
 use shoal_engine::Query;
 
@@ -82,7 +82,11 @@ async fn send<T: AnswerPart>(
 }
 
 /// Where and when answers hold; `total` and `truncated` are those of one answer, if it is one.
-pub(super) fn header(fleet: &Fleet, answered: &Answered, one: Option<Answer<'_>>) -> AnswerHeader {
+pub(super) fn header(
+    fleet: &Fleet,
+    answered: &JobAnswers,
+    one: Option<Answer<'_>>,
+) -> AnswerHeader {
     AnswerHeader {
         fleet: fleet.name().as_str().to_owned(),
         term: fleet.term(),

@@ -34,7 +34,7 @@ async fn settle(door: &Door, request: RemoveRequest) -> Result<RemoveResponse, S
     // As in Get, repeated ids count once.
     objects.sort_unstable();
     objects.dedup();
-    let permit = fleet.try_room(objects.len())?;
+    let permit = fleet.try_reserve(objects.len())?;
     let (epoch, outcome) = match fleet.change(permit, Change::Remove(objects), batch).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),
         ChangeReply::Duplicate { epoch } => (epoch, None),

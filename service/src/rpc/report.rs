@@ -74,7 +74,7 @@ async fn read(
 
 async fn accept(intake: &mut Intake, bytes: Bytes) -> Read {
     let understood = intake.understand(bytes)?;
-    let permit = understood.fleet.room(understood.rows()).await?;
+    let permit = understood.fleet.reserve(understood.rows()).await?;
     understood.send(permit).await
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn report_once(
 
 async fn settle(door: &Arc<Door>, bytes: Bytes) -> Result<Settled, ServiceError> {
     let understood = Intake::new(door.clone()).understand(bytes)?;
-    let permit = understood.fleet.try_room(understood.rows())?;
+    let permit = understood.fleet.try_reserve(understood.rows())?;
     match understood.send(permit).await?.settled().await? {
         Settled::Failed(error) => Err(error),
         settled => Ok(settled),

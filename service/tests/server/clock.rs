@@ -7,17 +7,17 @@ use shoal_engine::Clock;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
 use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, fix, objects_in, rows, surroundings, until, whole, world,
+    ReportsOnce as _, Running, START_MS, environment, fix, objects_in, rows, until, whole, world,
 };
 
-/// Surroundings whose time is a number.
-fn at_time(now_ms: &Arc<AtomicI64>) -> Surroundings {
+/// Environment whose time is a number.
+fn at_time(now_ms: &Arc<AtomicI64>) -> Environment {
     let now_ms = now_ms.clone();
     let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
-    Surroundings { wall, ..surroundings() }
+    Environment { wall, ..environment() }
 }
 
 async fn clock_ms(server: &Running) -> i64 {

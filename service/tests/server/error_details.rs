@@ -186,7 +186,7 @@ async fn a_deadline_passes_while_a_message_is_awaited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_passes_while_a_fleet_is_dropped() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     gate.shut();
     let mut positions = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);

@@ -113,7 +113,7 @@ async fn impossible_fleets_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     let mut fleets = server.fleets().await;
     fleets.create_fleet(named("doomed")).await.unwrap();
     let (sender, receiver) = mpsc::channel(10);
@@ -172,7 +172,7 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_engine_is_told_and_seen() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     assert!(server.http("/healthz").await.0.contains("200"));
     gate.fail();
     let mut client = server.positions().await;
@@ -188,7 +188,7 @@ async fn a_failed_engine_is_told_and_seen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     let mut client = server.positions().await;
     for (object, lacks_room) in [(1, LacksRoom::Input), (2, LacksRoom::Changes)] {
         gate.lacks_room(lacks_room);
@@ -217,7 +217,7 @@ async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_room_are_refused_and_changes_stand() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     gate.lacks_room(LacksRoom::Answers);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let ack = server.positions().await.once(message).await.unwrap().into_inner();

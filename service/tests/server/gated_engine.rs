@@ -7,8 +7,7 @@ use shoal_engine::{
     Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket,
 };
 use shoal_service::engine_choice::EngineFactory;
-use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 
 #[derive(Debug, Default)]
 struct Switches {
@@ -79,15 +78,15 @@ impl Gate {
         }
     }
 
-    /// Surroundings whose engines stand behind this gate.
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    /// Environment whose engines stand behind this gate.
+    pub(crate) fn environment(&self) -> Environment {
         let gate = self.clone();
         let start = move |options: EngineOptions| {
             let engine = GatedEngine { inner: CpuBackend::new(options), gate: gate.clone() };
             Ok(Box::new(engine) as Box<dyn Backend>)
         };
         let engines = EngineFactory { name: "gated", start: Arc::new(start) };
-        Surroundings { wall: WallClock::system(), engines }
+        Environment::new(engines)
     }
 }
 

@@ -37,7 +37,7 @@ async fn depth(server: &Running, what: &str) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let server = Running::start_in(gate.environment(), small_queues()).await;
     gate.shut();
     // 8 streams offer 8 * 200 * 10 rows, 16 times what the queue takes.
     let mut tasks = Vec::new();
@@ -76,7 +76,7 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
 async fn a_stream_of_single_rows_waits_while_the_engine_does() {
     const MESSAGES: u64 = 100_000;
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     gate.shut();
     let message = |object| {
         let message = rows(vec![fix(1 + object, START_MS, 1.0, 1.0)]).encode_to_vec();
@@ -110,7 +110,7 @@ async fn a_stream_of_single_rows_waits_while_the_engine_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn single_calls_are_told_to_come_back() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let server = Running::start_in(gate.environment(), small_queues()).await;
     gate.shut();
     let mut client = server.positions().await;
     let large = rows((0..950).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
@@ -137,7 +137,7 @@ async fn single_calls_are_told_to_come_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_have_a_queue_of_their_own() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let server = Running::start_in(gate.environment(), small_queues()).await;
     gate.shut();
     let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![1] });
     let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
@@ -166,7 +166,7 @@ async fn queries_have_a_queue_of_their_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_whose_clients_left_are_not_asked() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let server = Running::start_in(gate.environment(), small_queues()).await;
     gate.shut();
     // The engine takes this one, and stands.
     let mut client = server.queries().await;

@@ -146,7 +146,7 @@ async fn a_number_that_failed_on_arrival_is_the_next_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     // The engine stands, so that all three are accepted before the first is decoded.
     gate.shut();
     let mut client = server.positions().await;

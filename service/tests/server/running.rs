@@ -10,8 +10,7 @@ use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
-use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 use shoal_service::{EngineChoice, ServerOptions, ServiceError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,8 +39,8 @@ pub(crate) fn options() -> ServerOptions {
 }
 
 /// The real world.
-pub(crate) fn surroundings() -> Surroundings {
-    Surroundings { wall: WallClock::system(), engines: EngineChoice::Cpu.factory(None) }
+pub(crate) fn environment() -> Environment {
+    Environment::new(EngineChoice::Cpu.factory(None))
 }
 
 impl Running {
@@ -50,10 +49,10 @@ impl Running {
     }
 
     pub(crate) async fn start_with(options: ServerOptions) -> Self {
-        Self::start_in(surroundings(), options).await
+        Self::start_in(environment(), options).await
     }
 
-    pub(crate) async fn start_in(surroundings: Surroundings, options: ServerOptions) -> Self {
+    pub(crate) async fn start_in(environment: Environment, options: ServerOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -63,7 +62,7 @@ impl Running {
         let metrics_listener = Some(metrics_listener);
         let task = tokio::spawn(async move {
             let run = shoal_service::server::run_in;
-            run(surroundings, listener, metrics_listener, options, shutdown).await
+            run(environment, listener, metrics_listener, options, shutdown).await
         });
         let running = Self { address, metrics_address, stop: Some(stop), task };
         // The listeners are bound already; this waits for the first answer.

@@ -16,7 +16,7 @@ use crate::running::{
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
     let gate = Gate::default();
-    let mut server = Running::start_in(gate.surroundings(), options()).await;
+    let mut server = Running::start_in(gate.environment(), options()).await;
     gate.shut();
     let (sender, receiver) = mpsc::channel(100);
     let mut client = server.positions().await;
@@ -79,7 +79,7 @@ async fn idle_streams_and_connections_end_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_hangs_does_not_hold_the_server_up() {
     let gate = Gate::default();
-    let mut server = Running::start_in(gate.surroundings(), options()).await;
+    let mut server = Running::start_in(gate.environment(), options()).await;
     gate.shut();
     let (sender, receiver) = mpsc::channel(1);
     let mut client = server.positions().await;

@@ -236,7 +236,7 @@ async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cycle_that_is_refused_changes_no_region() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     let request = subscribe(vec![standing(1, rectangle(0.0, 0.0, 2.0, 2.0))]);
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     for lacks_room in [LacksRoom::Input, LacksRoom::Changes] {

@@ -85,7 +85,7 @@ async fn every_answer_names_its_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_is_kept_while_the_engine_is_busy() {
     let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let server = Running::start_in(gate.environment(), options()).await;
     gate.shut();
     let mut queries = server.queries().await;
     let mut request = Request::new(range(Vec::new()));
