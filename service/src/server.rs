@@ -156,7 +156,7 @@ pub async fn run_in(
     for listener in [Some(&listener), metrics_listener.as_ref()].into_iter().flatten() {
         check_exposure(local_address(listener)?, options.insecure)?;
     }
-    EngineChoice::name_threads(options.threads);
+    EngineChoice::build_pool(options.threads);
     let metrics = Arc::new(Metrics::default());
     let registry = open_registry(environment, &options, metrics.clone()).await?;
     let (stop, stopping) = watch::channel(false);

@@ -9,11 +9,13 @@ use shoal_engine::{
 use shoal_service::engine_choice::EngineFactory;
 use shoal_service::server::Environment;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Switches {
     is_shut: bool,
     fails: bool,
     lacks_room: LacksRoom,
+    /// Engines whose fleet ended.
+    ended: Vec<Box<dyn Backend>>,
     /// Engines that wait for the gate.
     standing: usize,
 }
@@ -32,7 +34,10 @@ pub(crate) enum LacksRoom {
 }
 
 /// Controls the engines of a server.
-#[derive(Clone, Debug, Default)]
+/// Starts an engine.
+pub(crate) type MakeEngine = fn(EngineOptions) -> Box<dyn Backend>;
+
+#[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<Switches>, Condvar)>);
 
 impl Gate {
@@ -66,6 +71,11 @@ impl Gate {
         self.0.0.lock().unwrap().standing > 0
     }
 
+    /// The engine of the fleet that ended last.
+    pub(crate) fn ended_engine(&self) -> Box<dyn Backend> {
+        self.0.0.lock().unwrap().ended.pop().expect("a fleet ended")
+    }
+
     fn pass(&self) -> Result<LacksRoom, EngineError> {
         let mut switches = self.0.0.lock().unwrap();
         switches.standing += 1;
@@ -80,9 +90,14 @@ impl Gate {
 
     /// Environment whose engines stand behind this gate.
     pub(crate) fn environment(&self) -> Environment {
+        self.environment_of(|options| Box::new(CpuBackend::new(options)))
+    }
+
+    /// An environment whose engines `make` starts.
+    pub(crate) fn environment_of(&self, make: MakeEngine) -> Environment {
         let gate = self.clone();
         let start = move |options: EngineOptions| {
-            let engine = GatedEngine { inner: CpuBackend::new(options), gate: gate.clone() };
+            let engine = GatedEngine { inner: Some(make(options)), gate: gate.clone() };
             Ok(Box::new(engine) as Box<dyn Backend>)
         };
         let engines = EngineFactory { name: "gated", start: Arc::new(start) };
@@ -104,23 +119,41 @@ fn full() -> EngineError {
 const REFUSED: Ticket = Ticket(u64::MAX);
 
 struct GatedEngine {
-    inner: CpuBackend,
+    /// Taken when the engine is dropped.
+    inner: Option<Box<dyn Backend>>,
     gate: Gate,
+}
+
+impl GatedEngine {
+    fn inner(&self) -> &dyn Backend {
+        &**self.inner.as_ref().unwrap()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Backend {
+        &mut **self.inner.as_mut().unwrap()
+    }
+}
+
+impl Drop for GatedEngine {
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        self.gate.set(|switches| switches.ended.extend(inner));
+    }
 }
 
 impl Backend for GatedEngine {
     fn options(&self) -> &EngineOptions {
-        self.inner.options()
+        self.inner().options()
     }
 
     fn answer_lag(&self) -> u64 {
-        self.inner.answer_lag()
+        self.inner().answer_lag()
     }
 
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
         match self.gate.pass()? {
             LacksRoom::Changes => Ok(REFUSED),
-            _ => self.inner.submit(input),
+            _ => self.inner_mut().submit(input),
         }
     }
 
@@ -128,7 +161,7 @@ impl Backend for GatedEngine {
         if ticket == REFUSED {
             return Err(full());
         }
-        let output = self.inner.wait(ticket)?;
+        let output = self.inner_mut().wait(ticket)?;
         if self.gate.0.0.lock().unwrap().lacks_room == LacksRoom::Answers {
             let answers = Default::default();
             return Ok(CycleOutput { answers, unanswered: Some(full()), ..output });
@@ -137,22 +170,22 @@ impl Backend for GatedEngine {
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {
-        self.inner.export()
+        self.inner_mut().export()
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
-        self.inner.import(snapshot)
+        self.inner_mut().import(snapshot)
     }
 
     fn due_ms(&self) -> Option<i64> {
-        self.inner.due_ms()
+        self.inner().due_ms()
     }
 
     fn objects(&self) -> u64 {
-        self.inner.objects()
+        self.inner().objects()
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.inner.memory_bytes()
+        self.inner().memory_bytes()
     }
 }
