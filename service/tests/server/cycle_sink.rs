@@ -17,15 +17,14 @@ use shoal_service::fleet::{
 };
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
-use tonic::Code;
 
 use crate::encoded_blocks::lying_block;
-use crate::gated_engine::{Gate, LacksRoom, MakeEngine};
+use crate::gated_engine::{Gate, MakeEngine, Shortage};
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, block, fix, options, report, rows,
-    until, within, world,
+    Random, ReportsOnce as _, Running, START_MS, block, fix, options, refused, report, rows, until,
+    within, world,
 };
-use crate::subscriber::{Subscriber, standing, subscribe};
+use crate::subscriber::standing;
 
 /// Outcome of a cycle: its epoch and clock, and what its requests did.
 type Settled = Result<(u64, i64, Vec<RequestOutcome>), EngineError>;
@@ -116,8 +115,7 @@ fn messages(random: &mut Random, round: i64) -> Vec<v1::ReportRequest> {
 /// Drives a server with everything that changes, queries or follows a fleet.
 async fn drive(server: &Running, random: &mut Random) {
     let mut positions = server.positions().await;
-    let request = subscribe(vec![standing(1, world())]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut subscriber = server.subscriber(vec![standing(1, world())]).await;
     for round in 0..40 {
         let sent = messages(random, round);
         within(report(&mut positions, sent.clone())).await;
@@ -250,21 +248,18 @@ async fn a_refused_cycle_has_no_record_and_a_failed_one_is_reported() {
     let server = Running::start_in(recorder.environment(gate.environment()), options()).await;
     let mut client = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    for (lacks_room, count) in [(LacksRoom::Input, 0), (LacksRoom::Changes, 1)] {
-        gate.lacks_room(lacks_room);
-        let status = client.once(message.clone()).await.unwrap_err();
-        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+    for (shortage, count) in [(Shortage::Input, 0), (Shortage::Changes, 1)] {
+        gate.set_shortage(shortage);
+        refused(client.once(message.clone()).await, "ENGINE_MEMORY");
         assert_eq!(recorder.count(), (count, count));
     }
-    gate.lacks_room(LacksRoom::Nothing);
+    gate.set_shortage(Shortage::Nothing);
     client.once(message).await.unwrap();
     let epochs: Vec<_> = recorder.cycles.lock().unwrap().iter().map(|of| of.epoch).collect();
     assert_eq!(epochs, [1, 1], "the next cycle takes the epoch of one that failed");
     let settled = recorder.settled.lock().unwrap();
     assert!(matches!(settled[0], Err(EngineError::OutOfMemory { .. })));
     assert_eq!(settled[1].as_ref().unwrap().0, 1);
-    drop(settled);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! An engine that does nothing while its gate is shut, or fails when told to.
+//! An engine that stands still while its gate is shut, and fails on command.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -6,23 +6,26 @@ use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
     Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket,
 };
+use shoal_service::ServerOptions;
 use shoal_service::engine_choice::EngineFactory;
 use shoal_service::server::Environment;
+
+use crate::running::Running;
 
 #[derive(Default)]
 struct Switches {
     is_shut: bool,
     fails: bool,
-    lacks_room: LacksRoom,
+    shortage: Shortage,
     /// Engines whose fleet ended.
     ended: Vec<Box<dyn Backend>>,
     /// Engines that wait for the gate.
     standing: usize,
 }
 
-/// What memory is lacking for.
+/// Where memory runs out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum LacksRoom {
+pub(crate) enum Shortage {
     #[default]
     Nothing,
     /// A cycle's input, as it is submitted.
@@ -33,14 +36,21 @@ pub(crate) enum LacksRoom {
     Answers,
 }
 
-/// Controls the engines of a server.
 /// Starts an engine.
 pub(crate) type MakeEngine = fn(EngineOptions) -> Box<dyn Backend>;
 
+/// Controls the engines of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<Switches>, Condvar)>);
 
 impl Gate {
+    /// A server whose engines are behind a gate.
+    pub(crate) async fn start(options: ServerOptions) -> (Self, Running) {
+        let gate = Self::default();
+        let server = Running::start_in(gate.environment(), options).await;
+        (gate, server)
+    }
+
     fn set(&self, change: impl FnOnce(&mut Switches)) {
         change(&mut self.0.0.lock().unwrap());
         self.0.1.notify_all();
@@ -62,8 +72,8 @@ impl Gate {
     }
 
     /// Memory is lacking for this of every cycle.
-    pub(crate) fn lacks_room(&self, lacks_room: LacksRoom) {
-        self.set(|switches| switches.lacks_room = lacks_room);
+    pub(crate) fn set_shortage(&self, shortage: Shortage) {
+        self.set(|switches| switches.shortage = shortage);
     }
 
     /// Whether an engine waits for the gate: what is sent now is not in its cycle.
@@ -76,15 +86,15 @@ impl Gate {
         self.0.0.lock().unwrap().ended.pop().expect("a fleet ended")
     }
 
-    fn pass(&self) -> Result<LacksRoom, EngineError> {
+    fn pass(&self) -> Result<Shortage, EngineError> {
         let mut switches = self.0.0.lock().unwrap();
         switches.standing += 1;
         let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
         switches.standing -= 1;
-        match (switches.fails, switches.lacks_room) {
+        match (switches.fails, switches.shortage) {
             (true, _) => Err(EngineError::Device("unplugged".into())),
-            (_, LacksRoom::Input) => Err(full()),
-            (_, lacks_room) => Ok(lacks_room),
+            (_, Shortage::Input) => Err(full()),
+            (_, shortage) => Ok(shortage),
         }
     }
 
@@ -152,7 +162,7 @@ impl Backend for GatedEngine {
 
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
         match self.gate.pass()? {
-            LacksRoom::Changes => Ok(REFUSED),
+            Shortage::Changes => Ok(REFUSED),
             _ => self.inner_mut().submit(input),
         }
     }
@@ -162,7 +172,7 @@ impl Backend for GatedEngine {
             return Err(full());
         }
         let output = self.inner_mut().wait(ticket)?;
-        if self.gate.0.0.lock().unwrap().lacks_room == LacksRoom::Answers {
+        if self.gate.0.0.lock().unwrap().shortage == Shortage::Answers {
             let answers = Default::default();
             return Ok(CycleOutput { answers, unanswered: Some(full()), ..output });
         }
