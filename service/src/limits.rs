@@ -182,6 +182,7 @@ macro_rules! server_limits {
             ///
             /// # Errors
             /// [`ServiceError::LimitRange`] names the first that does not.
+            #[allow(clippy::cast_lossless, reason = "limits are of several types")]
             pub fn check(&self) -> Result<(), ServiceError> {
                 $(check_range(stringify!($name), self.$name as u64, $range)?;)*
                 Ok(())

@@ -61,8 +61,10 @@ pub struct FleetReading {
     pub subscriptions: SubscriptionDepth,
 }
 
-/// Name, help and value of each gauge of a fleet.
-const FLEET_GAUGES: [(&str, &str, fn(&FleetReading) -> u64); 11] = [
+/// Name, help and value of a gauge of a fleet.
+type FleetGauge = (&'static str, &'static str, fn(&FleetReading) -> u64);
+
+const FLEET_GAUGES: [FleetGauge; 11] = [
     ("objects", "Objects after the last cycle", |fleet| fleet.view.objects),
     ("epoch", "Last cycle applied", |fleet| fleet.view.epoch),
     ("clock_milliseconds", "The fleet's clock, Unix milliseconds", |fleet| {

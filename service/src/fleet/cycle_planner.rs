@@ -169,7 +169,11 @@ impl CyclePlanner {
         match verdict {
             Verdict::Undecided => self.undecided.push_back(job),
             Verdict::OutOfOrder { expected } => {
-                job.refuse(|producer, found| ServiceError::OutOfOrder { producer, found, expected })
+                job.refuse(|producer, found| ServiceError::OutOfOrder {
+                    producer,
+                    found,
+                    expected,
+                });
             }
             Verdict::Unknown => {
                 job.refuse(|producer, found| ServiceError::ProducerUnknown { producer, found });

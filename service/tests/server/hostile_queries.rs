@@ -11,8 +11,7 @@ use crate::running::{
 
 async fn refused_region(server: &Running, region: v1::Region) -> Status {
     let request = v1::RangeRequest { region: Some(region), ..Default::default() };
-    let status = refused(server.queries().await.range(request).await, "FIELD");
-    status
+    refused(server.queries().await.range(request).await, "FIELD")
 }
 
 fn circle(x: f64, y: f64, radius_m: f64) -> v1::Region {

@@ -1,13 +1,15 @@
 //! Peers that stop, stall or vanish cost a bounded amount and do not disturb others.
 
+use bytes::Bytes;
 use prost::Message as _;
 use shoal_proto::v1;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 
-use crate::raw_http::{call, endless, frame, frame_head};
+use crate::raw_http::{call, frame, frame_head};
 use crate::running::{
     ReportsOnce as _, Running, START_MS, collect, fix, objects_in, rows, sums, until, whole,
     within, world,
@@ -71,10 +73,14 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
     let begun = [&whole[..], &frame_head(0, large.len()), &large[..large.len() / 2]].concat();
     let path = "/shoal.v1.PositionService/Report";
     for _ in 0..20 {
-        let stream = call(&server, path, &[], endless(begun.clone())).await;
+        let (sender, receiver) = mpsc::channel::<Result<Bytes, Status>>(1);
+        sender.send(Ok(begun.clone().into())).await.unwrap();
+        let body = axum::body::Body::from_stream(ReceiverStream::new(receiver));
+        let _stream = call(&server, path, &[], body).await;
         // Half of the message has arrived, or is about to: its memory is reserved.
         until(async || server.metric("shoal_message_bytes").await > 0.0).await;
-        drop(stream);
+        // An error of the body resets the stream.
+        sender.send(Err(Status::cancelled("cut"))).await.unwrap();
         until(async || server.metric("shoal_message_bytes").await == 0.0).await;
         until(async || server.metric("shoal_streams").await == 0.0).await;
     }
