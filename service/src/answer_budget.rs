@@ -1,9 +1,9 @@
 //! The memory for answers that slow clients have not read yet, server-wide.
 //!
-//! A request reserves the largest size of its answer before the engine runs it, and returns the rest
-//! when the size is known. The reservation ends when the answer was sent or dropped. A delivered
-//! answer may remain as a spare: spares are released, oldest first, before a request waits or fails
-//! for lack of memory.
+//! A request reserves the largest size of its answer before the engine runs it, and returns the
+//! rest when the size is known. The reservation ends when the answer was sent or dropped. A
+//! delivered answer may remain as a spare: spares are released, oldest first, before a request
+//! waits or fails for lack of memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,8 +92,8 @@ impl AnswerBudget {
     /// Waits for memory, in order of request.
     ///
     /// # Errors
-    /// [`ServiceError::Limit`] beyond the budget, [`ServiceError::Busy`] when others hold it for too
-    /// long, which also ends a deadlock.
+    /// [`ServiceError::Limit`] beyond the budget, [`ServiceError::Busy`] when others hold it for
+    /// too long, which also ends a deadlock.
     pub(crate) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);

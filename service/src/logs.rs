@@ -1,8 +1,8 @@
 //! Log lines and messages of the server.
 //!
-//! Log lines go to standard error, as text or as one JSON object per line; messages for people go to
-//! standard output. Both appear above a progress bar where one is drawn. The binary installs logging
-//! once; libraries and tests never do.
+//! Log lines go to standard error, as text or as one JSON object per line; messages for people go
+//! to standard output. Both appear above a progress bar where one is drawn. The binary installs
+//! logging once; libraries and tests never do.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;

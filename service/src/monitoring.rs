@@ -1,5 +1,5 @@
-//! Monitoring: `/metrics` in the OpenMetrics text format, `/healthz`, and gRPC health, which follows
-//! the engines of the fleets.
+//! Monitoring: `/metrics` in the OpenMetrics text format, `/healthz`, and gRPC health, which
+//! follows the engines of the fleets.
 //!
 //! HTTP has an address of its own, so that it answers while the service is busy.
 

@@ -2,8 +2,8 @@
 //!
 //! One table gives code, stable reason and metadata of every [`ServiceError`]. `error.proto`
 //! documents the reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest
-//! for a field, RetryInfo where a retry helps. `foreign_status.rs` recognizes the errors of the gRPC
-//! library.
+//! for a field, RetryInfo where a retry helps. `foreign_status.rs` recognizes the errors of the
+//! gRPC library.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -68,8 +68,8 @@ impl JobAnswers {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// As [`JobAnswers::detach`]. Deferred answers are computed on a blocking thread. `None` when the
-    /// server shuts down meanwhile.
+    /// As [`JobAnswers::detach`]. Deferred answers are computed on a blocking thread. `None` when
+    /// the server shuts down meanwhile.
     pub(super) async fn detached(self) -> Option<Self> {
         if !self.set.is_late(self.first..self.first + self.count) {
             return Some(self.detach());

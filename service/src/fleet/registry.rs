@@ -1,7 +1,7 @@
 //! The fleets of a server: creates, finds and ends them, with one engine thread each.
 //!
-//! Names are unique, their number is limited. A fleet whose engine failed remains listed until it is
-//! deleted, so that operators see it.
+//! Names are unique, their number is limited. A fleet whose engine failed remains listed until it
+//! is deleted, so that operators see it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

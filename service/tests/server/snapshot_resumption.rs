@@ -1,7 +1,7 @@
 //! Streams broken inside a snapshot of any size resume at their token.
 //!
-//! A delivered snapshot remains in memory for a while, never at the expense of another answer. After
-//! its release only its region is sent again.
+//! A delivered snapshot remains in memory for a while, never at the expense of another answer.
+//! After its release only its region is sent again.
 
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
