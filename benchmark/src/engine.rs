@@ -193,7 +193,7 @@ fn open(options: &Options, objects: u64, distribution: &str) -> Result<Source, B
 }
 
 fn cycle(source: &mut Source, rows: usize, queries: usize) -> Result<CycleInput, BenchmarkError> {
-    let requests = vec![Request::Fixes(source.columns(rows)?)];
+    let requests = vec![Request::Fixes(source.columns(rows)?)].into();
     Ok(CycleInput { requests, ..cycle_input(Vec::new(), source.queries(queries)?, Vec::new()) })
 }
 

@@ -1,9 +1,9 @@
-//! How much answer may wait for clients that read slowly?
+//! The memory for answers that slow clients have not read yet, server-wide.
 //!
-//! Bytes of all answers that are held, server-wide. Room is taken before the engine is asked, for
-//! as much as the answer can be at most, and given back down to what it is. It is free again when
-//! the answer was sent or given up. A delivered answer may stay as a spare: spares are released,
-//! oldest first, before a request waits or fails for lack of room.
+//! A request reserves the largest size of its answer before the engine runs it, and returns the
+//! rest when the size is known. The reservation ends when the answer was sent or dropped. A
+//! delivered answer may remain as a spare: spares are released, oldest first, before a request
+//! waits or fails for lack of memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_WAIT_MS_MAX, BUSY_RETRY_MS};
 
-/// Counted in pieces, so that a terabyte fits the counter.
+/// Unit of the semaphore, so that it can count a terabyte.
 const PIECE_BYTES: u64 = 1 << 10;
 
 /// See the file's head.
@@ -28,17 +28,17 @@ pub(crate) struct AnswerBudget {
     spares: Mutex<Spares>,
 }
 
-/// Delivered answers that are kept until their room is needed.
+/// Delivered answers that are kept until their memory is needed.
 #[derive(Debug, Default)]
 struct Spares {
     /// Numbered in the order of delivery.
     held: BTreeMap<u64, Arc<dyn fmt::Debug + Send + Sync>>,
     next: u64,
-    /// Requests that wait for room. Nothing is kept while there are any.
+    /// Requests that wait for memory. Nothing is kept while there are any.
     waiting: usize,
 }
 
-/// A share of the budget.
+/// A reservation.
 #[derive(Debug)]
 pub(crate) struct AnswerRoom {
     permit: OwnedSemaphorePermit,
@@ -56,7 +56,7 @@ impl AnswerBudget {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes room that is there now or that spares give back.
+    /// Reserves memory that is free or that spares release.
     pub(crate) fn try_room(&self, bytes: u64) -> Option<AnswerRoom> {
         if bytes > self.bytes_max {
             return None;
@@ -73,7 +73,7 @@ impl AnswerBudget {
         }
     }
 
-    /// Keeps a delivered answer, which owns its room, until the room is needed.
+    /// Keeps a delivered answer, which owns its reservation, until the memory is needed.
     pub(crate) fn keep<T>(self: &Arc<Self>, delivered: Arc<T>) -> Spare<T>
     where
         T: fmt::Debug + Send + Sync + 'static,
@@ -89,11 +89,11 @@ impl AnswerBudget {
         Spare { budget: self.clone(), number, held }
     }
 
-    /// Waits for room, in turn.
+    /// Waits for memory, in order of request.
     ///
     /// # Errors
-    /// [`ServiceError::Limit`] when it can never be had, [`ServiceError::Busy`] when others hold it
-    /// for too long: two that wait for each other both end so.
+    /// [`ServiceError::Limit`] beyond the budget, [`ServiceError::Busy`] when others hold it for
+    /// too long, which also ends a deadlock.
     pub(crate) async fn room(&self, bytes: u64) -> Result<AnswerRoom, ServiceError> {
         if bytes > self.bytes_max {
             let (what, limit) = ("the size of the answer in bytes", self.bytes_max);
@@ -117,7 +117,7 @@ impl AnswerBudget {
     }
 }
 
-/// A request that waits for room.
+/// A request that waits for memory.
 struct Waiting<'a>(&'a AnswerBudget);
 
 impl<'a> Waiting<'a> {
@@ -138,7 +138,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Access to a delivered answer until its room is needed. Dropping it releases the answer.
+/// Access to a delivered answer until its memory is needed. Dropping it releases the answer.
 #[derive(Debug)]
 pub(crate) struct Spare<T> {
     budget: Arc<AnswerBudget>,
@@ -161,7 +161,7 @@ impl<T> Drop for Spare<T> {
 }
 
 impl AnswerRoom {
-    /// Gives back what is not needed for `bytes`.
+    /// Returns what exceeds `bytes`.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let needed = usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX);
         let surplus = self.permit.num_permits().saturating_sub(needed);
@@ -234,6 +234,6 @@ mod tests {
         let spare = budget.keep(delivered);
         assert!(waiter.await.unwrap() && spare.get().is_none());
         let spare = budget.keep(Arc::new(budget.try_room(1).unwrap()));
-        assert!(spare.get().is_some(), "nobody waits any more");
+        assert!(spare.get().is_some(), "nothing waits any more");
     }
 }

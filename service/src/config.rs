@@ -1,153 +1,91 @@
-//! What is a server told when it starts, and by whom?
+//! The effective configuration of a server: flags and environment, then the configuration file,
+//! then defaults.
 //!
-//! Three voices, in this order: flag, environment variable (clap merges those two), configuration
-//! file; then the default. A key that the file should not have is an error that names it. The
-//! result is validated once and logged; nothing reads a setting anywhere else.
+//! The keys of the file are the fields of [`Settings`]: clap parses its values as it parses flags.
+//! The result is validated once and logged; nothing reads a setting anywhere else.
 
+use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
 
-use serde::Deserialize;
-use shoal_engine::{Clock, Space};
+use clap::builder::Resettable;
+use clap::{Args as _, Command, FromArgMatches as _};
+use serde::Deserialize as _;
+use shoal_engine::Clock;
 use shoal_table::SpeedUnit;
 
 use crate::cli::error::CliError;
-use crate::cli::serve::{ServeArgs, clock, limit_pair, speedup};
-use crate::cli::values::{bytes, millis, span};
+use crate::cli::serve::{ServeArgs, Settings};
+use crate::cli::values::millis;
 use crate::logs::{self, LogFormat};
-use crate::{EngineChoice, ServerLimits, ServerOptions};
+use crate::{ServerLimits, ServerOptions};
 
-/// Where clients connect unless told otherwise.
+/// Default address of a server, as text.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:7117";
-/// What is logged unless told otherwise.
-pub const LOG_DEFAULT: &str = "info";
-
-/// A configuration file: TOML with the names of the flags, `_` for `-`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConfigFile {
-    /// See `--listen`.
-    pub listen: Option<String>,
-    /// See `--metrics-listen`.
-    pub metrics_listen: Option<String>,
-    /// See `--engine`.
-    pub engine: Option<EngineChoice>,
-    /// See `--gpu-fleet-memory`.
-    pub gpu_fleet_memory: Option<String>,
-    /// See `--space`.
-    pub space: Option<String>,
-    /// See `--clock`.
-    pub clock: Option<String>,
-    /// See `--ttl`.
-    pub ttl: Option<String>,
-    /// See `--time-ahead`.
-    pub time_ahead: Option<String>,
-    /// See `--insecure`.
-    pub insecure: Option<bool>,
-    /// See `--threads`.
-    pub threads: Option<usize>,
-    /// See `--replay`; relative to where the server is started.
-    pub replay: Option<PathBuf>,
-    /// See `--speedup`.
-    pub speedup: Option<f64>,
-    /// See `--speed-unit`.
-    pub speed_unit: Option<String>,
-    /// See `--log`.
-    pub log: Option<String>,
-    /// See `--log-format`.
-    pub log_format: Option<LogFormat>,
-    /// Table of limits; names as in [`ServerLimits`], each optional.
-    pub limits: toml::Table,
-}
-
-impl ConfigFile {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// [`CliError::Input`] with line and key when it cannot be read or has a key that it should
-    /// not.
-    pub fn read(file: &Path) -> Result<Self, CliError> {
-        let wrong = |reason: String| CliError::Input { file: file.display().to_string(), reason };
-        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-        toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))
-    }
-}
+/// Default log filter.
+const LOG_DEFAULT: &str = "info";
+/// Settings that only flags and environment have.
+const NOT_IN_FILE: [&str; 2] = ["config", "limit"];
 
 /// A recorded day to be played into the fleet `default`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayConfig {
     /// CSV, plain or gzip.
     pub file: PathBuf,
-    /// Event time over real time; `None` makes the file last about a minute.
+    /// Event time over real time; `None` makes the file take about a minute.
     pub speedup: Option<f64>,
     /// Unit of the column `speed`.
     pub speed_unit: SpeedUnit,
 }
 
-/// Everything that `shoal serve` was told.
+/// The effective configuration of `shoal serve`.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// For the server.
     pub options: ServerOptions,
-    /// What to play, if anything.
+    /// The file to play, if any.
     pub replay: Option<ReplayConfig>,
     /// Log filter.
     pub log: String,
-    /// Form of log lines.
+    /// Format of log lines.
     pub log_format: LogFormat,
 }
 
 impl ServeConfig {
-    /// The effective configuration: flags and environment in `args`, then the file they name.
+    /// Merges flags, environment and the file that they name.
     ///
     /// # Errors
-    /// [`CliError::Usage`] and [`CliError::Input`] name the setting that cannot be.
+    /// [`CliError::Usage`] and [`CliError::Input`] name the setting that is invalid.
     pub fn new(args: &ServeArgs) -> Result<Self, CliError> {
-        let file =
-            args.config.as_deref().map_or_else(|| Ok(ConfigFile::default()), ConfigFile::read)?;
-        let replay = replay(args, &file)?;
+        let file = args.0.get_one::<PathBuf>("config").map(|file| read(file)).transpose()?;
+        let (mut settings, limits) = file.unwrap_or_default();
+        let merged = settings.update_from_arg_matches(&args.0);
+        merged.map_err(|error| CliError::Usage(error.to_string()))?;
+        let replay = replay(&settings)?;
         let clock_default = if replay.is_some() { Clock::Event } else { Clock::System };
-        let of_file = |name, text: &Option<String>, parse: fn(&str) -> Result<Duration, String>| {
-            setting(name, text, parse)
-        };
-        let ttl = args.ttl.map_or_else(|| of_file("ttl", &file.ttl, span), |ttl| Ok(Some(ttl)))?;
-        let ahead = match args.time_ahead {
-            Some(ahead) => Some(ahead),
-            None => setting("time_ahead", &file.time_ahead, span)?,
-        };
-        let listen = or_file(args.listen, "listen", &file.listen)?;
-        let listen_default = || LISTEN_DEFAULT.parse().expect("the default is an address");
-        let of_server = ServerOptions::default();
+        let default = ServerOptions::default();
+        let time_ahead_max_ms = settings.time_ahead.map_or(default.time_ahead_max_ms, millis);
         let options = ServerOptions {
-            listen: listen.unwrap_or_else(listen_default),
-            metrics_listen: or_file(args.metrics_listen, "metrics_listen", &file.metrics_listen)?,
-            engine: args.engine.or(file.engine).unwrap_or_default(),
-            gpu_fleet_memory_bytes: match args.gpu_fleet_memory {
-                Some(bytes) => Some(bytes),
-                None => setting("gpu_fleet_memory", &file.gpu_fleet_memory, bytes)?,
-            },
-            default_space: or_file(args.space, "space", &file.space)?
-                .unwrap_or_else(Space::geographic),
-            default_clock: match args.clock {
-                Some(clock) => clock,
-                None => setting("clock", &file.clock, clock)?.unwrap_or(clock_default),
-            },
-            default_ttl_ms: ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0),
-            insecure: args.insecure.or(file.insecure).unwrap_or(false),
-            time_ahead_max_ms: ahead.map_or(of_server.time_ahead_max_ms, millis),
-            threads: args.threads.or(file.threads).unwrap_or(of_server.threads),
-            limits: limits(&args.limit, file.limits)?,
+            listen: settings.listen.unwrap_or(default.listen),
+            metrics_listen: settings.metrics_listen,
+            engine: settings.engine.unwrap_or_default(),
+            gpu_fleet_memory_bytes: settings.gpu_fleet_memory,
+            default_space: settings.space.unwrap_or(default.default_space),
+            default_clock: settings.clock.unwrap_or(clock_default),
+            default_ttl_ms: settings.ttl.map(millis).filter(|ttl_ms| *ttl_ms > 0),
+            insecure: settings.insecure.unwrap_or(default.insecure),
+            time_ahead_max_ms,
+            threads: settings.threads.unwrap_or(default.threads),
+            limits: merge_limits(limits, settings.limit)?,
         };
         options.check().map_err(|error| CliError::Usage(error.to_string()))?;
-        let log = args.log.clone().or(file.log).unwrap_or_else(|| LOG_DEFAULT.to_owned());
+        let log = settings.log.unwrap_or_else(|| LOG_DEFAULT.to_owned());
         logs::check(&log)?;
-        let log_format = args.log_format.or(file.log_format).unwrap_or_default();
+        let log_format = settings.log_format.unwrap_or_default();
         Ok(Self { options, replay, log, log_format })
     }
 
-    /// Logs what is in effect, each value under its name.
+    /// Logs the configuration, each value under its name.
     pub fn log_effective(&self) {
         let options = &self.options;
         tracing::info!(
@@ -166,69 +104,77 @@ impl ServeConfig {
             "configuration in effect"
         );
         if let (_, Some(cause)) = options.engine.resolve() {
-            tracing::info!("--engine auto takes the cpu: {cause}");
+            tracing::info!("--engine auto selects the cpu: {cause}");
         }
         if options.gpu_fleet_memory_bytes.is_some() && options.engine.engine_name() != "cuda" {
             tracing::warn!("--gpu-fleet-memory has no effect: fleets run on the cpu");
         }
         if options.insecure {
             tracing::warn!(
-                "--insecure: whoever reaches {} can read and write every position; nothing is \
-                 encrypted and nobody is asked who they are",
+                "--insecure: every machine that reaches {} can read and write every position; \
+                 nothing is encrypted or authenticated",
                 options.listen
             );
         }
     }
 }
 
-/// The value of a text in the file.
-fn setting<T, E: std::fmt::Display>(
-    name: &str,
-    text: &Option<String>,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Option<T>, CliError> {
-    let parsed = text.as_deref().map(parse).transpose();
-    parsed.map_err(|error| CliError::Usage(format!("configuration file, {name}: {error}")))
-}
-
-/// The value given by flag or environment, else that of the file.
-fn or_file<T: FromStr<Err: std::fmt::Display>>(
-    value: Option<T>,
-    name: &str,
-    text: &Option<String>,
-) -> Result<Option<T>, CliError> {
-    match value {
-        Some(value) => Ok(Some(value)),
-        None => setting(name, text, T::from_str),
-    }
-}
-
-/// What to replay.
-fn replay(args: &ServeArgs, file: &ConfigFile) -> Result<Option<ReplayConfig>, CliError> {
-    let speed_unit = or_file(args.speed_unit, "speed_unit", &file.speed_unit)?;
-    let of_file = file.speedup.map(|factor| speedup(&factor.to_string())).transpose();
-    let of_file = of_file
-        .map_err(|error| CliError::Usage(format!("configuration file, speedup: {error}")))?;
-    let factor = args.speedup.or(of_file);
-    match args.replay.clone().or_else(|| file.replay.clone()) {
-        Some(file) => Ok(Some(ReplayConfig {
-            file,
-            speedup: factor,
-            speed_unit: speed_unit.unwrap_or_default(),
-        })),
-        None if factor.is_some() || speed_unit.is_some() => {
-            Err(CliError::Usage("--speedup and --speed-unit go with --replay FILE".to_owned()))
+/// The settings of a configuration file, and its table of limits.
+fn read(file: &Path) -> Result<(Settings, toml::Table), CliError> {
+    let invalid = |reason: String| CliError::Input { file: file.display().to_string(), reason };
+    let text = fs::read_to_string(file).map_err(|error| invalid(error.to_string()))?;
+    let table: Result<toml::Table, _> = toml::from_str(&text);
+    let mut table = table.map_err(|error| invalid(error.to_string().trim_end().to_owned()))?;
+    let limits = match table.remove("limits") {
+        Some(toml::Value::Table(limits)) => limits,
+        Some(_) => return Err(invalid("limits: not a table".into())),
+        None => toml::Table::new(),
+    };
+    let command = Settings::augment_args(Command::new("file").no_binary_name(true));
+    // The environment has precedence over the file and is applied later.
+    let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+    let mut settings = Settings::default();
+    for (key, value) in table {
+        let is_known = command.get_arguments().any(|arg| arg.get_id() == key.as_str());
+        if !is_known || NOT_IN_FILE.contains(&key.as_str()) {
+            return Err(invalid(format!("unknown key `{key}`")));
         }
-        None => Ok(None),
+        let value = match value {
+            toml::Value::String(text) => text,
+            value => value.to_string(),
+        };
+        let flag = format!("--{}={value}", key.replace('_', "-"));
+        let parsed = command.clone().try_get_matches_from([flag]);
+        let parsed = parsed.and_then(|matches| settings.update_from_arg_matches(&matches));
+        parsed.map_err(|error| invalid(format!("{key}: {}", reason(&error))))?;
     }
+    Ok((settings, limits))
+}
+
+/// Why a value is invalid, without the flag that the file does not have.
+fn reason(error: &clap::Error) -> String {
+    match error.source() {
+        Some(source) => source.to_string(),
+        None => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The file to play.
+fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
+    let (speedup, speed_unit) = (settings.speedup, settings.speed_unit);
+    if settings.replay.is_none() && (speedup.is_some() || speed_unit.is_some()) {
+        return Err(CliError::Usage("--speedup and --speed-unit need --replay FILE".to_owned()));
+    }
+    let speed_unit = speed_unit.unwrap_or_default();
+    Ok(settings.replay.clone().map(|file| ReplayConfig { file, speedup, speed_unit }))
 }
 
 /// The limits of the file with those of `--limit` on top.
-fn limits(pairs: &[String], mut table: toml::Table) -> Result<ServerLimits, CliError> {
-    for pair in pairs {
-        let (name, value) = limit_pair(pair).map_err(CliError::Usage)?;
-        table.insert(name, toml::Value::Integer(value));
-    }
+fn merge_limits(
+    mut table: toml::Table,
+    pairs: Vec<(String, i64)>,
+) -> Result<ServerLimits, CliError> {
+    table.extend(pairs.into_iter().map(|(name, value)| (name, toml::Value::Integer(value))));
     ServerLimits::deserialize(table)
         .map_err(|error| CliError::Usage(format!("limits: {}", error.to_string().trim_end())))
 }
@@ -238,18 +184,22 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, Command as Subcommand};
+
+    fn parse(line: &[&str]) -> ServeArgs {
+        let line = ["shoal", "serve"].iter().chain(line);
+        match Cli::try_parse_from(line).unwrap().command {
+            Subcommand::Serve(args) => *args,
+            _ => unreachable!("the line says serve"),
+        }
+    }
 
     fn config(file: &str, flags: &[&str]) -> Result<ServeConfig, CliError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shoal.toml");
         fs::write(&path, file).unwrap();
-        let mut line = vec!["shoal", "serve", "--config", path.to_str().unwrap()];
-        line.extend(flags);
-        match Cli::try_parse_from(line).unwrap().command {
-            Command::Serve(args) => ServeConfig::new(&args),
-            _ => unreachable!("the line says serve"),
-        }
+        let line = [&["--config", path.to_str().unwrap()], flags].concat();
+        ServeConfig::new(&parse(&line))
     }
 
     #[test]
@@ -278,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_that_cannot_be_are_named() {
+    fn invalid_keys_and_values_are_named() {
         for (file, named) in [
             ("lissten = '127.0.0.1:1'", "lissten"),
             ("[limits]\nfleet_max = 1", "fleet_max"),
@@ -303,11 +253,46 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_runs_on_the_event_clock_unless_told_otherwise() {
+    fn a_replay_runs_on_the_event_clock_by_default() {
         let replay = config("replay = 'day.csv'", &[]).unwrap();
         assert_eq!(replay.options.default_clock, Clock::Event);
         assert_eq!(replay.replay.unwrap().speedup, None);
-        let told = config("replay = 'day.csv'\nclock = 'system'", &[]).unwrap();
-        assert_eq!(told.options.default_clock, Clock::System);
+        let chosen = config("replay = 'day.csv'\nclock = 'system'", &[]).unwrap();
+        assert_eq!(chosen.options.default_clock, Clock::System);
+    }
+
+    /// Each setting of the file with a value, as TOML.
+    const FILE: &str = "listen = '127.0.0.1:9'\nmetrics_listen = '127.0.0.1:8'\nengine = 'cpu'
+        gpu_fleet_memory = '2GiB'\nspace = 'planar:10x20'\nclock = 'event'\nttl = '5m'
+        time_ahead = '1s'\ninsecure = true\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
+        speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
+
+    #[test]
+    fn every_setting_is_a_flag_a_variable_and_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shoal.toml");
+        let lines: Vec<_> =
+            FILE.lines().map(|line| line.trim().split_once(" = ").unwrap()).collect();
+        let serve = Settings::augment_args(Command::new("serve"));
+        for arg in serve.get_arguments() {
+            let id = arg.get_id().as_str();
+            let flag = id.replace('_', "-");
+            assert_eq!(arg.get_long().unwrap(), flag);
+            let variable = format!("SHOAL_{}", id.to_uppercase());
+            assert_eq!(arg.get_env().unwrap().to_str().unwrap(), variable);
+            assert!(arg.get_help().is_some(), "{id} has no help");
+            if NOT_IN_FILE.contains(&id) {
+                continue;
+            }
+            let line = lines.iter().find(|(key, _)| *key == id);
+            let (_, value) = line.unwrap_or_else(|| panic!("FILE lacks {id}"));
+            fs::write(&path, format!("{id} = {value}")).unwrap();
+            let by_file = read(&path).unwrap().0;
+            let flag = format!("--{flag}={}", value.trim_matches('\''));
+            let mut by_flag = Settings::default();
+            by_flag.update_from_arg_matches(&parse(&[&flag]).0).unwrap();
+            assert_eq!(by_file, by_flag, "{id}");
+            assert_ne!(by_file, Settings::default(), "{id}");
+        }
     }
 }

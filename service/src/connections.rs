@@ -1,7 +1,6 @@
-//! Who may connect, and how does a connection end when its peer does not let it?
+//! The connections of a listener: accepts up to a limit, closes those beyond, and counts them.
 //!
-//! Accepts up to a number of connections and closes what comes beyond; counts them; cuts all of
-//! them when told, so that a peer that never reads cannot keep the server from going down.
+//! On a signal all are cut, so that a peer that never reads cannot delay the shutdown.
 
 use std::future::Future;
 use std::io;
@@ -19,18 +18,18 @@ use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 use tracing::warn;
 
-use crate::limits::GREETING_MS_MAX;
+use crate::limits::PREFACE_MS_MAX;
 
-/// What an HTTP/2 client says first is so long (RFC 9113, section 3.4).
-const GREETING_BYTES: usize = 24;
-/// Out of file descriptors and the like passes; asking again at once does not help.
+/// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
+/// Delay after a failed accept: a lack of file descriptors, for one, does not end at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The connections that a listener brings.
+/// The connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Connections {
     listener: TcpListener,
-    room: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     gauge: Gauge,
     cut: watch::Receiver<bool>,
     pause: Option<Pin<Box<Sleep>>>,
@@ -44,23 +43,23 @@ impl Connections {
         gauge: Gauge,
         cut: watch::Receiver<bool>,
     ) -> Self {
-        let room = Arc::new(Semaphore::new(connections_max));
-        Self { listener, room, gauge, cut, pause: None }
+        let places = Arc::new(Semaphore::new(connections_max));
+        Self { listener, places, gauge, cut, pause: None }
     }
 
     fn connection(&self, stream: TcpStream) -> Option<Connection> {
-        let permit = self.room.clone().try_acquire_owned().ok()?;
-        // Small answers should not wait for more to come; a socket that refuses works too.
+        let permit = self.places.clone().try_acquire_owned().ok()?;
+        // Sends small answers at once; a socket that refuses the option works too.
         let _ = stream.set_nodelay(true);
         self.gauge.inc();
         let mut cut = self.cut.clone();
         let cut = Box::pin(async move {
-            // An error means that whoever could cut is gone: so is the server.
+            // An error means that the server has stopped.
             let _ = cut.wait_for(|cut| *cut).await;
         });
-        let end = tokio::time::sleep(Duration::from_millis(GREETING_MS_MAX));
-        let greeting = Some(Greeting { seen_bytes: 0, end: Box::pin(end) });
-        Some(Connection { stream, cut, greeting, gauge: self.gauge.clone(), _permit: permit })
+        let end = tokio::time::sleep(Duration::from_millis(PREFACE_MS_MAX));
+        let preface = Some(Preface { seen_bytes: 0, end: Box::pin(end) });
+        Some(Connection { stream, cut, preface, gauge: self.gauge.clone(), _permit: permit })
     }
 }
 
@@ -76,10 +75,10 @@ impl Stream for Connections {
             match ready!(self.listener.poll_accept(context)) {
                 Ok((stream, peer)) => match self.connection(stream) {
                     Some(connection) => return Poll::Ready(Some(Ok(connection))),
-                    None => warn!(%peer, "connection closed: there are too many"),
+                    None => warn!(%peer, "closed a connection beyond the limit"),
                 },
                 Err(error) => {
-                    warn!(%error, "accepting a connection failed");
+                    warn!(%error, "cannot accept a connection");
                     self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_PAUSE)));
                 }
             }
@@ -87,8 +86,8 @@ impl Stream for Connections {
     }
 }
 
-/// What is still awaited of a new connection, and until when.
-struct Greeting {
+/// The preface that a new connection has not completed.
+struct Preface {
     seen_bytes: usize,
     end: Pin<Box<Sleep>>,
 }
@@ -96,7 +95,7 @@ struct Greeting {
 /// One connection, counted.
 pub(crate) struct Connection {
     stream: TcpStream,
-    greeting: Option<Greeting>,
+    preface: Option<Preface>,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     gauge: Gauge,
     _permit: OwnedSemaphorePermit,
@@ -128,11 +127,11 @@ impl AsyncRead for Connection {
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some(greeting) = &mut self.greeting else { return read };
-        greeting.seen_bytes += buffer.filled().len() - before;
-        if greeting.seen_bytes >= GREETING_BYTES {
-            self.greeting = None;
-        } else if read.is_pending() && greeting.end.as_mut().poll(context).is_ready() {
+        let Some(preface) = &mut self.preface else { return read };
+        preface.seen_bytes += buffer.filled().len() - before;
+        if preface.seen_bytes >= PREFACE_BYTES {
+            self.preface = None;
+        } else if read.is_pending() && preface.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_says_nothing_is_left() {
+    async fn a_client_without_a_preface_is_disconnected() {
         let (mut client, mut connection, _cut) = connected().await;
         client.write_all(b"PRI * HTTP").await.unwrap();
         let mut bytes = Vec::new();
@@ -197,11 +196,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_cut_ends() {
+    async fn a_cut_connection_ends() {
         let (mut client, mut connection, cut) = connected().await;
-        client.write_all(&[7; GREETING_BYTES]).await.unwrap();
-        connection.read_exact(&mut [0; GREETING_BYTES]).await.unwrap();
-        assert!(connection.greeting.is_none());
+        client.write_all(&[7; PREFACE_BYTES]).await.unwrap();
+        connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        assert!(connection.preface.is_none());
         cut.send_replace(true);
         let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);

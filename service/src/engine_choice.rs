@@ -1,7 +1,7 @@
-//! Which engine runs a fleet?
+//! The choice of the engine that runs the fleets, the only file that names backends.
 //!
-//! The only file that names backends: everything behind it sees `dyn Backend`. Asking for an engine
-//! that is not there is an error with its reason, never a silent substitute; `auto` picks.
+//! An engine that is not available is an error with its reason, never replaced silently; `auto`
+//! selects one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,8 @@ use shoal_engine::{Backend, EngineOptions};
 
 use crate::error::ServiceError;
 
-/// The engine asked for on the command line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The engine as configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
     /// The fastest that is available.
     #[default]
@@ -39,7 +38,7 @@ impl EngineChoice {
         }
     }
 
-    /// What this choice comes to on this machine, and for `auto` without a device the reason.
+    /// The engine of this choice on this machine, and for `auto` without a device the reason.
     #[must_use]
     pub fn resolve(self) -> (Self, Option<String>) {
         match self {
@@ -63,11 +62,11 @@ impl EngineChoice {
         EngineFactory { name: engine.engine_name(), start: Arc::new(start) }
     }
 
-    /// Makes the pool that all engines of the process share, so that its threads bear a name of
-    /// their own and not that of the first fleet.
-    pub(crate) fn name_threads(threads: usize) {
+    /// Builds the pool that all engines of the process share, so that its threads are not named
+    /// after the first fleet.
+    pub(crate) fn build_pool(threads: usize) {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        // An error means that there is one already, from another server of this process.
+        // An error means that another server of this process has built it.
         let _ = pool.thread_name(|index| format!("engine-{index}")).build_global();
     }
 
@@ -101,7 +100,7 @@ fn start_cuda(
     let memory_bytes = memory_bytes.unwrap_or_else(|| gpu.budget_bytes());
     match shoal_gpu::CudaBackend::with_budget(&gpu, options, memory_bytes) {
         Ok(backend) => Ok(Box::new(backend)),
-        // Other fleets may leave, and then there is room.
+        // A retry helps: other fleets may be deleted.
         Err(fault @ EngineError::OutOfMemory { .. }) => Err(fault.into()),
         Err(fault) => Err(unavailable(fault.to_string())),
     }
@@ -119,7 +118,7 @@ fn start_cuda(
 /// Starts the engines of a server.
 #[derive(Clone)]
 pub struct EngineFactory {
-    /// Name of what it starts, as `Fleet.engine` tells it.
+    /// Name of its engine, as in `Fleet.engine`.
     pub name: &'static str,
     /// Starts one, on the thread that will run it.
     pub start: StartEngine,
@@ -132,16 +131,6 @@ pub type StartEngine =
 impl fmt::Debug for EngineFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EngineFactory({})", self.name)
-    }
-}
-
-impl fmt::Display for EngineChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-        })
     }
 }
 

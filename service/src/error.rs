@@ -1,7 +1,7 @@
-//! What can go wrong in the service, by what the caller can do about it?
+//! Errors of the service, by what the caller can do about them.
 //!
-//! One enum for the package: starting up, and requests at the door. `status.rs` holds the one table
-//! that maps it to gRPC. Refused rows are not errors: they are counted in their acknowledgement.
+//! One enum for starts and for requests; the table in `status.rs` maps it to gRPC. Refused rows are
+//! not errors: their acknowledgement counts them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,20 +14,20 @@ use tonic::Code;
 
 use crate::foreign_status::bounded;
 
-/// A start, a run or a request that could not be carried out.
+/// A start, a run or a request that failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// A listener outside loopback without consent: add `--insecure`.
+    /// A listener outside loopback without `--insecure`.
     #[error(
         "{address} can be reached from other machines and nothing here is encrypted or \
          authenticated: listen on a loopback address, or pass --insecure"
     )]
     Insecure {
-        /// Where the server was to listen.
+        /// The address of the listener.
         address: SocketAddr,
     },
-    /// The engine that was asked for is not in this build or not on this machine.
+    /// The engine is not in this build or not on this machine.
     #[error("engine {engine} is not available: {cause}")]
     EngineUnavailable {
         /// Name of the engine.
@@ -35,7 +35,7 @@ pub enum ServiceError {
         /// Why.
         cause: String,
     },
-    /// A limit of the configuration that contradicts another.
+    /// A limit of the configuration outside its range.
     #[error("limit {name} is {value}; allowed: {min} to {max}")]
     LimitRange {
         /// Name of the limit.
@@ -50,12 +50,12 @@ pub enum ServiceError {
     /// The operating system refused a socket or a thread.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The gRPC server ended by itself.
+    /// The gRPC server failed.
     #[error("the gRPC server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
     /// A fleet's name breaks the rule.
@@ -69,16 +69,16 @@ pub enum ServiceError {
     /// No fleet of that name.
     #[error("fleet {0:?} not found")]
     FleetUnknown(String),
-    /// A fleet of that name is there already.
+    /// A fleet of that name exists.
     #[error("fleet {0:?} already exists")]
     FleetExists(String),
     /// The fleet was deleted while the request was in progress.
     #[error("fleet {0:?} was deleted")]
     FleetDeleted(String),
-    /// The fleet's engine failed; it takes no more requests.
+    /// The fleet's engine failed; it accepts no more requests.
     #[error("the engine of fleet {0:?} failed")]
     FleetFailed(String),
-    /// The fleet's engine could not carry the cycle out, but still runs.
+    /// The fleet's engine refused the cycle, and still runs.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A field of a request breaks a rule.
@@ -86,10 +86,10 @@ pub enum ServiceError {
     Field {
         /// Path of the field, as named in the protos.
         field: String,
-        /// Value found and rule broken.
+        /// The value, and the rule that it breaks.
         problem: String,
     },
-    /// The bytes of a message are not what its type says.
+    /// The bytes of a message do not fit its type.
     #[error("cannot decode {what}: {problem} at byte {offset}")]
     Malformed {
         /// Name of the message type.
@@ -99,7 +99,7 @@ pub enum ServiceError {
         /// Where.
         offset: usize,
     },
-    /// The bytes of a message are not what its method takes; found by the generated decoder.
+    /// The bytes of a message do not fit its type; found by the generated decoder.
     #[error("cannot decode the request of {method}: {problem}")]
     Undecodable {
         /// Path of the method.
@@ -112,7 +112,7 @@ pub enum ServiceError {
     MessageTooLarge {
         /// Its length.
         bytes: u64,
-        /// The most that the method takes.
+        /// The limit of the method.
         limit: u64,
     },
     /// No method has this path.
@@ -127,20 +127,20 @@ pub enum ServiceError {
         /// Name of the compression.
         encoding: String,
     },
-    /// A status that the gRPC library or one of its own services made.
+    /// A status of the gRPC library or of one of its own services.
     #[error("{message}")]
     Foreign {
         /// Its code.
         code: Code,
-        /// The reason that it is given here.
+        /// Its reason.
         reason: ErrorReason,
         /// Its message.
         message: String,
     },
-    /// A block that cannot be read; nothing of it was applied.
+    /// An invalid block; nothing of it was applied.
     #[error("block: {0}")]
     Block(#[from] BlockError),
-    /// A number of a producer that skips one.
+    /// A producer skipped a number.
     #[error("batch_seq {found} of producer {producer:?} is out of order: expected {expected}")]
     OutOfOrder {
         /// The producer.
@@ -150,7 +150,7 @@ pub enum ServiceError {
         /// The number that must be sent first.
         expected: u64,
     },
-    /// A number other than 1 of a producer that the server does not know.
+    /// The first number of an unknown producer is not 1.
     #[error(
         "producer {producer:?} is unknown, or was forgotten: expected batch_seq 1, found {found}"
     )]
@@ -160,7 +160,7 @@ pub enum ServiceError {
         /// The number sent.
         found: u64,
     },
-    /// A token that this service never issued.
+    /// A token that this service did not issue.
     #[error("invalid token: {0}")]
     Token(&'static str),
     /// A token of another run of the engine, or of another fleet.
@@ -169,12 +169,12 @@ pub enum ServiceError {
          {term}"
     )]
     TokenTerm {
-        /// Name of the fleet asked.
+        /// Name of the fleet of the request.
         fleet: String,
         /// Its term.
         term: u64,
     },
-    /// A session of a subscriber that ended, or never was.
+    /// The session ended or never existed.
     #[error(
         "session not found: it was closed, or was without a stream for longer, or for more \
          messages, than the server keeps"
@@ -191,24 +191,24 @@ pub enum ServiceError {
     /// Another stream resumed the session.
     #[error("another stream resumed this session")]
     SessionTakenOver,
-    /// A queue is full: try again after the time given.
+    /// A queue is full: try again after the delay.
     #[error("{what} has reached its limit of {limit}; retry in {retry_ms} ms")]
     Busy {
         /// Which queue.
         what: &'static str,
-        /// How much it holds.
+        /// Its capacity.
         limit: u64,
-        /// When to try again, milliseconds.
+        /// Delay before the next attempt, milliseconds.
         retry_ms: u64,
     },
-    /// More of something than the server allows; waiting does not help.
+    /// A limit of the server; waiting does not help.
     #[error("{what} is {value}, the limit is {limit}")]
     Limit {
         /// What was counted.
         what: &'static str,
-        /// How many there are or would be.
+        /// The count that the request would reach.
         value: u64,
-        /// The most that is allowed.
+        /// The limit.
         limit: u64,
     },
     /// A block of another space than its fleet's.
@@ -221,21 +221,21 @@ pub enum ServiceError {
         /// The fleet's.
         expected: SpaceTag,
     },
-    /// A client that did not read its answer lost it.
+    /// The client did not read its answer in time and lost it.
     #[error("the client read nothing for {0} ms; the rest of the answer is discarded")]
     NotRead(u64),
-    /// A message that began and did not end.
+    /// A message was not complete in time.
     #[error("message of {bytes} bytes is incomplete after {limit_ms} ms")]
     MessageStalled {
         /// Its length.
         bytes: u64,
-        /// How long it may take.
+        /// Time limit, milliseconds.
         limit_ms: u64,
     },
     /// The client's deadline passed.
     #[error("deadline exceeded before the request completed")]
     Deadline,
-    /// The server is going down.
+    /// The server is shutting down.
     #[error("the server is shutting down")]
     ShuttingDown,
 }
@@ -251,7 +251,7 @@ impl ServiceError {
         Self::MethodUnknown { path: bounded(path) }
     }
 
-    /// The same error, said of a field inside another.
+    /// The same error, of a field inside another.
     #[must_use]
     pub fn under(self, outer: &str) -> Self {
         match self {

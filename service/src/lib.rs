@@ -1,8 +1,7 @@
-//! How does the engine become a server? The library behind the binary `shoal`.
+//! The library of the binary `shoal`: a server around the engine, and its command line.
 //!
-//! `server` brings everything up, `rpc` holds one file per call, `fleet` one engine thread per
-//! fleet and the queues before it. Everything that crosses the wire is judged here, once; the
-//! engine sees quanta.
+//! `server` starts and stops everything, `rpc` has one file per call, `fleet` one engine thread per
+//! fleet with its queues. Everything from the wire is validated here, once; the engine sees quanta.
 
 mod answer_budget;
 pub mod cli;

@@ -1,8 +1,8 @@
-//! Where do lines go that the server writes, and in which form?
+//! Log lines and messages of the server.
 //!
-//! Log lines go to standard error, so that standard output stays what scripts read; as text or as
-//! one JSON object a line. What people are offered goes to standard output. Both go above a
-//! progress bar where one is drawn. Installed once, by the binary, never by libraries or tests.
+//! Log lines go to standard error, as text or as one JSON object per line; messages for people go
+//! to standard output. Both appear above a progress bar where one is drawn. The binary installs
+//! logging once; libraries and tests never do.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
@@ -13,38 +13,27 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::error::CliError;
 
-/// Form of a log line.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Deserialize,
-    serde::Serialize,
-    clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
+/// Format of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The bar that lines are written above, once there is one.
+/// The progress bar, once there is one.
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Writes log lines above `bar` from now on. The first bar stays; a process draws one.
+/// Writes later lines above `bar`. A process draws one bar; the first is kept.
 pub fn keep_below(bar: &ProgressBar) {
-    // A second bar is not an error: its lines are only less tidy.
+    // A second bar is not an error: lines may overwrite it.
     let _ = BAR.set(bar.clone());
 }
 
-/// Writes a line for people to standard output, above the bar if there is one. That nobody reads it
-/// is no reason to stop serving.
+/// Writes a line for people to standard output, above the bar if there is one. A closed output does
+/// not stop the server.
 pub fn say(text: &str) {
     let write = || drop(writeln!(io::stdout().lock(), "{text}"));
     match BAR.get() {
@@ -70,7 +59,7 @@ impl Write for LogWriter {
     }
 }
 
-/// Confirms that `filter` is one of tracing's, such as `info` or `shoal_service=debug,warn`.
+/// Parses a filter of `tracing`, such as `info` or `shoal_service=debug,warn`.
 ///
 /// # Errors
 /// [`CliError::Usage`] quotes it.
@@ -79,10 +68,10 @@ pub fn check(filter: &str) -> Result<EnvFilter, CliError> {
         .map_err(|error| CliError::Usage(format!("log filter `{filter}`: {error}")))
 }
 
-/// Sends the lines that pass `filter` to standard error from now on.
+/// Starts logging lines that pass `filter` to standard error.
 ///
 /// # Errors
-/// [`CliError::Usage`] for a filter that cannot be read, or when logging was installed before.
+/// [`CliError::Usage`] for an invalid filter, or when logging was installed before.
 pub fn install(format: LogFormat, filter: &str) -> Result<(), CliError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(check(filter)?)

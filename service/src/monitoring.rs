@@ -1,7 +1,7 @@
-//! What do people and machines see who watch the server?
+//! Monitoring: `/metrics` in the OpenMetrics text format, `/healthz`, and gRPC health, which
+//! follows the engines of the fleets.
 //!
-//! `/metrics` in the text format of Prometheus and `/healthz`, on an address of their own so that
-//! they answer while the service is busy, and gRPC health, which follows the fleets' engines.
+//! HTTP has an address of its own, so that it answers while the service is busy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use tonic_health::server::HealthReporter;
 use tracing::{error, warn};
 
 use crate::fleet::Registry;
-use crate::metrics::Metrics;
+use crate::metrics::{FleetReading, Metrics};
 
-/// Services whose health is told; the empty name stands for all.
+/// Services with a health status; the empty name stands for all.
 pub(crate) const SERVICES: [&str; 5] = [
     "",
     "shoal.v1.FleetService",
@@ -28,58 +28,59 @@ pub(crate) const SERVICES: [&str; 5] = [
     "shoal.v1.QueryService",
     "shoal.v1.SubscriptionService",
 ];
-/// Between two looks at the engines.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Between two checks of the engines.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is watched.
+/// The server as monitoring sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct Monitored {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-impl Watched {
+impl Monitored {
     fn is_serving(&self) -> bool {
         !*self.stopping.borrow() && self.registry.is_healthy()
     }
 }
 
 /// Serves `/metrics` and `/healthz` until it is dropped.
-pub(crate) async fn serve_http(listener: TcpListener, watched: Watched) {
+pub(crate) async fn serve_http(listener: TcpListener, monitored: Monitored) {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
-        .with_state(watched);
+        .with_state(monitored);
     if let Err(error) = axum::serve(listener, router).await {
         error!(%error, "serving metrics failed");
     }
 }
 
-async fn metrics(State(watched): State<Watched>) -> impl IntoResponse {
-    for fleet in watched.registry.list() {
-        let (name, view) = (fleet.name().as_str(), fleet.view());
-        watched.metrics.show_fleet(name, &view, fleet.depth(), fleet.subscriptions());
+async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
+    for fleet in monitored.registry.list() {
+        let (view, depth) = (fleet.view(), fleet.depth());
+        let reading = FleetReading { view, depth, subscriptions: fleet.subscriptions() };
+        monitored.metrics.show_fleet(fleet.name().as_str(), &reading);
     }
-    ([(header::CONTENT_TYPE, METRICS_TYPE)], watched.metrics.text())
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], monitored.metrics.text())
 }
 
-async fn healthz(State(watched): State<Watched>) -> impl IntoResponse {
-    if watched.is_serving() {
+async fn healthz(State(monitored): State<Monitored>) -> impl IntoResponse {
+    if monitored.is_serving() {
         (StatusCode::OK, "serving\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not serving\n")
     }
 }
 
-/// Keeps gRPC health true until it is dropped.
-pub(crate) async fn watch_health(health: HealthReporter, watched: Watched) {
+/// Updates gRPC health until it is dropped.
+pub(crate) async fn watch_health(health: HealthReporter, monitored: Monitored) {
     let mut was_serving = None;
-    let mut stopping = watched.stopping.clone();
+    let mut stopping = monitored.stopping.clone();
     loop {
-        let is_serving = watched.is_serving();
+        let is_serving = monitored.is_serving();
         if was_serving != Some(is_serving) {
             set_health(&health, is_serving).await;
             if !is_serving {
@@ -87,8 +88,8 @@ pub(crate) async fn watch_health(health: HealthReporter, watched: Watched) {
             }
             was_serving = Some(is_serving);
         }
-        // Engines are looked at now and then, a shutdown is seen at once. Its sender outlives this.
-        let _ = tokio::time::timeout(LOOK_INTERVAL, stopping.changed()).await;
+        // Engines are polled; a shutdown is seen at once. Its sender outlives this task.
+        let _ = tokio::time::timeout(CHECK_INTERVAL, stopping.changed()).await;
     }
 }
 

@@ -1,8 +1,8 @@
-//! How does the server come up, run and go down?
+//! Starts, runs and shuts down a server.
 //!
-//! Listeners are bound by the caller, so that a port of 0 is known before anything is served. `run`
-//! returns when `shutdown` completes and everything accepted was acknowledged, within 10 s even if
-//! peers never read. It installs no signal handler and no logger.
+//! The caller binds the listeners, so that a port of 0 is known before anything is served. `run`
+//! returns when `shutdown` has completed and everything accepted is acknowledged, within 10 s even
+//! if peers never read. It installs no signal handler and no logger.
 
 use std::future::Future;
 use std::io;
@@ -27,26 +27,26 @@ use tracing::{info, warn};
 use crate::connections::Connections;
 use crate::engine_choice::{EngineChoice, EngineFactory};
 use crate::error::ServiceError;
-use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, WallClock};
+use crate::fleet::{DEFAULT, FleetName, FleetSpec, Registry, SinkFactory, WallClock};
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, ENGINE_END_MS_MAX, FRAME_BYTES_MAX, HEADER_BYTES_MAX,
     KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS,
     SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, ServerLimits,
 };
 use crate::metrics::Metrics;
-use crate::monitoring::{Watched, serve_http, watch_health};
+use crate::monitoring::{Monitored, serve_http, watch_health};
 use crate::rpc::{ErrorDetails, MessageBudget, ServiceContext};
 
-/// What a server is told once, when it starts.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where clients connect. [`run`] takes bound listeners; this is what they were bound to.
+    /// Address for clients. [`run`] takes bound listeners; this is the address they were bound to.
     pub listen: SocketAddr,
-    /// Where `/metrics` and `/healthz` are served.
+    /// Address of `/metrics` and `/healthz`.
     pub metrics_listen: Option<SocketAddr>,
-    /// Which engine runs the fleets.
+    /// Engine of the fleets.
     pub engine: EngineChoice,
-    /// Bytes of the device that each fleet may take, when the engine is on one; `None` for as much
+    /// Bytes of the device that each fleet may take, if the engine runs on one; `None` for as much
     /// as all fleets may take together.
     pub gpu_fleet_memory_bytes: Option<u64>,
     /// Space of the fleet `default`.
@@ -59,11 +59,10 @@ pub struct ServerOptions {
     pub insecure: bool,
     /// Event times further beyond the server's clock than this are refused, milliseconds.
     pub time_ahead_max_ms: i64,
-    /// Threads of the engines' shared pool, and those that a runtime for this server should have;
-    /// 0 means one per core. The runtime is made by the caller. Of several servers in a process the
-    /// first decides.
+    /// Threads of the engines' shared pool, and of the runtime that the caller builds for this
+    /// server; 0 means one per core. The first server of a process decides.
     pub threads: usize,
-    /// Everything that is bounded.
+    /// Bounds of queues, buffers and counts.
     pub limits: ServerLimits,
 }
 
@@ -86,7 +85,7 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Confirms that the options can be served.
+    /// Confirms that a server can run with these options.
     ///
     /// # Errors
     /// [`ServiceError::Insecure`], [`ServiceError::EngineUnavailable`],
@@ -99,7 +98,7 @@ impl ServerOptions {
     }
 }
 
-/// Refuses an address that other machines can reach, unless that was asked for.
+/// Refuses an address that other machines can reach, unless the user consented.
 fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServiceError> {
     if insecure || address.ip().to_canonical().is_loopback() {
         Ok(())
@@ -108,13 +107,23 @@ fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServiceErro
     }
 }
 
-/// What a server takes from the world around it; tests bring their own.
+/// The parts of a server that tests replace.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// Tells the time.
+pub struct Environment {
+    /// System clock.
     pub wall: WallClock,
     /// Starts the engines.
     pub engines: EngineFactory,
+    /// Opens a sink for each engine, if any.
+    pub sinks: Option<SinkFactory>,
+}
+
+impl Environment {
+    /// The system clock, engines of a factory, no sinks.
+    #[must_use]
+    pub fn new(engines: EngineFactory) -> Self {
+        Self { wall: WallClock::system(), engines, sinks: None }
+    }
 }
 
 /// Serves until `shutdown` completes.
@@ -129,16 +138,15 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     let engines = options.engine.factory(options.gpu_fleet_memory_bytes);
-    let surroundings = Surroundings { wall: WallClock::system(), engines };
-    run_in(surroundings, listener, metrics_listener, options, shutdown).await
+    run_in(Environment::new(engines), listener, metrics_listener, options, shutdown).await
 }
 
-/// As [`run`], in surroundings of one's own.
+/// As [`run`], in an environment.
 ///
 /// # Errors
 /// Those of [`run`].
 pub async fn run_in(
-    surroundings: Surroundings,
+    environment: Environment,
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
     options: ServerOptions,
@@ -148,35 +156,35 @@ pub async fn run_in(
     for listener in [Some(&listener), metrics_listener.as_ref()].into_iter().flatten() {
         check_exposure(local_address(listener)?, options.insecure)?;
     }
-    EngineChoice::name_threads(options.threads);
+    EngineChoice::build_pool(options.threads);
     let metrics = Arc::new(Metrics::default());
-    let registry = open_registry(surroundings, &options, metrics.clone()).await?;
+    let registry = open_registry(environment, &options, metrics.clone()).await?;
     let (stop, stopping) = watch::channel(false);
-    let watched = Watched { registry: registry.clone(), metrics, stopping };
+    let monitored = Monitored { registry: registry.clone(), metrics, stopping };
     let mut tasks = JoinSet::new();
     if let Some(listener) = metrics_listener {
-        tasks.spawn(serve_http(listener, watched.clone()));
+        tasks.spawn(serve_http(listener, monitored.clone()));
     }
     let (health, health_service) = tonic_health::server::health_reporter();
-    tasks.spawn(watch_health(health, watched.clone()));
-    let routes = add_routes(Routes::new(health_service), &options.limits, watched.clone())?;
-    let served = serve(listener, &options.limits, watched, routes, &stop, shutdown).await;
+    tasks.spawn(watch_health(health, monitored.clone()));
+    let routes = add_routes(Routes::new(health_service), &options.limits, monitored.clone())?;
+    let served = serve(listener, &options.limits, monitored, routes, &stop, shutdown).await;
     let end = Duration::from_millis(ENGINE_END_MS_MAX);
     if tokio::time::timeout(end, registry.shut_down()).await.is_err() {
-        warn!("an engine did not finish its cycle; it is left behind");
+        warn!("an engine did not finish its cycle in time; the server stops without it");
     }
-    info!("the server is down");
+    info!("the server has stopped");
     served
 }
 
 async fn open_registry(
-    surroundings: Surroundings,
+    environment: Environment,
     options: &ServerOptions,
     metrics: Arc<Metrics>,
 ) -> Result<Arc<Registry>, ServiceError> {
-    let Surroundings { wall, engines } = surroundings;
+    let Environment { wall, engines, sinks } = environment;
     let (limits, ahead_ms) = (options.limits.clone(), options.time_ahead_max_ms);
-    let registry = Registry::new(engines, limits, wall, ahead_ms, metrics);
+    let registry = Registry::new(engines, sinks, limits, wall, ahead_ms, metrics);
     let spec = FleetSpec {
         space: options.default_space,
         clock: options.default_clock,
@@ -187,24 +195,24 @@ async fn open_registry(
     Ok(Arc::new(registry))
 }
 
-/// Serves gRPC; when `shutdown` completes lets calls end by themselves for a while, then cuts them.
+/// Serves gRPC. After `shutdown` calls have a grace period to end; then their connections are cut.
 async fn serve(
     listener: TcpListener,
     limits: &ServerLimits,
-    watched: Watched,
+    monitored: Monitored,
     routes: Routes,
     stop: &watch::Sender<bool>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServiceError> {
     let (cut_sender, cut) = watch::channel(false);
-    let gauge = watched.metrics.connections.clone();
+    let gauge = monitored.metrics.connections.clone();
     let connections = Connections::new(listener, limits.connections_max, gauge, cut);
-    let mut stopping = watched.stopping.clone();
+    let mut stopping = monitored.stopping.clone();
     let stopped = async move {
-        // An error means that the server is gone.
+        // An error means that the server has stopped.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
-    let mut server = transport(limits, &watched.metrics);
+    let mut server = transport(limits, &monitored.metrics);
     let serving = server.add_routes(routes).serve_with_incoming_shutdown(connections, stopped);
     let mut serving = pin!(serving);
     tokio::select! {
@@ -219,16 +227,16 @@ async fn serve(
     match ended {
         Ok(ended) => Ok(ended?),
         Err(_) => {
-            warn!("peers kept connections open; they were cut");
+            warn!("cut the connections that peers kept open after the grace period");
             Ok(())
         }
     }
 }
 
-/// What every call passes, the outermost last.
+/// Layers of every call, the outermost last.
 type Layers = Stack<MessageBudget, Stack<ErrorDetails, Identity>>;
 
-/// HTTP/2 with every window, count and wait bounded.
+/// HTTP/2 with bounds for every window, count and wait.
 fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
     let budget =
         MessageBudget::new(limits.message_bytes_in_flight_max, metrics.message_bytes.clone());
@@ -247,9 +255,9 @@ fn transport(limits: &ServerLimits, metrics: &Metrics) -> Server<Layers> {
 fn add_routes(
     routes: Routes,
     limits: &ServerLimits,
-    watched: Watched,
+    monitored: Monitored,
 ) -> Result<Routes, ServiceError> {
-    let Watched { registry, metrics, stopping } = watched;
+    let Monitored { registry, metrics, stopping } = monitored;
     let context = ServiceContext::new(registry, limits.clone(), metrics, stopping);
     let small = SMALL_MESSAGE_BYTES_MAX;
     let positions = PositionServiceServer::new(context.clone());

@@ -1,9 +1,9 @@
-//! Which gRPC status is each error?
+//! The gRPC status of each error.
 //!
-//! The one table: code and stable reason of every [`ServiceError`]. `error.proto` documents the
-//! reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest for a field,
-//! RetryInfo where a retry helps. `foreign_status.rs` says which errors are those of the gRPC
-//! library.
+//! One table gives code, stable reason and metadata of every [`ServiceError`]. `error.proto`
+//! documents the reasons, which never change. Details are google.rpc: ErrorInfo always, BadRequest
+//! for a field, RetryInfo where a retry helps. `foreign_status.rs` recognizes the errors of the
+//! gRPC library.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,59 +20,122 @@ use crate::error::ServiceError;
 /// Domain of every ErrorInfo.
 pub const DOMAIN: &str = "shoal";
 
+/// Keys and values of an ErrorInfo.
+type Metadata = Vec<(&'static str, String)>;
+
+/// Metadata with these keys.
+macro_rules! metadata {
+    ($($key:ident: $value:expr),*) => {
+        vec![$((stringify!($key), $value.to_string())),*]
+    };
+}
+
 /// Code and reason of an error.
 #[must_use]
 pub fn code_and_reason(error: &ServiceError) -> (Code, ErrorReason) {
+    let (code, reason, _) = describe(error);
+    (code, reason)
+}
+
+/// The table: code, reason and metadata of an error.
+#[allow(clippy::enum_glob_use, reason = "a table of three enums")]
+fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
+    use Code::*;
+    use ErrorReason as R;
+    use ServiceError as E;
     match error {
-        ServiceError::EngineUnavailable { .. } => {
-            (Code::FailedPrecondition, ErrorReason::EngineUnavailable)
+        E::EngineUnavailable { .. } => (FailedPrecondition, R::EngineUnavailable, vec![]),
+        E::FleetName { name, .. } => (InvalidArgument, R::FleetName, metadata! { fleet: name }),
+        E::FleetUnknown(fleet) => (NotFound, R::FleetUnknown, metadata! { fleet: fleet }),
+        E::FleetExists(fleet) => (AlreadyExists, R::FleetExists, metadata! { fleet: fleet }),
+        E::FleetDeleted(fleet) => (Aborted, R::FleetDeleted, metadata! { fleet: fleet }),
+        E::FleetFailed(fleet) => (Unavailable, R::FleetFailed, metadata! { fleet: fleet }),
+        E::Engine(error) => describe_engine(error),
+        E::Field { .. } => (InvalidArgument, R::Field, vec![]),
+        E::Malformed { offset, .. } => {
+            (InvalidArgument, R::Malformed, metadata! { offset: offset })
         }
-        ServiceError::FleetName { .. } => (Code::InvalidArgument, ErrorReason::FleetName),
-        ServiceError::FleetUnknown(_) => (Code::NotFound, ErrorReason::FleetUnknown),
-        ServiceError::FleetExists(_) => (Code::AlreadyExists, ErrorReason::FleetExists),
-        ServiceError::FleetDeleted(_) => (Code::Aborted, ErrorReason::FleetDeleted),
-        ServiceError::FleetFailed(_) => (Code::Unavailable, ErrorReason::FleetFailed),
-        ServiceError::Engine(error) => engine_code_and_reason(error),
-        ServiceError::Field { .. } => (Code::InvalidArgument, ErrorReason::Field),
-        ServiceError::Malformed { .. } | ServiceError::Undecodable { .. } => {
-            (Code::InvalidArgument, ErrorReason::Malformed)
+        E::Undecodable { method, .. } => {
+            (InvalidArgument, R::Malformed, metadata! { method: method })
         }
-        ServiceError::MessageTooLarge { .. } => (Code::OutOfRange, ErrorReason::MessageTooLarge),
-        ServiceError::MethodUnknown { .. } => (Code::Unimplemented, ErrorReason::MethodUnknown),
-        ServiceError::CompressionUnsupported { .. } => {
-            (Code::Unimplemented, ErrorReason::CompressionUnsupported)
+        E::MessageTooLarge { bytes, limit } => {
+            (OutOfRange, R::MessageTooLarge, metadata! { bytes: bytes, limit: limit })
         }
-        ServiceError::Foreign { code, reason, .. } => (*code, *reason),
-        ServiceError::Block(_) => (Code::InvalidArgument, ErrorReason::Block),
-        ServiceError::OutOfOrder { .. } => (Code::FailedPrecondition, ErrorReason::OutOfOrder),
-        ServiceError::ProducerUnknown { .. } => {
-            (Code::FailedPrecondition, ErrorReason::ProducerUnknown)
+        E::MethodUnknown { path } => (Unimplemented, R::MethodUnknown, metadata! { path: path }),
+        E::CompressionUnsupported { encoding } => {
+            (Unimplemented, R::CompressionUnsupported, metadata! { encoding: encoding })
         }
-        ServiceError::Token(_) => (Code::InvalidArgument, ErrorReason::Token),
-        ServiceError::TokenTerm { .. } => (Code::FailedPrecondition, ErrorReason::TokenTerm),
-        ServiceError::SessionGone => (Code::NotFound, ErrorReason::SessionGone),
-        ServiceError::SessionOtherFleet { .. } => {
-            (Code::FailedPrecondition, ErrorReason::SessionOtherFleet)
+        E::Foreign { code, reason, .. } => (*code, *reason, vec![]),
+        E::Block(error) => (InvalidArgument, R::Block, block_place(error)),
+        E::OutOfOrder { producer, expected, .. } => {
+            let metadata = metadata! { producer: producer, expected: expected };
+            (FailedPrecondition, R::OutOfOrder, metadata)
         }
-        ServiceError::SessionTakenOver => (Code::Aborted, ErrorReason::SessionTakenOver),
-        ServiceError::Busy { .. } => (Code::ResourceExhausted, ErrorReason::Busy),
-        ServiceError::Limit { .. } => (Code::ResourceExhausted, ErrorReason::Limit),
-        ServiceError::SpaceMismatch { .. } => (Code::InvalidArgument, ErrorReason::SpaceMismatch),
-        ServiceError::NotRead(_) => (Code::Aborted, ErrorReason::NotRead),
-        ServiceError::MessageStalled { .. } => (Code::Aborted, ErrorReason::MessageStalled),
-        ServiceError::Deadline => (Code::DeadlineExceeded, ErrorReason::Deadline),
-        ServiceError::ShuttingDown => (Code::Unavailable, ErrorReason::ShuttingDown),
-        // Not errors of a request: one that a client sees is a fault of this server.
-        _ => (Code::Internal, ErrorReason::Internal),
+        E::ProducerUnknown { producer, .. } => {
+            (FailedPrecondition, R::ProducerUnknown, metadata! { producer: producer, expected: 1 })
+        }
+        E::Token(_) => (InvalidArgument, R::Token, vec![]),
+        E::TokenTerm { fleet, term } => {
+            (FailedPrecondition, R::TokenTerm, metadata! { fleet: fleet, term: term })
+        }
+        E::SessionGone => (NotFound, R::SessionGone, vec![]),
+        E::SessionOtherFleet { fleet, session_fleet } => {
+            let metadata = metadata! { fleet: fleet, session_fleet: session_fleet };
+            (FailedPrecondition, R::SessionOtherFleet, metadata)
+        }
+        E::SessionTakenOver => (Aborted, R::SessionTakenOver, vec![]),
+        E::Busy { what, limit, .. } => {
+            (ResourceExhausted, R::Busy, metadata! { what: what, limit: limit })
+        }
+        E::Limit { what, value, limit } => {
+            let metadata = metadata! { what: what, value: value, limit: limit };
+            (ResourceExhausted, R::Limit, metadata)
+        }
+        E::SpaceMismatch { fleet, found, expected } => {
+            let metadata = metadata! { fleet: fleet, block_space: found, fleet_space: expected };
+            (InvalidArgument, R::SpaceMismatch, metadata)
+        }
+        E::NotRead(_) => (Aborted, R::NotRead, vec![]),
+        E::MessageStalled { .. } => (Aborted, R::MessageStalled, vec![]),
+        E::Deadline => (DeadlineExceeded, R::Deadline, vec![]),
+        E::ShuttingDown => (Unavailable, R::ShuttingDown, vec![]),
+        // Errors of a start. A client that sees one has found a fault of the server.
+        E::Insecure { .. } | E::LimitRange { .. } | E::Io { .. } | E::Transport(_) => {
+            (Internal, R::Internal, vec![])
+        }
     }
 }
 
-fn engine_code_and_reason(error: &EngineError) -> (Code, ErrorReason) {
+fn describe_engine(error: &EngineError) -> (Code, ErrorReason, Metadata) {
     match error {
-        EngineError::Limit { .. } => (Code::InvalidArgument, ErrorReason::EngineLimit),
-        EngineError::OutOfMemory { .. } => (Code::ResourceExhausted, ErrorReason::EngineMemory),
-        EngineError::Device(_) => (Code::Unavailable, ErrorReason::EngineDevice),
-        _ => (Code::Internal, ErrorReason::Internal),
+        EngineError::Limit { what, value, limit } => {
+            let metadata = metadata! { what: what, value: value, limit: limit };
+            (Code::InvalidArgument, ErrorReason::EngineLimit, metadata)
+        }
+        EngineError::OutOfMemory { budget, budget_bytes, needed_bytes, left_bytes } => {
+            let metadata = metadata! {
+                budget: budget,
+                budget_bytes: budget_bytes,
+                needed_bytes: needed_bytes,
+                left_bytes: left_bytes
+            };
+            (Code::ResourceExhausted, ErrorReason::EngineMemory, metadata)
+        }
+        EngineError::Device(_) => (Code::Unavailable, ErrorReason::EngineDevice, vec![]),
+        _ => (Code::Internal, ErrorReason::Internal, vec![]),
+    }
+}
+
+/// Where a block breaks a rule, as far as the codec reports it.
+fn block_place(error: &BlockError) -> Metadata {
+    match error {
+        BlockError::Truncated { offset, .. }
+        | BlockError::Checksum { offset, .. }
+        | BlockError::Header { offset, .. } => metadata! { offset: offset },
+        BlockError::Chunk { chunk, offset, .. } | BlockError::RowOutside { chunk, offset, .. } => {
+            metadata! { chunk: chunk, offset: offset }
+        }
+        _ => vec![],
     }
 }
 
@@ -85,10 +148,12 @@ pub fn reason_name(reason: ErrorReason) -> &'static str {
 
 impl From<ServiceError> for Status {
     fn from(error: ServiceError) -> Self {
-        let (code, reason) = code_and_reason(&error);
+        let (code, reason, metadata) = describe(&error);
         let message = error.to_string();
         let mut details = ErrorDetails::new();
-        details.set_error_info(reason_name(reason), DOMAIN, metadata(&error));
+        let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value));
+        let metadata: HashMap<String, String> = metadata.collect();
+        details.set_error_info(reason_name(reason), DOMAIN, metadata);
         match error {
             ServiceError::Field { field, problem } => {
                 details.add_bad_request_violation(field, problem);
@@ -105,88 +170,6 @@ impl From<ServiceError> for Status {
             _ => {}
         }
         Self::with_error_details(code, message, details)
-    }
-}
-
-/// What a program needs of an error, beside its reason.
-fn metadata(error: &ServiceError) -> HashMap<String, String> {
-    let pairs = match error {
-        ServiceError::Block(error) => block_place(error),
-        ServiceError::Engine(error) => engine_numbers(error),
-        error => request_values(error),
-    };
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// Keys and values of an ErrorInfo.
-type Pairs = Vec<(&'static str, String)>;
-
-fn request_values(error: &ServiceError) -> Pairs {
-    match error {
-        ServiceError::FleetName { name: fleet, .. }
-        | ServiceError::FleetUnknown(fleet)
-        | ServiceError::FleetExists(fleet)
-        | ServiceError::FleetDeleted(fleet)
-        | ServiceError::FleetFailed(fleet) => vec![("fleet", fleet.clone())],
-        ServiceError::OutOfOrder { producer, expected, .. } => {
-            vec![("producer", producer.clone()), ("expected", expected.to_string())]
-        }
-        ServiceError::ProducerUnknown { producer, .. } => {
-            vec![("producer", producer.clone()), ("expected", "1".into())]
-        }
-        ServiceError::TokenTerm { fleet, term } => {
-            vec![("fleet", fleet.clone()), ("term", term.to_string())]
-        }
-        ServiceError::SessionOtherFleet { fleet, session_fleet } => {
-            vec![("fleet", fleet.clone()), ("session_fleet", session_fleet.clone())]
-        }
-        ServiceError::SpaceMismatch { fleet, found, expected } => vec![
-            ("fleet", fleet.clone()),
-            ("block_space", found.to_string()),
-            ("fleet_space", expected.to_string()),
-        ],
-        ServiceError::Busy { what, limit, .. } => {
-            vec![("what", (*what).into()), ("limit", limit.to_string())]
-        }
-        ServiceError::Limit { what, value, limit } => counts(what, *value, *limit),
-        ServiceError::Malformed { offset, .. } => vec![("offset", offset.to_string())],
-        ServiceError::Undecodable { method, .. } => vec![("method", method.clone())],
-        ServiceError::MessageTooLarge { bytes, limit } => {
-            vec![("bytes", bytes.to_string()), ("limit", limit.to_string())]
-        }
-        ServiceError::MethodUnknown { path } => vec![("path", path.clone())],
-        ServiceError::CompressionUnsupported { encoding } => vec![("encoding", encoding.clone())],
-        _ => Vec::new(),
-    }
-}
-
-fn counts(what: &str, value: u64, limit: u64) -> Pairs {
-    vec![("what", what.into()), ("value", value.to_string()), ("limit", limit.to_string())]
-}
-
-fn engine_numbers(error: &EngineError) -> Pairs {
-    match error {
-        EngineError::Limit { what, value, limit } => counts(what, *value, *limit),
-        EngineError::OutOfMemory { budget, budget_bytes, needed_bytes, left_bytes } => vec![
-            ("budget", (*budget).into()),
-            ("budget_bytes", budget_bytes.to_string()),
-            ("needed_bytes", needed_bytes.to_string()),
-            ("left_bytes", left_bytes.to_string()),
-        ],
-        _ => Vec::new(),
-    }
-}
-
-/// Where a block breaks a rule, as far as the codec knows.
-fn block_place(error: &BlockError) -> Pairs {
-    match error {
-        BlockError::Truncated { offset, .. }
-        | BlockError::Checksum { offset, .. }
-        | BlockError::Header { offset, .. } => vec![("offset", offset.to_string())],
-        BlockError::Chunk { chunk, offset, .. } | BlockError::RowOutside { chunk, offset, .. } => {
-            vec![("chunk", chunk.to_string()), ("offset", offset.to_string())]
-        }
-        _ => Vec::new(),
     }
 }
 

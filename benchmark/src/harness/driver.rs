@@ -3,6 +3,7 @@
 //! A thread beside the timed one takes the outputs and checks them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
@@ -190,7 +191,7 @@ pub(crate) fn cycle_input(
     queries: Vec<Query>,
     subscriptions: Vec<SubscriptionChange>,
 ) -> CycleInput {
-    let requests = blocks.into_iter().map(Request::Block).collect();
+    let requests = Arc::new(blocks.into_iter().map(Request::Block).collect());
     CycleInput { system_ms: 0, time_max_ms: i64::MAX, requests, queries, subscriptions }
 }
 

@@ -5,7 +5,7 @@
 //! beside both.
 
 use shoal_engine::layout::{Report, RowOutcomeCounts, Rules, TIME_ORIGIN_MS};
-use shoal_engine::{Clock, EngineError, Refusal, RequestOutcome};
+use shoal_engine::{Clock, EngineError, Refusal, Request, RequestOutcome};
 
 use super::driver::Driver;
 use super::staging::{Kind, Staged};
@@ -235,7 +235,8 @@ fn outcome(
     rows: u64,
 ) -> RequestOutcome {
     if outcomes.failed != 0
-        && let Kind::Block(block) = kind
+        && let Kind::Block(requests, number) = kind
+        && let Request::Block(block) = &requests[*number]
     {
         // The device only tells that a row is wrong; the codec says which and why.
         return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
@@ -243,7 +244,7 @@ fn outcome(
     let (duplicate, superseded) = (u64::from(outcomes.duplicate), u64::from(outcomes.superseded));
     let late = u64::from(outcomes.late);
     let others = duplicate + superseded + late + refused.len() as u64;
-    let has_rows = matches!(kind, Kind::Fixes | Kind::Block(_));
+    let has_rows = matches!(kind, Kind::Fixes | Kind::Block(..));
     RequestOutcome {
         applied: if has_rows { rows.saturating_sub(others) } else { 0 },
         duplicate,

@@ -49,8 +49,8 @@ impl Arena {
 pub(crate) enum Kind {
     /// Rows.
     Fixes,
-    /// A block, kept to name what is wrong with it.
-    Block(Block),
+    /// A block, kept with its cycle's requests to name what is wrong with it.
+    Block(Arc<Vec<Request>>, usize),
     /// Removals.
     Remove,
     /// A clear.
@@ -147,7 +147,7 @@ pub(crate) fn stage(
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
-    let kinds = input.requests.into_iter().map(kind).collect();
+    let kinds = (0..input.requests.len()).map(|number| kind(&input.requests, number)).collect();
     let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
     Ok(Staged {
         arena,
@@ -265,10 +265,10 @@ fn place_questions<'a>(
     }
 }
 
-fn kind(request: Request) -> Kind {
-    match request {
+fn kind(requests: &Arc<Vec<Request>>, number: usize) -> Kind {
+    match requests[number] {
         Request::Fixes(_) => Kind::Fixes,
-        Request::Block(block) => Kind::Block(block),
+        Request::Block(_) => Kind::Block(requests.clone(), number),
         Request::Remove(_) => Kind::Remove,
         Request::Clear => Kind::Clear,
     }

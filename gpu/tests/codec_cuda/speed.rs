@@ -3,6 +3,8 @@
 //! 64 MiB of output per tree in device memory, the best of some runs by the device's clock; rates
 //! count bytes written.
 
+use std::sync::Arc;
+
 use shoal_codec::{
     Block, BlockCodec, BlockPlan, Budget, Column, CpuCodec, EncodedTree, FixColumns, FixRow,
     Grouping, Keys, Values, encode_column,
@@ -153,7 +155,7 @@ fn dispatch_ms(space: &Space, cycles: &[Vec<Block>]) -> Vec<f32> {
     let recorder = backend.recorder();
     let mut spans = Vec::new();
     for blocks in cycles {
-        let requests = blocks.iter().cloned().map(Request::Block).collect();
+        let requests = Arc::new(blocks.iter().cloned().map(Request::Block).collect());
         let (system_ms, time_max_ms) = (1_704_067_200_000, i64::MAX);
         recorder.start().unwrap();
         let input = CycleInput { system_ms, time_max_ms, requests, ..CycleInput::default() };

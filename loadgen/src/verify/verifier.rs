@@ -253,8 +253,9 @@ impl Work {
         // Only unclear epochs have more requests than a cycle may.
         while changes.peek().is_some() {
             let some = changes.by_ref().take(CYCLE_REQUESTS_MAX);
-            let (requests, replies): (Vec<_>, Vec<_>) =
+            let (requests, replies): (Vec<Request>, Vec<_>) =
                 some.map(|(change, reply)| (change.into_request(), reply)).unzip();
+            let requests = requests.into();
             let input =
                 CycleInput { time_max_ms: self.time_max_ms, requests, ..Default::default() };
             match self.run_model(input) {

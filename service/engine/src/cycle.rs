@@ -4,6 +4,7 @@
 //! request in that order, on every backend.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use shoal_codec::{Block, BlockError, FixColumns, FixRow};
 
@@ -24,8 +25,9 @@ pub struct CycleInput {
     /// Latest acceptable event time, Unix milliseconds; later rows are refused.
     pub time_max_ms: i64,
     /// Changes in order of arrival; at most [`crate::limits::CYCLE_REQUESTS_MAX`], with at most
-    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together.
-    pub requests: Vec<Request>,
+    /// [`crate::limits::CYCLE_FIXES_MAX`] rows and removals together. Shared, so that a log can hold
+    /// what the engine holds.
+    pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
     /// Changes of the continuous queries, in order; at most
@@ -52,7 +54,7 @@ impl CycleInput {
         within("queries of a cycle", self.queries.len(), limits::CYCLE_QUERIES_MAX)?;
         let rows = self.requests.iter().map(Request::rows).sum();
         within("rows and removals of a cycle", rows, limits::CYCLE_FIXES_MAX)?;
-        for request in &self.requests {
+        for request in self.requests.iter() {
             if let Request::Remove(objects) = request {
                 within("objects of a removal", objects.len(), limits::GET_OBJECTS_MAX)?;
             }

@@ -197,7 +197,7 @@ impl Model {
             outcomes: Vec::new(),
             time_max_ms: None,
         };
-        for request in &input.requests {
+        for request in input.requests.iter() {
             arrivals.request(request);
         }
         let Arrivals { mut modified, outcomes: mut requests, time_max_ms, .. } = arrivals;

@@ -1,7 +1,6 @@
 //! The program `shoal`: server and client in one binary.
 //!
-//! Everything is in the library, where tests reach it; this only turns the result into an exit
-//! code.
+//! Everything else is in the library, where tests reach it.
 
 use std::process::ExitCode;
 

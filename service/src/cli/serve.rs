@@ -1,7 +1,9 @@
-//! `shoal serve`: flags of the server, and its life from binding to the last signal.
+//! `shoal serve`: the settings of a server, and its life from binding to the last signal.
 //!
-//! The first line on standard output is `listening on ADDR:PORT`; scripts wait for it. Everything
-//! else on standard output comes from a replay. Logs go to standard error.
+//! A setting is one field of [`Settings`], which defines its flag, environment variable, key in the
+//! configuration file and help. The first line on standard output is `listening on ADDR:PORT`;
+//! scripts wait for it. Everything else on standard output comes from a replay. Logs go to standard
+//! error.
 
 use std::future::Future;
 use std::io::{self, Write as _};
@@ -9,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use shoal_engine::{Clock, Space};
 use shoal_table::SpeedUnit;
 use tokio::net::TcpListener;
@@ -23,13 +25,12 @@ use crate::logs::{self, LogFormat};
 use crate::replay::Replayer;
 use crate::{EngineChoice, server};
 
-/// Flags of `shoal serve`; each is also an environment variable, and a key of the file.
-#[derive(Args, Clone, Debug, Default)]
+/// Settings of a server. A key of the configuration file is the name of a field.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(after_help = "\
 Precedence: flag, environment variable, configuration file, default. The file is TOML; its keys \
-are the names of the flags with _ for -, and a table [limits]. A key that it should not have is an \
-error.")]
-pub struct ServeArgs {
+are the names of the flags with _ for -, and a table [limits]. An unknown key is an error.")]
+pub struct Settings {
     /// Address to listen on; port 0 picks one [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_LISTEN")]
     pub listen: Option<SocketAddr>,
@@ -51,8 +52,8 @@ pub struct ServeArgs {
     /// with --replay event]
     #[arg(long, value_name = "CLOCK", env = "SHOAL_CLOCK", value_parser = clock)]
     pub clock: Option<Clock>,
-    /// Remove objects of the fleet default that are silent for this long, as in 10m; 0 keeps them
-    /// [default: 0]
+    /// Remove objects of the fleet default after this time without a report, as in 10m; 0 keeps
+    /// them [default: 0]
     #[arg(long, value_name = "TIME", env = "SHOAL_TTL", value_parser = span)]
     pub ttl: Option<Duration>,
     /// Refuse event times further ahead of this machine's clock [default: 60s]
@@ -63,38 +64,63 @@ pub struct ServeArgs {
     #[arg(long, env = "SHOAL_INSECURE", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub insecure: Option<bool>,
-    /// Threads of the network side, 0 for one a core [default: 0]
+    /// Threads of the network side, 0 for one per core [default: 0]
     #[arg(long, value_name = "N", env = "SHOAL_THREADS")]
     pub threads: Option<usize>,
-    /// Set a limit, as in queue_rows_max=500000; may be repeated. The log at the start names all
+    /// Set a limit, as in queue_rows_max=500000; may be repeated. The log at the start lists all
     #[arg(long, value_name = "NAME=VALUE", env = "SHOAL_LIMIT", value_delimiter = ',',
-          value_parser = limit_text)]
-    pub limit: Vec<String>,
+          value_parser = limit)]
+    pub limit: Vec<(String, i64)>,
     /// Read settings from this file
     #[arg(long, value_name = "FILE", env = "SHOAL_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Play this CSV file (plain or gzip; columns object_id,t_ms,lon,lat and perhaps speed,heading)
-    /// into the fleet default, then keep serving
+    /// Play this CSV file (plain or gzip; columns object_id,t_ms,lon,lat and optionally
+    /// speed,heading) into the fleet default, then keep serving
     #[arg(long, value_name = "FILE", env = "SHOAL_REPLAY")]
     pub replay: Option<PathBuf>,
-    /// Event time over real time [default: what makes the file last about a minute]
+    /// Event time over real time [default: chosen so that the file takes about a minute]
     #[arg(long, value_name = "N", env = "SHOAL_SPEEDUP", value_parser = speedup)]
     pub speedup: Option<f64>,
     /// Unit of the file's column speed: m/s, km/h or knots [default: m/s]
     #[arg(long, value_name = "UNIT", env = "SHOAL_SPEED_UNIT")]
     pub speed_unit: Option<SpeedUnit>,
-    /// What to log, as in info or shoal_service=debug,warn [default: info]
+    /// Log filter, as in info or shoal_service=debug,warn [default: info]
     #[arg(long, value_name = "FILTER", env = "SHOAL_LOG")]
     pub log: Option<String>,
-    /// Form of log lines: text or json [default: text]
+    /// Format of log lines: text or json [default: text]
     #[arg(long, value_name = "FORMAT", env = "SHOAL_LOG_FORMAT", hide_possible_values = true)]
     pub log_format: Option<LogFormat>,
+}
+
+/// Flags and environment of `shoal serve`, to be applied on top of the configuration file.
+#[derive(Clone, Debug)]
+pub struct ServeArgs(pub(crate) ArgMatches);
+
+impl Args for ServeArgs {
+    fn augment_args(command: Command) -> Command {
+        Settings::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Settings::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for ServeArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0 = matches.clone();
+        Ok(())
+    }
 }
 
 /// `system` or `event`.
 ///
 /// # Errors
-/// Says the two when `text` is neither.
+/// Any other text.
 pub fn clock(text: &str) -> Result<Clock, String> {
     match text {
         "system" => Ok(Clock::System),
@@ -104,21 +130,15 @@ pub fn clock(text: &str) -> Result<Clock, String> {
 }
 
 /// A finite factor above 0.
-///
-/// # Errors
-/// Says so when `text` is none.
-pub fn speedup(text: &str) -> Result<f64, String> {
+fn speedup(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(factor),
         _ => Err(format!("`{text}` is not a number above 0")),
     }
 }
 
-/// `NAME=VALUE` taken apart.
-///
-/// # Errors
-/// Says the form when `text` has another.
-pub fn limit_pair(text: &str) -> Result<(String, i64), String> {
+/// Name and value of `NAME=VALUE`.
+fn limit(text: &str) -> Result<(String, i64), String> {
     let pair = text.split_once('=').and_then(|(name, value)| {
         let value = value.trim().parse().ok().filter(|value| *value >= 0)?;
         Some((name.trim().to_owned(), value))
@@ -126,14 +146,10 @@ pub fn limit_pair(text: &str) -> Result<(String, i64), String> {
     pair.ok_or_else(|| format!("`{text}` is not NAME=VALUE with a whole number of 0 or more"))
 }
 
-fn limit_text(text: &str) -> Result<String, String> {
-    limit_pair(text).map(|_| text.to_owned())
-}
-
 /// Serves until Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// A setting that cannot be, an address that cannot be had, a failure of the server.
+/// An invalid setting, an address that cannot be bound, a failure of the server.
 pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
     let config = ServeConfig::new(args)?;
     logs::install(config.log_format, &config.log)?;
@@ -156,7 +172,8 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
         Some(address) => Some(bind(address).await?),
         None => None,
     };
-    let address = listener.local_addr().map_err(CliError::local("asking for the address"))?;
+    let address =
+        listener.local_addr().map_err(CliError::local("reading the listener's address"))?;
     writeln!(io::stdout(), "listening on {address}")?;
     io::stdout().flush()?;
     if let Some(address) = metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
@@ -166,7 +183,7 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     let replaying = replay.map(|replay| tokio::spawn(replay.run(address, stopped)));
     let shutdown = async move {
         stop.await;
-        // Without a replay nobody listens.
+        // An error means that there is no replay.
         let _ = sender.send(true);
     };
     let served = server::run(listener, metrics, options, shutdown).await;
@@ -192,7 +209,7 @@ fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> 
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        tracing::info!("stopping; once more ends the process at once");
+        tracing::info!("stopping; a second signal ends the process at once");
         tokio::spawn(async move {
             tokio::select! {
                 _ = interrupt.recv() => {}

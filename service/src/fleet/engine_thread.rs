@@ -1,150 +1,179 @@
-//! How does one fleet's engine run?
+//! Runs the engine of one fleet on a thread of its own: plans a cycle, submits it, and replies to
+//! every job of it.
 //!
-//! A thread of its own: waits for work, plans a cycle, submits it, tells everybody what became of
-//! it. Idle, a request starts a cycle at once; under load cycles run back to back and batch by
-//! themselves. Only an engine that answers one epoch late gains from a second cycle in flight.
-//! When the thread ends, for whatever reason, every job it held is told why.
+//! On an idle fleet a request starts a cycle at once; under load, cycles run back to back and grow
+//! by themselves. A second cycle is in flight only where an engine answers one epoch late and gains
+//! from it. When the thread ends, for whatever reason, every job that it held gets the reason.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Select, TryRecvError};
+use crossbeam_channel::{Receiver, Select, TryRecvError, select};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{Backend, Clock, CycleOutput, EngineError, Ticket};
 use tracing::error;
 
-use super::answered::Answered;
-use super::job::ChangeReply;
-use super::planner::{Plan, PlannedChange, Planner};
-use super::queue::QueueEnds;
-use super::shared::{FleetState, Shared};
+use super::cycle_planner::{CyclePlan, CyclePlanner, PlannedChange};
+use super::cycle_sink::{CycleSink, SettledCycle, SinkCapacity};
+use super::fleet_shared::{FleetShared, FleetState};
+use super::job_answers::JobAnswers;
+use super::job_queue::QueueReceivers;
+use super::jobs::ChangeReply;
 use super::wall_clock::WallClock;
 use crate::limits::IDLE_CYCLE_MS;
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
-/// Time and its tolerance, as the engine thread needs them.
+/// Clock of the server and the tolerance for event times ahead of it.
 #[derive(Clone, Debug)]
 pub(super) struct CycleClock {
     pub(super) wall: WallClock,
     pub(super) time_ahead_max_ms: i64,
 }
 
+/// An engine and the destinations of what it produces.
+pub(super) struct EngineOutputs {
+    pub(super) backend: Box<dyn Backend>,
+    /// Receives every cycle.
+    pub(super) sink: Option<Box<dyn CycleSink>>,
+    /// Receives the events.
+    pub(super) fan_out: FanOutSender,
+}
+
 /// A cycle that was submitted.
-struct Flight {
+struct CycleInFlight {
     ticket: Ticket,
-    plan: Plan,
+    plan: CyclePlan,
     started: Instant,
 }
 
 /// See the file's head.
 pub(super) struct EngineThread {
-    backend: Box<dyn Backend>,
-    planner: Planner,
+    engine: EngineOutputs,
+    planner: CyclePlanner,
     clock: CycleClock,
-    shared: Arc<Shared>,
-    fan_out: FanOutSender,
-    in_flight: VecDeque<Flight>,
+    shared: Arc<FleetShared>,
+    in_flight: VecDeque<CycleInFlight>,
     in_flight_max: usize,
     epoch_submitted: u64,
+    /// Set while the sink is full.
+    sink_full: Option<Receiver<()>>,
 }
 
-/// When the thread ends, even by a panic: marks the fleet as failed unless it was told to end, then
-/// drops what waits.
-struct EndMark {
-    shared: Arc<Shared>,
-    ends: QueueEnds,
+/// At the end of the thread, also by a panic, marks the fleet as failed unless it was stopped, then
+/// drops the jobs that wait.
+struct EndGuard {
+    shared: Arc<FleetShared>,
+    receivers: QueueReceivers,
 }
 
-impl Drop for EndMark {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         self.shared.end(FleetState::Failed);
-        self.ends.drain();
+        self.receivers.drain();
     }
 }
 
+/// Whether the thread continues.
+#[derive(PartialEq)]
 enum Wake {
-    Work,
-    Due,
+    Run,
     Stop,
 }
 
-/// A device that failed ends the engine; for want of memory, or beyond a limit, nothing happened.
-fn goes_on(fault: EngineError) -> Result<(), EngineError> {
+/// Passes on the failure of a device, which ends the engine. Out of memory or beyond a limit, a
+/// cycle changed nothing.
+fn unless_recoverable(fault: EngineError) -> Result<(), EngineError> {
     if matches!(fault, EngineError::Device(_)) { Err(fault) } else { Ok(()) }
 }
 
 impl EngineThread {
     pub(super) fn new(
-        backend: Box<dyn Backend>,
-        planner: Planner,
+        engine: EngineOutputs,
+        planner: CyclePlanner,
         clock: CycleClock,
-        shared: Arc<Shared>,
-        fan_out: FanOutSender,
+        shared: Arc<FleetShared>,
     ) -> Self {
-        let in_flight_max = if backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
+        let in_flight_max = if engine.backend.answer_lag() == 0 { 1 } else { CYCLES_IN_FLIGHT_MAX };
         let in_flight = VecDeque::with_capacity(in_flight_max);
-        let epoch_submitted = 0;
-        Self { backend, planner, clock, shared, fan_out, in_flight, in_flight_max, epoch_submitted }
+        let (epoch_submitted, sink_full) = (0, None);
+        Self {
+            engine,
+            planner,
+            clock,
+            shared,
+            in_flight,
+            in_flight_max,
+            epoch_submitted,
+            sink_full,
+        }
     }
 
-    /// Runs until the fleet is stopped, its callers are gone or its engine fails.
+    /// Runs until the fleet is stopped, no caller holds it any more, or its engine fails.
     pub(super) fn run(mut self) {
-        let mark = EndMark { shared: self.shared.clone(), ends: self.planner.ends.clone() };
-        loop {
-            match self.wait_for_work() {
-                Wake::Stop => break,
-                Wake::Work | Wake::Due => {}
-            }
-            if let Err(fault) = self.turn() {
+        let receivers = self.planner.receivers.clone();
+        let guard = EndGuard { shared: self.shared.clone(), receivers };
+        while self.wait() == Wake::Run {
+            if let Err(fault) = self.run_cycle() {
                 error!(fleet = %self.shared.name, %fault, "the engine failed");
                 self.settle_rest();
                 break;
             }
         }
-        // Before the jobs under way are dropped, so that they learn the reason.
-        drop(mark);
+        // Before the jobs in flight are dropped, so that they get the reason.
+        drop(guard);
     }
 
     /// Submits one cycle; settles the oldest unless another can overlap with it.
-    fn turn(&mut self) -> Result<(), EngineError> {
+    fn run_cycle(&mut self) -> Result<(), EngineError> {
         self.submit()?;
         while self.in_flight.len() >= self.in_flight_max
-            || (!self.in_flight.is_empty() && !self.planner.has_work())
+            || (!self.in_flight.is_empty()
+                && (self.sink_full.is_some() || !self.planner.has_work()))
         {
             self.settle_oldest()?;
         }
         Ok(())
     }
 
+    /// Waits until there is something to do and the sink accepts it.
+    fn wait(&mut self) -> Wake {
+        if let Some(available) = self.sink_full.take() {
+            select! {
+                recv(available) -> _ => {}
+                recv(self.planner.receivers.stop) -> _ => return Wake::Stop,
+            }
+        }
+        self.wait_for_work()
+    }
+
     fn wait_for_work(&self) -> Wake {
-        let ends = &self.planner.ends;
+        let receivers = &self.planner.receivers;
         let mut select = Select::new();
-        select.recv(&ends.changes);
-        select.recv(&ends.queries);
-        select.recv(&ends.subscriptions);
-        select.recv(&ends.pokes);
-        select.recv(&ends.control);
+        select.recv(&receivers.changes);
+        select.recv(&receivers.queries);
+        select.recv(&receivers.subscriptions);
+        select.recv(&receivers.wakeups);
+        select.recv(&receivers.stop);
         loop {
-            // A stop waits there, or all callers' handles are gone.
-            if !matches!(ends.control.try_recv(), Err(TryRecvError::Empty)) {
+            // The fleet was stopped, or no caller holds it any more.
+            if !matches!(receivers.stop.try_recv(), Err(TryRecvError::Empty)) {
                 return Wake::Stop;
             }
             if self.planner.has_work() {
-                return Wake::Work;
+                return Wake::Run;
             }
             // Readiness may be spurious: it only ends the wait.
             let ready = select.ready_timeout(Duration::from_millis(IDLE_CYCLE_MS));
             if ready.is_err() && self.is_due() {
-                return Wake::Due;
+                return Wake::Run;
             }
         }
     }
 
-    /// Whether time alone makes a cycle worth running. An event clock stands while nothing comes
-    /// in.
+    /// Whether time alone makes a cycle worth running. An event clock advances with rows only.
     fn is_due(&self) -> bool {
-        let due_ms = self.backend.due_ms();
+        let due_ms = self.engine.backend.due_ms();
         self.shared.options.clock == Clock::System
             && due_ms.is_some_and(|due_ms| due_ms <= self.clock.wall.now_ms())
     }
@@ -152,67 +181,76 @@ impl EngineThread {
     fn submit(&mut self) -> Result<(), EngineError> {
         let started = Instant::now();
         let epoch = self.epoch_submitted + 1;
-        let answer_epoch = epoch.saturating_sub(self.backend.answer_lag());
+        let answer_epoch = epoch.saturating_sub(self.engine.backend.answer_lag());
         let mut plan = self.planner.plan(answer_epoch);
         let now_ms = self.clock.wall.now_ms();
         let time_max_ms = now_ms.saturating_add(self.clock.time_ahead_max_ms);
         self.shared.metrics.count_queries(&plan.queries);
         let input = plan.input(now_ms, time_max_ms);
-        match self.backend.submit(input) {
+        let record = self.engine.sink.as_ref().map(|_| plan.record(epoch, &input));
+        match self.engine.backend.submit(input) {
             Ok(ticket) => {
                 self.epoch_submitted = epoch;
-                self.in_flight.push_back(Flight { ticket, plan, started });
+                self.in_flight.push_back(CycleInFlight { ticket, plan, started });
+                if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
+                    && let SinkCapacity::Full(available) = sink.submitted(record)
+                {
+                    self.sink_full = Some(available);
+                }
                 Ok(())
             }
             Err(fault) => {
                 self.refuse(plan, &fault);
-                goes_on(fault)
+                unless_recoverable(fault)
             }
         }
     }
 
-    /// A cycle that was not applied: its jobs are told.
-    fn refuse(&mut self, plan: Plan, fault: &EngineError) {
+    /// Replies to the jobs of a cycle that was not applied.
+    fn refuse(&mut self, plan: CyclePlan, fault: &EngineError) {
         for change in plan.changes {
             if let (Some(batch), true) = (&change.batch, change.is_fresh) {
                 self.planner.producers.settle(batch, false);
             }
-            // Nobody waiting is nobody to tell.
+            // A closed channel means that the client left.
             let _ = change.reply.send(ChangeReply::Refused(fault.clone().into()));
         }
-        for asked in plan.asked {
-            let _ = asked.reply.send(Err(fault.clone()));
+        for job in plan.query_jobs {
+            let _ = job.reply.send(Err(fault.clone()));
         }
-        self.planner.regions.refuse(plan.regions, fault);
+        self.planner.subscriptions.refuse(plan.subscription_jobs, fault);
     }
 
-    /// After the engine has ended: what had been done before is told, and to each cycle that was
-    /// not the reason.
+    /// Settles what was in flight when the engine failed: earlier cycles may have been applied.
     fn settle_rest(&mut self) {
         while !self.in_flight.is_empty() {
-            // Why it ended is logged already.
+            // The reason is logged already.
             let _ = self.settle_oldest();
         }
     }
 
     fn settle_oldest(&mut self) -> Result<(), EngineError> {
-        let Some(Flight { ticket, plan, started }) = self.in_flight.pop_front() else {
+        let Some(CycleInFlight { ticket, plan, started }) = self.in_flight.pop_front() else {
             return Ok(());
         };
-        let output = match self.backend.wait(ticket) {
+        let output = self.engine.backend.wait(ticket);
+        if let Some(sink) = &mut self.engine.sink {
+            sink.settled(output.as_ref().map(SettledCycle::new));
+        }
+        let output = match output {
             Ok(output) => output,
             Err(fault) => {
                 self.refuse(plan, &fault);
-                // The next cycle takes its epoch, and nobody waits for one that is still to come.
+                // The next cycle takes its epoch.
                 self.epoch_submitted -= 1;
-                return goes_on(fault);
+                return unless_recoverable(fault);
             }
         };
-        let memory_bytes = self.backend.memory_bytes();
+        let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
-        // The view first: whoever holds this cycle's token may ask for its epoch at once.
+        // Before the replies: a client that has this cycle's token may query its epoch at once.
         self.shared.update_view(|view| {
-            view.take(&output, memory_bytes);
+            view.update(&output, memory_bytes);
             view.cycles_in_flight = cycles_in_flight;
         });
         self.shared.metrics.count_cycle(&output, started.elapsed().as_secs_f64());
@@ -220,15 +258,16 @@ impl EngineThread {
         Ok(())
     }
 
-    fn reply(&mut self, plan: Plan, output: CycleOutput) {
+    fn reply(&mut self, plan: CyclePlan, output: CycleOutput) {
         let epoch = output.epoch;
         self.planner.reuse(output.queries);
         debug_assert!(epoch <= self.epoch_submitted, "epochs count submitted cycles");
-        self.planner.regions.settle(plan.regions, epoch, &self.fan_out);
+        let fan_out = &self.engine.fan_out;
+        self.planner.subscriptions.settle(plan.subscription_jobs, epoch, fan_out);
         if !self.shared.sessions.is_empty() {
             let stamp = EpochStamp { epoch, clock_ms: output.clock_ms };
-            // A thread that is gone has ended the sessions.
-            let _ = self.fan_out.send(FanOutInput::Events(stamp, output.events));
+            // An error means that the fan-out's thread ended, and the sessions with it.
+            let _ = fan_out.send(FanOutInput::Events(stamp, output.events));
         }
         let mut outcomes = output.requests.into_iter();
         for PlannedChange { batch, is_fresh, reply, _permit } in plan.changes {
@@ -245,20 +284,17 @@ impl EngineThread {
             };
             let _ = reply.send(answer);
         }
-        if let Some(fault) = output.unanswered {
-            for asked in plan.asked {
-                let _ = asked.reply.send(Err(fault.clone()));
-            }
-            return;
-        }
         let set = Arc::new(output.answers);
         let staleness = self.epoch_submitted.saturating_sub(output.answer_epoch);
         let at = (output.answer_epoch, output.answer_clock_ms);
         let mut first = 0;
-        for asked in plan.asked {
-            let answered = Answered::new(set.clone(), first, asked.count, at, staleness);
-            first += asked.count;
-            let _ = asked.reply.send(Ok(answered));
+        for job in plan.query_jobs {
+            let answers = match &output.unanswered {
+                Some(fault) => Err(fault.clone()),
+                None => Ok(JobAnswers::new(set.clone(), first, job.count, at, staleness)),
+            };
+            first += job.count;
+            let _ = job.reply.send(answers);
         }
     }
 }

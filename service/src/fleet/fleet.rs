@@ -1,7 +1,7 @@
-//! How does a call talk to a fleet?
+//! A fleet as calls see it: reserves places, queues jobs, and turns the end of the engine into an
+//! error with its reason.
 //!
-//! The handle that calls hold: it counts room, queues work and turns the end of the engine into the
-//! error that says why. Nothing here blocks a thread. Dropping the last handle ends the engine.
+//! Nothing here blocks a thread. Dropping the last handle ends the engine.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,46 +12,50 @@ use shoal_engine::{EngineOptions, Query, Request, Space};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::answered::Answered;
-use super::job::{
+use super::fleet_name::FleetName;
+use super::fleet_shared::{FleetShared, FleetState};
+use super::fleet_view::FleetView;
+use super::job_answers::JobAnswers;
+use super::job_queue::{JobQueue, QueueDepth, ReserveError};
+use super::jobs::{
     ChangeJob, ChangePermit, ChangeReply, QueryJob, SubscriptionJob, SubscriptionReply,
 };
-use super::name::FleetName;
 use super::producers::BatchId;
-use super::queue::{NoRoom, Queue, QueueDepth};
-use super::shared::{FleetState, Shared};
 use super::token::Token;
-use super::view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
 use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
 
-/// A running fleet, as its callers see it.
+/// A handle of a fleet.
 #[derive(Debug)]
 pub struct Fleet {
-    shared: Arc<Shared>,
-    queue: Queue,
+    shared: Arc<FleetShared>,
+    queue: JobQueue,
     /// True once the engine's thread ended and its memory is free.
     ended: watch::Receiver<bool>,
 }
 
-/// Some queries of one request, and what their answers must satisfy.
+/// Queries that one epoch answers, and the conditions of their answer.
 #[derive(Debug, Default)]
-pub struct Question {
-    /// All answered at one epoch.
+pub struct QueryRequest {
+    /// The queries.
     pub queries: Vec<Query>,
     /// The answer's epoch is not before this.
     pub epoch_min: u64,
     /// The answer is large: no other queries in its cycle.
     pub alone: bool,
-    /// Not asked any more after this.
+    /// The queries are dropped at this time.
     pub deadline: Option<Instant>,
-    /// Wait for room in the queue; else a full one refuses.
+    /// Wait for a place in the queue; otherwise a full queue refuses.
     pub patient: bool,
 }
 
 impl Fleet {
-    pub(super) fn new(shared: Arc<Shared>, queue: Queue, ended: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(
+        shared: Arc<FleetShared>,
+        queue: JobQueue,
+        ended: watch::Receiver<bool>,
+    ) -> Self {
         Self { shared, queue, ended }
     }
 
@@ -61,59 +65,59 @@ impl Fleet {
         &self.shared.name
     }
 
-    /// What its engine was started with.
+    /// The options of its engine.
     #[must_use]
     pub fn options(&self) -> &EngineOptions {
         &self.shared.options
     }
 
-    /// Where its objects live.
+    /// The space of its objects.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.shared.options.space
     }
 
-    /// The number that names this run of its engine.
+    /// The number of this run of its engine.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.shared.options.term
     }
 
-    /// How it looks after its last cycle.
+    /// Its state after the last cycle.
     #[must_use]
     pub fn view(&self) -> FleetView {
         self.shared.view()
     }
 
-    /// What waits in its queues.
+    /// The depth of its queues.
     #[must_use]
     pub fn depth(&self) -> QueueDepth {
         self.queue.depth()
     }
 
-    /// Who subscribes to it.
+    /// The sessions of its subscribers.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.shared.sessions
     }
 
-    /// What its sessions hold.
+    /// The contents of its sessions.
     #[must_use]
     pub fn subscriptions(&self) -> SubscriptionDepth {
         self.shared.sessions.depth()
     }
 
-    /// Queues changes of a session's regions; says which there is no room for, and what is to be
-    /// waited for if there are others.
+    /// Queues changes of a session's regions. Returns those beyond a limit, and the reply of the
+    /// others.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet is gone.
+    /// [`ServiceError::Busy`], [`ServiceError::SessionGone`]; that the fleet ended.
     pub(crate) fn change_regions(
         &self,
         session: &Arc<Session>,
         requests: Vec<RegionRequest>,
     ) -> Result<ChangedRegions, ServiceError> {
-        let permit = self.queue.try_room_for_subscriptions(requests.len());
-        let _permit = permit.map_err(|no_room| self.refused(no_room))?;
+        let permit = self.queue.try_reserve_subscriptions(requests.len());
+        let _permit = permit.map_err(|error| self.reserve_error(error))?;
         let mut pending = None;
         let send = |changes| {
             let (reply, receiver) = oneshot::channel();
@@ -126,10 +130,10 @@ impl Fleet {
         Ok(ChangedRegions { failures, pending })
     }
 
-    /// The epoch from which queued changes hold; 0 when there are none.
+    /// The epoch from which queued changes hold; 0 without any.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; that the fleet is gone.
+    /// [`ServiceError::Engine`], [`ServiceError::SessionGone`]; that the fleet ended.
     pub(crate) async fn changed_epoch(
         &self,
         pending: Option<oneshot::Receiver<SubscriptionReply>>,
@@ -137,7 +141,7 @@ impl Fleet {
         let Some(pending) = pending else { return Ok(0) };
         match pending.await {
             Ok(epoch) => Ok(epoch?),
-            // Dropped by a running fleet for a session that ended.
+            // A running fleet drops the jobs of a session that ended.
             Err(_) if self.state() == FleetState::Running => Err(ServiceError::SessionGone),
             Err(_) => Err(self.gone()),
         }
@@ -149,26 +153,26 @@ impl Fleet {
         &self.shared.metrics
     }
 
-    /// Whether it takes requests.
+    /// Whether it accepts requests.
     #[must_use]
     pub fn state(&self) -> FleetState {
         self.shared.state()
     }
 
-    /// Why it takes no requests any more.
+    /// The reason why it no longer accepts requests.
     #[must_use]
     pub fn gone(&self) -> ServiceError {
-        self.shared.gone()
+        self.shared.ended_error()
     }
 
-    /// Waits until its engine has ended; says why.
+    /// Waits until its engine has ended; returns the reason.
     pub(crate) async fn ended(self: Arc<Self>) -> ServiceError {
-        // An error means that the thread is gone without a word.
+        // An error means that the thread ended by a panic.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
         self.gone()
     }
 
-    /// The epoch that a client's token asks for; 0 without a token.
+    /// The epoch of this fleet in a client's token; 0 without a token.
     ///
     /// # Errors
     /// [`ServiceError::Token`], [`ServiceError::TokenTerm`].
@@ -180,37 +184,37 @@ impl Fleet {
             let fleet = self.name().as_str().to_owned();
             ServiceError::TokenTerm { fleet, term: self.term() }
         })?;
-        // Tokens are made after their epoch was applied, so a greater one was made up.
+        // The server issues a token after its epoch was applied, so a later one is forged.
         if epoch > self.view().epoch {
             return Err(ServiceError::Token("its epoch is in the future"));
         }
         Ok(epoch)
     }
 
-    fn refused(&self, no_room: NoRoom) -> ServiceError {
-        match no_room {
-            NoRoom::Busy(error) => error,
-            NoRoom::Closed => self.gone(),
+    fn reserve_error(&self, error: ReserveError) -> ServiceError {
+        match error {
+            ReserveError::Busy(error) => error,
+            ReserveError::Closed => self.gone(),
         }
     }
 
-    /// Waits until the queue has room for a change of `rows`.
+    /// Waits for a place in the queue for a change of `rows`.
     ///
     /// # Errors
-    /// That the fleet is gone.
-    pub async fn room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue.room_for_change(rows).await.map_err(|no_room| self.refused(no_room))
+    /// That the fleet ended.
+    pub async fn reserve(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue.reserve_change(rows).await.map_err(|error| self.reserve_error(error))
     }
 
-    /// Room for a change of `rows`, if there is any now.
+    /// Reserves a place in the queue for a change of `rows`, if there is one.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`]; that the fleet is gone.
-    pub fn try_room(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
-        self.queue.try_room_for_change(rows).map_err(|no_room| self.refused(no_room))
+    /// [`ServiceError::Busy`]; that the fleet ended.
+    pub fn try_reserve(&self, rows: usize) -> Result<ChangePermit, ServiceError> {
+        self.queue.try_reserve_change(rows).map_err(|error| self.reserve_error(error))
     }
 
-    /// Queues a change; what became of it comes later.
+    /// Queues a change; its outcome comes later.
     pub fn change(
         self: &Arc<Self>,
         permit: ChangePermit,
@@ -223,24 +227,24 @@ impl Fleet {
         PendingChange { receiver, fleet: self.clone() }
     }
 
-    /// Asks; the answers come from one epoch and are held for this caller alone.
+    /// Answers queries at one epoch; the answers share no memory with those of other calls.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet is gone.
-    pub async fn ask(&self, question: Question) -> Result<Answered, ServiceError> {
-        let Question { queries, epoch_min, alone, deadline, patient } = question;
-        let room = if patient {
-            self.queue.room_for_queries(queries.len()).await
+    /// [`ServiceError::Busy`], [`ServiceError::Engine`]; that the fleet ended.
+    pub async fn query(&self, request: QueryRequest) -> Result<JobAnswers, ServiceError> {
+        let QueryRequest { queries, epoch_min, alone, deadline, patient } = request;
+        let permit = if patient {
+            self.queue.reserve_queries(queries.len()).await
         } else {
-            self.queue.try_room_for_queries(queries.len())
+            self.queue.try_reserve_queries(queries.len())
         };
-        let permit = room.map_err(|no_room| self.refused(no_room))?;
+        let _permit = permit.map_err(|error| self.reserve_error(error))?;
         let (reply, receiver) = oneshot::channel();
-        let job = QueryJob { queries, epoch_min, alone, deadline, reply, _permit: permit };
+        let job = QueryJob { queries, epoch_min, alone, deadline, reply, _permit };
         self.queue.send_queries(job);
         self.drain_if_ended();
         match receiver.await {
-            Ok(reply) => reply?.made_apart().await.ok_or_else(|| self.gone()),
+            Ok(reply) => reply?.detached().await.ok_or_else(|| self.gone()),
             Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                 Err(ServiceError::Deadline)
             }
@@ -248,35 +252,33 @@ impl Fleet {
         }
     }
 
-    /// A job that was sent while the thread ended would wait for ever. Either the thread's last
-    /// look at the queue comes after the job, or the thread's end, told before that look, is seen
-    /// here.
+    /// A job that was sent while the thread ended would wait for ever. Either the thread drains the
+    /// queue after the job was sent, or the state, which the thread sets before that, is seen here.
     fn drain_if_ended(&self) {
         if self.state() != FleetState::Running {
             self.queue.drain();
         }
     }
 
-    /// Ends the fleet: what is under way is told `state` as the reason. Returns when its memory is
-    /// free.
+    /// Ends the fleet: jobs in progress get `state` as the reason. Returns when its memory is free.
     pub async fn end(&self, state: FleetState) {
         self.shared.end(state);
         self.queue.close();
-        // An error means that the thread is gone, which is what is waited for.
+        // An error means that the thread ended, too.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }
 
-/// Changes of regions under way.
+/// Subscription changes in progress.
 #[derive(Debug)]
 pub(crate) struct ChangedRegions {
-    /// For each request in order, why it failed.
+    /// For each change, in order, why it is refused.
     pub(crate) failures: Vec<Option<ServiceError>>,
-    /// Of the others; see [`Fleet::changed_epoch`].
+    /// The reply of the others; see [`Fleet::changed_epoch`].
     pub(crate) pending: Option<oneshot::Receiver<SubscriptionReply>>,
 }
 
-/// A change under way.
+/// A change in progress.
 #[derive(Debug)]
 pub struct PendingChange {
     receiver: oneshot::Receiver<ChangeReply>,

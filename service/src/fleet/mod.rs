@@ -1,32 +1,35 @@
-//! How does a fleet take work from many callers and give it to one engine?
+//! Fleets: the jobs of many callers, and one engine per fleet that runs them in cycles.
 //!
-//! Callers hold a `Fleet`, count room in its `queue`, and wait for replies; `planner` makes cycles
-//! of what waits, `engine_thread` runs them. Knows quanta and queries, nothing of the wire.
+//! Callers hold a `Fleet`, reserve a place in its `job_queue` and wait for replies.
+//! `cycle_planner` makes cycles of the jobs, `engine_thread` runs them, `cycle_sink` passes them
+//! on. Nothing here knows the wire format.
 
-mod answered;
+mod cycle_planner;
+mod cycle_sink;
 mod engine_thread;
 #[allow(clippy::module_inception, reason = "a file's main type bears the file's name")]
 mod fleet;
-mod job;
-mod name;
-mod planner;
+mod fleet_name;
+mod fleet_shared;
+mod fleet_view;
+mod job_answers;
+mod job_queue;
+mod jobs;
 mod producers;
-mod queue;
-mod region_plan;
 mod registry;
-mod shared;
+mod subscription_planner;
 mod token;
-mod view;
 mod wall_clock;
 
-pub use answered::Answered;
-pub use fleet::{Fleet, PendingChange, Question};
-pub use job::{ChangePermit, ChangeReply};
-pub use name::{DEFAULT, FleetName};
+pub use cycle_sink::{CycleRecord, CycleSink, SettledCycle, SinkCapacity, SinkFactory};
+pub use fleet::{Fleet, PendingChange, QueryRequest};
+pub use fleet_name::{DEFAULT, FleetName};
+pub use fleet_shared::FleetState;
+pub use fleet_view::{FleetView, RowTotals};
+pub use job_answers::JobAnswers;
+pub use job_queue::QueueDepth;
+pub use jobs::{ChangePermit, ChangeReply};
 pub use producers::BatchId;
-pub use queue::QueueDepth;
 pub use registry::{FleetSpec, Registry};
-pub use shared::FleetState;
 pub use token::Token;
-pub use view::{FleetView, RowTotals};
 pub use wall_clock::WallClock;

@@ -1,9 +1,9 @@
-//! Was this message of a producer applied before, and is it the next one?
+//! Exactly-once application of producers' numbered messages.
 //!
-//! Decided by the engine thread, in the order of the queue, so that a resend that races its
+//! The engine thread judges them in the order of the queue, so that a resend that races its
 //! original on another stream is applied once. A producer numbers its messages 1, 2, 3 and so on. A
-//! number counts as applied when its cycle has applied it; until then the same number waits. A
-//! number that fails stays open: it can be sent again at any time.
+//! number counts as applied when its cycle has applied it; until then a resend waits. A number that
+//! fails is open: it can be sent again at any time.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -13,7 +13,7 @@ use lru::LruCache;
 
 use crate::limits::OPEN_NUMBERS_MAX;
 
-/// Who sent a message, and which of its messages it is.
+/// The number that a producer gave a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchId {
     /// Name of the producer.
@@ -29,14 +29,14 @@ pub(super) enum Verdict {
     Fresh,
     /// Applied before.
     Duplicate,
-    /// The same number is in progress: ask again when that is settled.
+    /// The same number is in progress: judge again when that is settled.
     Undecided,
     /// Not the next number, and not an open one.
     OutOfOrder {
         /// The number that the producer must send first.
         expected: u64,
     },
-    /// The first message of a producer that is not known has another number than 1.
+    /// The producer is unknown, and the number is not 1.
     Unknown,
 }
 
@@ -112,7 +112,7 @@ impl Producers {
         Self { numbers }
     }
 
-    /// Judges a message; a fresh one is in progress from now on.
+    /// Judges a message; a fresh one is then in progress.
     pub(super) fn judge(&mut self, id: &BatchId) -> Verdict {
         if let Some(numbers) = self.numbers.get_mut(&id.producer) {
             return numbers.judge(id.batch_seq);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_silent_producer_is_forgotten_and_says_so() {
+    fn the_least_recent_producer_is_forgotten_and_must_restart_at_1() {
         let mut producers = producers(2);
         for (name, number) in [("a", 1), ("b", 1), ("a", 2), ("c", 1)] {
             apply(&mut producers, &id(name, number));

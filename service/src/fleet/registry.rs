@@ -1,7 +1,7 @@
-//! Which fleets are there?
+//! The fleets of a server: creates, finds and ends them, with one engine thread each.
 //!
-//! Creates, finds and ends them; one engine thread each. Names are unique, their number is limited.
-//! A fleet whose engine failed stays listed, so that people see it, until it is dropped.
+//! Names are unique, their number is limited. A fleet whose engine failed remains listed until it
+//! is deleted, so that operators see it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,12 +11,13 @@ use shoal_engine::{Clock, EngineOptions, Space};
 use tokio::sync::{Mutex, oneshot, watch};
 use tracing::info;
 
-use super::engine_thread::{CycleClock, EngineThread};
+use super::cycle_planner::CyclePlanner;
+use super::cycle_sink::SinkFactory;
+use super::engine_thread::{CycleClock, EngineOutputs, EngineThread};
 use super::fleet::Fleet;
-use super::name::FleetName;
-use super::planner::Planner;
-use super::queue::{Queue, QueueEnds};
-use super::shared::{FleetState, Shared};
+use super::fleet_name::FleetName;
+use super::fleet_shared::{FleetShared, FleetState};
+use super::job_queue::{JobQueue, QueueReceivers};
 use super::wall_clock::WallClock;
 use crate::answer_budget::AnswerBudget;
 use crate::engine_choice::EngineFactory;
@@ -27,10 +28,10 @@ use crate::subscription::{
     FanOut, FanOutSender, PendingChanges, Pool, SessionHandle, SessionTools, Sessions,
 };
 
-/// What a new fleet is told.
+/// The properties of a new fleet.
 #[derive(Clone, Debug)]
 pub struct FleetSpec {
-    /// Where its objects live.
+    /// The space of its objects.
     pub space: Space,
     /// What drives its clock.
     pub clock: Clock,
@@ -44,21 +45,23 @@ pub struct FleetSpec {
 #[derive(Debug)]
 pub struct Registry {
     engines: EngineFactory,
+    sinks: Option<SinkFactory>,
     limits: ServerLimits,
     clock: CycleClock,
     metrics: Arc<Metrics>,
     answers: Arc<AnswerBudget>,
     pool: Arc<Pool>,
     fleets: RwLock<BTreeMap<FleetName, Arc<Fleet>>>,
-    /// Held while a fleet comes or goes, so that names and their number stay true.
+    /// Held while a fleet is created or deleted, so that names are unique and their number limited.
     changing: Mutex<()>,
 }
 
 impl Registry {
-    /// No fleets yet.
+    /// A server without fleets.
     #[must_use]
     pub fn new(
         engines: EngineFactory,
+        sinks: Option<SinkFactory>,
         limits: ServerLimits,
         wall: WallClock,
         time_ahead_max_ms: i64,
@@ -69,7 +72,7 @@ impl Registry {
         let gauge = metrics.answer_bytes.clone();
         let answers = Arc::new(AnswerBudget::new(limits.answer_bytes_max as u64, gauge));
         let pool = Pool::new(limits.subscription_bytes_max as u64);
-        Self { engines, limits, clock, metrics, answers, pool, fleets, changing }
+        Self { engines, sinks, limits, clock, metrics, answers, pool, fleets, changing }
     }
 
     /// The memory for answers and large snapshots of all fleets.
@@ -104,8 +107,8 @@ impl Registry {
     ///
     /// # Errors
     /// [`ServiceError::FleetExists`], [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
-    /// [`ServiceError::Engine`] when there is no memory for it, [`ServiceError::Io`] when there is
-    /// no thread to be had.
+    /// [`ServiceError::Engine`] without memory for it, [`ServiceError::Io`] without a thread for
+    /// it; those of its sink.
     pub async fn create(
         &self,
         name: FleetName,
@@ -136,14 +139,14 @@ impl Registry {
         let events_max = self.limits.cycle_events_max;
         let options = EngineOptions { space, clock, ttl_ms, objects_max, events_max, term };
         let metrics = self.metrics.fleet(name.as_str());
-        let (poke, pokes) = crossbeam_channel::bounded(1);
-        let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(poke));
+        let (wake, wakeups) = crossbeam_channel::bounded(1);
+        let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(wake));
         let (handing, works) = FanOut::works(sessions.clone());
-        let shared = Arc::new(Shared::new(name.clone(), options, metrics, sessions));
-        let (queue, ends) = Queue::new(&self.limits, pokes);
+        let shared = Arc::new(FleetShared::new(name.clone(), options, metrics, sessions));
+        let (queue, receivers) = JobQueue::new(&self.limits, wakeups);
         let (ended_sender, ended) = watch::channel(false);
         let (started_sender, started) = oneshot::channel();
-        let body = self.thread_body(shared.clone(), ends, handing, started_sender);
+        let body = self.thread_body(shared.clone(), receivers, handing, started_sender);
         let thread = |what: &str| std::thread::Builder::new().name(format!("{what}-{name}"));
         for (what, work) in works {
             thread(what)
@@ -154,7 +157,7 @@ impl Registry {
         thread
             .spawn(move || {
                 body();
-                // Whoever waits for the end may be gone.
+                // An error means that nothing waits for the end.
                 let _ = ended_sender.send(true);
             })
             .map_err(io(format!("starting the thread of fleet {name}")))?;
@@ -164,23 +167,29 @@ impl Registry {
         }
     }
 
-    /// The engine is made on its own thread: that may take a while and touch much memory.
+    /// The engine starts on its own thread: that may take a while and touch much memory.
     fn thread_body(
         &self,
-        shared: Arc<Shared>,
-        ends: QueueEnds,
+        shared: Arc<FleetShared>,
+        receivers: QueueReceivers,
         fan_out: FanOutSender,
         started: oneshot::Sender<Result<(), ServiceError>>,
     ) -> impl FnOnce() + Send + 'static {
-        let (start, clock) = (self.engines.start.clone(), self.clock.clone());
-        let planner = Planner::new(ends, &self.limits, shared.sessions.clone());
-        move || match start(shared.options.clone()) {
-            Ok(backend) => {
+        let (start, sinks) = (self.engines.start.clone(), self.sinks.clone());
+        let clock = self.clock.clone();
+        let planner = CyclePlanner::new(receivers, &self.limits, shared.sessions.clone());
+        let start = move |shared: &FleetShared| {
+            let backend = start(shared.options.clone())?;
+            let sink = sinks.map(|sinks| sinks.open(&shared.name, &shared.options)).transpose()?;
+            Ok(EngineOutputs { backend, sink, fan_out })
+        };
+        move || match start(&shared) {
+            Ok(engine) => {
                 if started.send(Ok(())).is_ok() {
-                    EngineThread::new(backend, planner, clock, shared, fan_out).run();
+                    EngineThread::new(engine, planner, clock, shared).run();
                 }
             }
-            // Nobody waiting is nobody to tell.
+            // A closed channel means that the caller left.
             Err(error) => drop(started.send(Err(error))),
         }
     }
@@ -194,7 +203,7 @@ impl Registry {
         fleet.ok_or_else(|| ServiceError::FleetUnknown(name.as_str().into()))
     }
 
-    /// The fleet that a field of a request names; empty is `default`.
+    /// The fleet in a field of a request; empty is `default`.
     ///
     /// # Errors
     /// [`ServiceError::FleetName`], [`ServiceError::FleetUnknown`].
@@ -202,7 +211,7 @@ impl Registry {
         self.find(&FleetName::of_request(field, name)?)
     }
 
-    /// Confirms that no other fleet owns the session that a handle names.
+    /// Confirms that no other fleet owns the session of a handle.
     ///
     /// # Errors
     /// [`ServiceError::SessionOtherFleet`].
@@ -269,7 +278,7 @@ impl Registry {
         self.read(|fleets| !fleets.values().any(failed))
     }
 
-    // A panic while the lock is held leaves a map that is whole: each change is one call.
+    // A panic while the lock is held leaves the map consistent: each change is one call.
     fn read<T>(&self, use_map: impl FnOnce(&BTreeMap<FleetName, Arc<Fleet>>) -> T) -> T {
         use_map(&self.fleets.read().unwrap_or_else(PoisonError::into_inner))
     }

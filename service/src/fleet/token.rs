@@ -1,8 +1,8 @@
-//! What does an acknowledgement promise to later queries?
+//! Tokens: the states that a later query must show.
 //!
-//! A token names states: a version byte, then term and epoch of each fleet it speaks of,
-//! little-endian, 16 bytes each, at most 1 KiB in all. Clients must not look inside. Terms are
-//! random, so a token of an earlier run never fits; it is refused, not waited for.
+//! A version byte, then term and epoch of each fleet that the token covers, little-endian, 16 bytes
+//! each, at most 1 KiB in all; opaque to clients. Terms are random, so a token of an earlier run
+//! never matches; it is refused at once.
 
 use crate::error::ServiceError;
 use crate::limits::{FLEETS_MAX, TOKEN_BYTES_MAX};
@@ -23,8 +23,8 @@ impl Token {
         Self { states: vec![(term, epoch)] }
     }
 
-    /// Adds a state; of two epochs of a term the later remains. Terms beyond the room of a token
-    /// push out the oldest, which can only belong to fleets that are gone.
+    /// Adds a state; of two epochs of a term the later remains. A term beyond the size of a token
+    /// replaces the oldest, which can only belong to a deleted fleet.
     pub fn add(&mut self, term: u64, epoch: u64) {
         match self.states.iter_mut().find(|state| state.0 == term) {
             Some(state) => state.1 = state.1.max(epoch),
@@ -37,13 +37,13 @@ impl Token {
         }
     }
 
-    /// True when it speaks of no state.
+    /// True when it covers no state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Its bytes; none when it speaks of no state.
+    /// Its bytes; none when it covers no state.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         if self.is_empty() {
@@ -58,7 +58,7 @@ impl Token {
         bytes
     }
 
-    /// Reads a token that a client brought.
+    /// Reads a token of a client.
     ///
     /// # Errors
     /// [`ServiceError::Token`].
@@ -82,7 +82,7 @@ impl Token {
         Ok(Self { states })
     }
 
-    /// The epoch of a term, if the token speaks of it.
+    /// The epoch of a term, if the token covers it.
     #[must_use]
     pub fn epoch_of(&self, term: u64) -> Option<u64> {
         self.states.iter().find(|state| state.0 == term).map(|state| state.1)

@@ -1,13 +1,12 @@
-//! What time is it?
+//! The system clock of the service, read nowhere else.
 //!
-//! The one place where the service reads the system clock. Tests bring their own, and it may step
-//! back: the engine's clock never follows it there.
+//! Tests supply their own. It may step back; the engine's clock does not follow it there.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells Unix milliseconds.
+/// Returns Unix milliseconds.
 #[derive(Clone)]
 pub struct WallClock(Arc<dyn Fn() -> i64 + Send + Sync>);
 
@@ -21,7 +20,7 @@ impl WallClock {
         })
     }
 
-    /// A clock of one's own.
+    /// A clock that calls a function.
     #[must_use]
     pub fn new(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now_ms))

@@ -10,7 +10,7 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::query_answer::header;
 use super::records::{Records, row_bytes_max};
 use crate::error::ServiceError;
-use crate::fleet::{Answered, Fleet};
+use crate::fleet::{JobAnswers, Fleet};
 use crate::limits::CHUNK_BYTES_TARGET;
 use crate::status::rpc_status;
 
@@ -78,7 +78,7 @@ async fn send_answer(
     query: u32,
     index: usize,
     fleet: &Fleet,
-    answered: &Answered,
+    answered: &JobAnswers,
     chunk: &mut Chunk<'_>,
 ) -> Result<(), NotTaken> {
     let row_bytes = row_bytes_max(&answered.get(index));

@@ -13,13 +13,13 @@ use super::query_context::QueryContext;
 use super::service_context::ServiceContext;
 use crate::answer_budget::AnswerRoom;
 use crate::error::ServiceError;
-use crate::fleet::{Answered, Question};
+use crate::fleet::{JobAnswers, QueryRequest};
 use crate::limits::{ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES};
 
 /// Answers and their part of the answer budget.
 #[derive(Debug)]
 pub(super) struct BudgetedAnswer {
-    pub(super) answered: Answered,
+    pub(super) answered: JobAnswers,
     /// Returned to the budget with the answers.
     _room: AnswerRoom,
 }
@@ -55,14 +55,14 @@ async fn run(
     for _ in 0..ASK_AGAIN_MAX {
         let bytes = queries.iter().zip(&caps).map(|(query, cap)| cap * row_bytes(query)).sum();
         let mut room = context.answers.room(bytes).await?;
-        let question = Question {
+        let question = QueryRequest {
             queries: capped(&queries, &caps),
             epoch_min: query_context.epoch_min,
             alone,
             deadline: deadline.instant(),
             patient,
         };
-        let answered = query_context.fleet.ask(question).await?;
+        let answered = query_context.fleet.query(question).await?;
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
             room.shrink(answered.bytes());
@@ -129,7 +129,7 @@ fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
 }
 
 /// Rows that each query returns without a cap.
-fn wanted_rows(queries: &[Query], answered: &Answered) -> Vec<u64> {
+fn wanted_rows(queries: &[Query], answered: &JobAnswers) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
     wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
 }

@@ -115,7 +115,7 @@ async fn clear_fleet(
 ) -> Result<ClearFleetResponse, ServiceError> {
     // A call that destroys names its fleet: an empty name is not the default here.
     let fleet = context.registry.find(&FleetName::new("name", &request.name)?)?;
-    let permit = fleet.try_room(0)?;
+    let permit = fleet.try_reserve(0)?;
     let (epoch, removed_count) = match fleet.change(permit, EngineRequest::Clear, None).await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, outcome.removed),
         // Without a producer there are no resends.

@@ -55,7 +55,7 @@ impl PositionService for ServiceContext {
 /// Errors of the message are the status of the call.
 async fn report_once(context: &ServiceContext, bytes: Bytes) -> Result<Settled, ServiceError> {
     let report = Intake::new(context.registry.clone()).parse(bytes)?;
-    let permit = report.fleet.try_room(report.rows())?;
+    let permit = report.fleet.try_reserve(report.rows())?;
     match report.send(permit).await?.settled().await? {
         Settled::Failed(error) => Err(error),
         settled => Ok(settled),
@@ -76,7 +76,7 @@ async fn remove(
     // As in Get, repeated ids count once.
     objects.sort_unstable();
     objects.dedup();
-    let permit = fleet.try_room(objects.len())?;
+    let permit = fleet.try_reserve(objects.len())?;
     let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
     let (epoch, outcome) = match change.await? {
         ChangeReply::Settled { epoch, outcome } => (epoch, Some(outcome)),

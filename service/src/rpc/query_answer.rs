@@ -14,7 +14,7 @@ use super::query_context::QueryContext;
 use super::records::{Records, row_bytes_max};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
-use crate::fleet::{Answered, Fleet};
+use crate::fleet::{Fleet, JobAnswers};
 use crate::limits::CHUNK_BYTES_TARGET;
 
 /// The response message of a query call.
@@ -81,7 +81,11 @@ async fn send<T: AnswerChunk>(
 }
 
 /// The fleet and epoch of answers; `total` and `truncated` are those of `one`.
-pub(super) fn header(fleet: &Fleet, answered: &Answered, one: Option<Answer<'_>>) -> AnswerHeader {
+pub(super) fn header(
+    fleet: &Fleet,
+    answered: &JobAnswers,
+    one: Option<Answer<'_>>,
+) -> AnswerHeader {
     AnswerHeader {
         fleet: fleet.name().as_str().to_owned(),
         term: fleet.term(),

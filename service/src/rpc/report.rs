@@ -72,7 +72,7 @@ async fn read(
 
 async fn accept(intake: &mut Intake, bytes: Bytes) -> Read {
     let report = intake.parse(bytes)?;
-    let permit = report.fleet.room(report.rows()).await?;
+    let permit = report.fleet.reserve(report.rows()).await?;
     report.send(permit).await
 }
 

@@ -9,9 +9,7 @@ use crate::running::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_message_has_no_state_and_every_other_has_one() {
     let server = Running::start().await;
-    let request = v1::GetFleetRequest::default();
-    let fleet = server.fleets().await.get_fleet(request).await.unwrap().into_inner();
-    let term = fleet.fleet.unwrap().term;
+    let term = server.fleet("").await.term;
     let mut client = server.positions().await;
     // The only message of its range, and it failed.
     let acks = report(&mut client, vec![block(vec![1, 2, 3])]).await;
@@ -38,7 +36,6 @@ async fn a_failed_message_has_no_state_and_every_other_has_one() {
     assert_eq!((again.duplicate_messages, again.term), (1, term));
     assert!(again.epoch >= first.epoch);
     assert_eq!(objects_in(&mut server.queries().await, world(), again.token).await, [5]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,5 +47,4 @@ async fn a_removal_counts_a_repeated_id_once() {
     let removed = client.remove(request).await.unwrap().into_inner();
     assert_eq!((removed.removed_count, removed.missing_count), (1, 1));
     assert!(removed.term != 0 && removed.epoch > 0 && !removed.token.is_empty());
-    server.stop().await;
 }

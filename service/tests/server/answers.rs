@@ -49,7 +49,6 @@ async fn a_record_comes_back_as_it_was_sent() {
     server.positions().await.once(message).await.unwrap();
     let record = ask(&server, fixes()).await.fixes[0];
     assert_eq!((record.speed_mps, record.state), (None, 0));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +66,6 @@ async fn projections_and_limits_return_what_they_say() {
     assert_eq!((cut.header.total, cut.header.truncated), (10, true));
     let whole = ask(&server, v1::QueryOptions { limit: 10, ..fixes() }).await;
     assert_eq!((whole.objects.len(), whole.header.truncated), (10, false));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +91,6 @@ async fn filters_let_records_pass_by_their_attributes() {
         let options = v1::QueryOptions { filter: Some(filter), ..Default::default() };
         assert_eq!(ask(&server, options).await.objects, expected, "{filter:?}");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,5 +101,4 @@ async fn get_returns_those_that_exist_once() {
     let answer = server.queries().await.get(request).await.unwrap().into_inner();
     let answer = whole(answer).await.unwrap();
     assert_eq!((answer.objects, answer.header.total), (vec![1, 3], 2));
-    server.stop().await;
 }

@@ -7,17 +7,17 @@ use shoal_engine::Clock;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
 use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, fix, objects_in, rows, surroundings, until, whole, world,
+    ReportsOnce as _, Running, START_MS, environment, fix, objects_in, rows, until, whole, world,
 };
 
-/// Surroundings whose time is a number.
-fn at_time(now_ms: &Arc<AtomicI64>) -> Surroundings {
+/// An environment whose clock is a number.
+fn at_time(now_ms: &Arc<AtomicI64>) -> Environment {
     let now_ms = now_ms.clone();
     let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
-    Surroundings { wall, ..surroundings() }
+    Environment { wall, ..environment() }
 }
 
 async fn clock_ms(server: &Running) -> i64 {
@@ -44,7 +44,6 @@ async fn a_system_clock_that_steps_back_is_not_followed() {
     let good = rows(vec![fix(1, START_MS - 3_600_000 + 60_000, 0.0, 0.0)]);
     let ack = client.once(good).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +55,6 @@ async fn an_event_clock_follows_the_newest_row() {
         client.once(message).await.unwrap();
         assert_eq!(clock_ms(&server).await, START_MS + expected_ms);
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,16 +71,10 @@ async fn records_expire_in_an_idle_fleet() {
     let mut queries = server.queries().await;
     assert_eq!(objects_in(&mut queries, world(), ack.token).await, [1, 2]);
     now_ms.store(START_MS + 1001, Ordering::SeqCst);
-    // Nobody asks the engine: it finds out by itself.
-    let objects = async |expected: u64| {
-        let request = v1::GetFleetRequest::default();
-        let fleet = server.fleets().await.get_fleet(request).await.unwrap().into_inner();
-        fleet.fleet.unwrap().object_count == expected
-    };
-    until(async || objects(1).await).await;
+    // The idle engine runs a cycle by itself.
+    until(async || server.fleet("").await.object_count == 1).await;
     now_ms.store(START_MS + 10_000, Ordering::SeqCst);
-    until(async || objects(0).await).await;
+    until(async || server.fleet("").await.object_count == 0).await;
     let expired = r#"shoal_objects_removed_total{fleet="default",reason="expired"}"#;
     assert_eq!(server.metric(expired).await, 2.0);
-    server.stop().await;
 }

@@ -1,14 +1,12 @@
-//! Members that are outside for a moment: what events state of them, and which filter rules apply.
+//! Members that are outside for a moment: their events, and the filters that apply.
 
 use shoal_proto::v1;
 use shoal_proto::v1::EventKind;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::ServerLimits;
-use tonic::Code;
-use tonic_types::StatusExt as _;
 
 use crate::running::{
-    Running, START_MS, assert_refused, fix, millis, rectangle, report, rows, world,
+    Running, START_MS, fix, millis, rectangle, refused, report, rows, violated_field, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -31,15 +29,13 @@ async fn a_member_that_dwells_outside_moves_until_it_leaves() {
         leave_dwell: Some(millis(5_000)),
         ..standing(1, rectangle(0.0, 0.0, 1.0, 1.0))
     };
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(vec![region]));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(vec![region]).await;
     let at = |after_ms, x| fix(1, START_MS + after_ms, x, 0.5);
     assert_eq!(moved(&server, &mut subscriber, at(0, 0.5)).await, [EventKind::Enter]);
     assert_eq!(moved(&server, &mut subscriber, at(1_000, 2.0)).await, [EventKind::Move]);
     assert_eq!(moved(&server, &mut subscriber, at(4_000, 3.0)).await, [EventKind::Move]);
     // The dwell runs on the fleet's clock, from the first fix outside.
     assert_eq!(moved(&server, &mut subscriber, at(6_000, 3.0)).await, [EventKind::Left]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,8 +47,7 @@ async fn hysteresis_keeps_a_place_and_not_a_filter() {
         filter: Some(v1::Filter { speed_mps: Some(slow), ..Default::default() }),
         ..standing(1, rectangle(0.0, 0.0, 1.0, 1.0))
     };
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(vec![region]));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(vec![region]).await;
     let at = |after_ms, x, speed| v1::Fix {
         speed_mps: Some(speed),
         ..fix(1, START_MS + after_ms, x, 0.5)
@@ -62,33 +57,28 @@ async fn hysteresis_keeps_a_place_and_not_a_filter() {
     assert_eq!(moved(&server, &mut subscriber, at(1, 1.04, 1.0)).await, [EventKind::Move]);
     // Still there, but too fast.
     assert_eq!(moved(&server, &mut subscriber, at(2, 1.04, 9.0)).await, [EventKind::Left]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_region_that_occurs_twice_fails_the_request_and_changes_nothing() {
     let server = start(ServerLimits::default()).await;
     let regions = vec![standing(1, world())];
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(regions).await;
     let both = v1::ModifyRequest {
         add: vec![standing(2, world()), standing(1, world())],
         remove: vec![1],
         ..Default::default()
     };
-    let status = subscriber.modify(both).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    let details = status.get_error_details();
-    assert_eq!(details.bad_request().unwrap().field_violations[0].field, "remove[0]");
+    let status = refused(subscriber.modify(both).await, "FIELD");
+    assert_eq!(violated_field(&status), "remove[0]");
     // Region 1 is still there, and 2 is not.
     let request = v1::ModifyRequest { remove: vec![1, 2], ..Default::default() };
     let errors = subscriber.modify(request).await.unwrap().errors;
     assert_eq!(errors.iter().map(|error| error.region_id).collect::<Vec<_>>(), [2]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_that_are_no_whole_milliseconds_are_refused_by_name() {
+async fn fractions_of_milliseconds_are_refused_with_their_field() {
     let server = start(ServerLimits::default()).await;
     let fraction = Some(prost_types::Duration { seconds: 1, nanos: 1 });
     let negative = Some(prost_types::Duration { seconds: -1, nanos: 0 });
@@ -101,11 +91,7 @@ async fn times_that_are_no_whole_milliseconds_are_refused_by_name() {
     ];
     for (region, named) in cases {
         let opening = Subscriber::open(server.subscriptions().await, subscribe(vec![region]));
-        let status = opening.await.err().unwrap();
-        assert_refused(&status, Code::InvalidArgument, "FIELD");
-        let details = status.get_error_details();
-        let violation = &details.bad_request().unwrap().field_violations[0];
-        assert_eq!(violation.field, format!("regions[0].{named}"));
+        let status = refused(opening.await, "FIELD");
+        assert_eq!(violated_field(&status), format!("regions[0].{named}"));
     }
-    server.stop().await;
 }

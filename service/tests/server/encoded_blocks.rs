@@ -6,11 +6,10 @@ use shoal_codec::{Block, Budget, Chunk, Column, Encoding, PlanChoice};
 use shoal_engine::Space;
 use shoal_proto::v1;
 use shoal_service::client::block::BlockEncoder;
-use tonic::Code;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, block, detail, fix, objects_in,
-    reason, report, rows, sums, whole, world,
+    Random, ReportsOnce as _, Running, START_MS, block, detail, fix, objects_in, reason, refused,
+    report, rows, sums, whole, world,
 };
 
 /// A message of objects that move along, one row in fifty wrong.
@@ -39,8 +38,8 @@ fn blocks(messages: &[Vec<v1::Fix>], plans: PlanChoice) -> Vec<Bytes> {
     messages.iter().map(&mut encode).collect()
 }
 
-/// What a server says of some messages, and every record that it has then.
-async fn told_and_held(
+/// The acknowledgements of some messages, and every record after them.
+async fn acks_and_records(
     messages: impl IntoIterator<Item = v1::ReportRequest>,
 ) -> (Vec<v1::ReportAck>, Vec<v1::FixRecord>) {
     let server = Running::start().await;
@@ -64,18 +63,18 @@ async fn told_and_held(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_and_blocks_of_every_plan_are_told_and_held_alike() {
+async fn rows_and_blocks_of_every_plan_give_the_same_acks_and_records() {
     let seed = 11;
     println!("seed {seed}");
     let mut random = Random(seed);
     let messages: Vec<_> = (0..12).map(|round| message(&mut random, round)).collect();
-    let (told, held) = told_and_held(messages.iter().cloned().map(rows)).await;
+    let (told, held) = acks_and_records(messages.iter().cloned().map(rows)).await;
     assert!(held.len() > 350 && told.iter().all(|ack| ack.refused_rows.len() > 5));
     let mut bytes = Vec::new();
     for plans in PlanChoice::ALL {
         let blocks = blocks(&messages, plans);
         bytes.push(blocks.iter().map(Bytes::len).sum::<usize>());
-        let answers = told_and_held(blocks.into_iter().map(|bytes| block(bytes.into()))).await;
+        let answers = acks_and_records(blocks.into_iter().map(|bytes| block(bytes.into()))).await;
         assert_eq!(answers.0, told, "{plans}");
         assert_eq!(answers.1, held, "{plans}");
     }
@@ -158,7 +157,6 @@ async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
     // What was refused disturbs nothing that comes later.
     let acks = report(&mut server.positions().await, vec![block(whole)]).await;
     assert_eq!((sums(&acks).1, sums(&acks).2), (0, 0));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,7 +174,6 @@ async fn every_flipped_bit_of_a_header_and_its_directory_is_noticed() {
     let count = messages.len() as u64;
     let acks = report(&mut server.positions().await, messages).await;
     assert_eq!(sums(&acks), (0, 0, count));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,9 +184,7 @@ async fn more_rows_than_a_message_may_have_are_refused_unread() {
     bytes[80..84].copy_from_slice(&rows.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..124]);
     bytes[124..128].copy_from_slice(&crc.to_le_bytes());
-    let status = server.positions().await.once(block(bytes)).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "BLOCK");
+    let status = refused(server.positions().await.once(block(bytes)).await, "BLOCK");
     let (found, limit) = (rows.to_string(), BLOCK_ROWS_MAX.to_string());
     assert!(status.message().contains(&found) && status.message().contains(&limit), "{status:?}");
-    server.stop().await;
 }

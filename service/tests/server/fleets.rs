@@ -1,16 +1,15 @@
-//! Fleets come, are described, cleared and go; who was using one is told.
+//! Fleets are created, described, cleared and deleted; requests in progress get the reason.
 
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::gated_engine::{Gate, LacksRoom};
+use crate::gated_engine::{Gate, Shortage};
 use crate::running::{
     ReportsOnce as _, Running, START_MS, Whole, assert_refused, fix, millis, objects_in, options,
-    report, rows, sums, until, whole, within, world,
+    refused, report, rows, sums, until, whole, within, world,
 };
 
 fn named(name: &str) -> v1::CreateFleetRequest {
@@ -19,7 +18,7 @@ fn named(name: &str) -> v1::CreateFleetRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_lives_and_goes() {
+async fn a_fleet_is_created_described_cleared_and_deleted() {
     let server = Running::start().await;
     let mut fleets = server.fleets().await;
     let planar = v1::PlanarSpace { width_m: 100.0, height_m: 50.0, quantum_m: 0.5 };
@@ -31,8 +30,7 @@ async fn a_fleet_lives_and_goes() {
     assert_eq!(created.space, space);
     assert_eq!((created.clock(), created.ttl), (v1::Clock::Event, Some(millis(5000))));
     assert_eq!((created.limits, created.engine.as_str()), (limits, "cpu"));
-    let status = fleets.create_fleet(request).await.unwrap_err();
-    assert_refused(&status, Code::AlreadyExists, "FLEET_EXISTS");
+    refused(fleets.create_fleet(request).await, "FLEET_EXISTS");
     let listed =
         fleets.list_fleets(v1::ListFleetsRequest::default()).await.unwrap().into_inner().fleets;
     let names: Vec<_> = listed.iter().map(|fleet| fleet.name.as_str()).collect();
@@ -43,8 +41,7 @@ async fn a_fleet_lives_and_goes() {
     let message = to_plane(vec![fix(1, START_MS, 100.0, 50.0), fix(2, START_MS, 101.0, 0.0)]);
     let acks = report(&mut server.positions().await, vec![message]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
-    let request = v1::GetFleetRequest { name: "plane".into() };
-    let plane = fleets.get_fleet(request.clone()).await.unwrap().into_inner().fleet.unwrap();
+    let plane = server.fleet("plane").await;
     let counts = plane.row_counts.unwrap();
     assert_eq!((plane.object_count, counts.applied, counts.refused), (1, 1, 1));
     assert_eq!((plane.term, plane.clock_ms), (created.term, START_MS));
@@ -57,14 +54,12 @@ async fn a_fleet_lives_and_goes() {
 
     let request = v1::DeleteFleetRequest { name: "plane".into() };
     fleets.delete_fleet(request.clone()).await.unwrap();
-    let status = fleets.delete_fleet(request).await.unwrap_err();
-    assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
+    refused(fleets.delete_fleet(request).await, "FLEET_UNKNOWN");
     let (_, metrics) = server.http("/metrics").await;
     assert!(!metrics.contains("plane"), "a dropped fleet left series behind");
     // The name is free again, for another fleet.
     let again = fleets.create_fleet(named("plane")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, created.term);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,8 +68,7 @@ async fn impossible_fleets_are_refused() {
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut fleets = server.fleets().await;
     for name in ["", "Upper", "a b", &"x".repeat(65)] {
-        let status = fleets.create_fleet(named(name)).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
+        refused(fleets.create_fleet(named(name)).await, "FLEET_NAME");
     }
     let planar = |width_m, height_m, quantum_m| {
         let planar = v1::PlanarSpace { width_m, height_m, quantum_m };
@@ -96,24 +90,18 @@ async fn impossible_fleets_are_refused() {
         v1::CreateFleetRequest { ttl: Some(negative), ..named("f") },
         v1::CreateFleetRequest { limits: too_many, ..named("f") },
     ] {
-        let status = fleets.create_fleet(request).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "FIELD");
+        refused(fleets.create_fleet(request).await, "FIELD");
     }
     fleets.create_fleet(named("second")).await.unwrap();
-    let status = fleets.create_fleet(named("third")).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "LIMIT");
+    refused(fleets.create_fleet(named("third")).await, "LIMIT");
     // What destroys names its target: empty does not mean "default".
-    let status = fleets.delete_fleet(v1::DeleteFleetRequest::default()).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
-    let status = fleets.clear_fleet(v1::ClearFleetRequest::default()).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FLEET_NAME");
-    server.stop().await;
+    refused(fleets.delete_fleet(v1::DeleteFleetRequest::default()).await, "FLEET_NAME");
+    refused(fleets.clear_fleet(v1::ClearFleetRequest::default()).await, "FLEET_NAME");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
+    let (gate, server) = Gate::start(options()).await;
     let mut fleets = server.fleets().await;
     fleets.create_fleet(named("doomed")).await.unwrap();
     let (sender, receiver) = mpsc::channel(10);
@@ -145,7 +133,7 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
         fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await
     });
     until(async || server.http("/metrics").await.1.contains("doomed")).await;
-    // Whatever the engine had begun may still be applied; what waited is told.
+    // A cycle in flight may still be applied; requests in the queue fail.
     until(async || {
         let request = v1::GetFleetRequest { name: "doomed".into() };
         server.fleets().await.get_fleet(request).await.is_err()
@@ -153,54 +141,46 @@ async fn requests_under_way_are_told_that_their_fleet_was_dropped() {
     .await;
     gate.open();
     within(dropping).await.unwrap().unwrap();
-    let status = within(asking).await.unwrap().unwrap_err();
-    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
+    refused(within(asking).await.unwrap(), "FLEET_DELETED");
     let status = loop {
         match within(acks.message()).await {
             Ok(ack) => assert!(ack.is_some(), "the stream ended well"),
             Err(status) => break status,
         }
     };
-    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
+    assert_refused(&status, "FLEET_DELETED");
     // The other fleet never noticed.
     let message = rows(vec![fix(9, START_MS, 0.0, 0.0)]);
     let ack = server.positions().await.once(message).await.unwrap().into_inner();
     assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [9]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_engine_is_told_and_seen() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+async fn a_failed_engine_is_reported_to_clients_and_operators() {
+    let (gate, server) = Gate::start(options()).await;
     assert!(server.http("/healthz").await.0.contains("200"));
     gate.fail();
     let mut client = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
-    let status = client.once(message.clone()).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "ENGINE_DEVICE");
+    refused(client.once(message.clone()).await, "ENGINE_DEVICE");
     until(async || server.http("/healthz").await.0.contains("503")).await;
-    let status = client.once(message).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "FLEET_FAILED");
-    server.stop().await;
+    refused(client.once(message).await, "FLEET_FAILED");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+async fn a_cycle_without_memory_is_refused_and_the_fleet_continues() {
+    let (gate, server) = Gate::start(options()).await;
     let mut client = server.positions().await;
-    for (object, lacks_room) in [(1, LacksRoom::Input), (2, LacksRoom::Changes)] {
-        gate.lacks_room(lacks_room);
+    for (object, shortage) in [(1, Shortage::Input), (2, Shortage::Changes)] {
+        gate.set_shortage(shortage);
         let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
-        let status = client.once(message.clone()).await.unwrap_err();
-        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+        let status = refused(client.once(message.clone()).await, "ENGINE_MEMORY");
         let details = status.get_error_details();
         let told = &details.error_info().unwrap().metadata;
         assert_eq!((told["needed_bytes"].as_str(), told["left_bytes"].as_str()), ("30", "20"));
         assert!(status.message().contains("the fleet's memory"), "{}", status.message());
         assert!(server.http("/healthz").await.0.contains("200"));
-        gate.lacks_room(LacksRoom::Nothing);
+        gate.set_shortage(Shortage::Nothing);
         let ack = client.once(message).await.unwrap().into_inner();
         let known: Vec<u64> = (1..=object).collect();
         let options = v1::QueryOptions { min_token: ack.token, ..Default::default() };
@@ -209,16 +189,14 @@ async fn what_there_is_no_room_for_is_refused_and_the_fleet_goes_on() {
         let Whole { header, objects, .. } = whole(answer).await.unwrap();
         assert_eq!(objects, known);
         // One cycle a report and one a query: what was refused has no epoch and hides nothing.
-        assert_eq!((header.epoch, header.staleness_epochs), (2 * object, 0), "{lacks_room:?}");
+        assert_eq!((header.epoch, header.staleness_epochs), (2 * object, 0), "{shortage:?}");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_without_room_are_refused_and_changes_stand() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
-    gate.lacks_room(LacksRoom::Answers);
+async fn answers_without_memory_are_refused_and_changes_hold() {
+    let (gate, server) = Gate::start(options()).await;
+    gate.set_shortage(Shortage::Answers);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let ack = server.positions().await.once(message).await.unwrap().into_inner();
     let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
@@ -226,11 +204,10 @@ async fn answers_without_room_are_refused_and_changes_stand() {
         Err(status) => status,
         Ok(answer) => whole(answer.into_inner()).await.err().unwrap(),
     };
-    assert_refused(&refused, Code::ResourceExhausted, "ENGINE_MEMORY");
+    assert_refused(&refused, "ENGINE_MEMORY");
     assert!(server.http("/healthz").await.0.contains("200"));
-    gate.lacks_room(LacksRoom::Nothing);
+    gate.set_shortage(Shortage::Nothing);
     assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [1]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +227,7 @@ async fn fleets_are_listed_page_by_page() {
             break;
         }
         page_token = page.next_page_token;
-        // The last fleet of the page goes; the listing goes on behind it.
+        // The last fleet of the page is deleted; the listing continues behind it.
         if names.last().is_some_and(|name| name == "b") {
             fleets.delete_fleet(v1::DeleteFleetRequest { name: "b".into() }).await.unwrap();
         }
@@ -261,10 +238,8 @@ async fn fleets_are_listed_page_by_page() {
         v1::ListFleetsRequest { page_size: -1, ..Default::default() },
         v1::ListFleetsRequest { page_token: "No Token".into(), ..Default::default() },
     ] {
-        let status = fleets.list_fleets(request).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "FIELD");
+        refused(fleets.list_fleets(request).await, "FIELD");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,16 +254,13 @@ async fn an_idle_report_stream_ends_with_its_fleet() {
         || v1::ReportRequest { fleet: "doomed".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
     sender.send(message()).await.unwrap();
     let ack = within(acks.message()).await.unwrap().unwrap().ack.unwrap();
-    // Nothing is under way when the fleet goes.
+    // Nothing is in progress when the fleet is deleted.
     fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await.unwrap();
     let again = fleets.create_fleet(named("doomed")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, ack.term);
-    let status = within(acks.message()).await.unwrap_err();
-    assert_refused(&status, Code::Aborted, "FLEET_DELETED");
-    // What is sent afterwards reaches nobody, least of all the new fleet.
+    refused(within(acks.message()).await, "FLEET_DELETED");
+    // Messages sent afterwards do not reach the new fleet.
     let _ = sender.send(message()).await;
-    let request = v1::GetFleetRequest { name: "doomed".into() };
-    let fleet = fleets.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    let fleet = server.fleet("doomed").await;
     assert_eq!((fleet.object_count, fleet.epoch), (0, 0));
-    server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! An engine that does nothing while its gate is shut, or fails when told to.
+//! An engine that stands still while its gate is shut, and fails on command.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -6,22 +6,26 @@ use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
     Backend, CycleInput, CycleOutput, EngineError, EngineOptions, Snapshot, Ticket,
 };
+use shoal_service::ServerOptions;
 use shoal_service::engine_choice::EngineFactory;
-use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 
-#[derive(Debug, Default)]
+use crate::running::Running;
+
+#[derive(Default)]
 struct Switches {
     is_shut: bool,
     fails: bool,
-    lacks_room: LacksRoom,
+    shortage: Shortage,
+    /// Engines whose fleet ended.
+    ended: Vec<Box<dyn Backend>>,
     /// Engines that wait for the gate.
     standing: usize,
 }
 
-/// What memory is lacking for.
+/// Where memory runs out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum LacksRoom {
+pub(crate) enum Shortage {
     #[default]
     Nothing,
     /// A cycle's input, as it is submitted.
@@ -32,11 +36,21 @@ pub(crate) enum LacksRoom {
     Answers,
 }
 
+/// Starts an engine.
+pub(crate) type MakeEngine = fn(EngineOptions) -> Box<dyn Backend>;
+
 /// Controls the engines of a server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<Switches>, Condvar)>);
 
 impl Gate {
+    /// A server whose engines are behind a gate.
+    pub(crate) async fn start(options: ServerOptions) -> (Self, Running) {
+        let gate = Self::default();
+        let server = Running::start_in(gate.environment(), options).await;
+        (gate, server)
+    }
+
     fn set(&self, change: impl FnOnce(&mut Switches)) {
         change(&mut self.0.0.lock().unwrap());
         self.0.1.notify_all();
@@ -58,8 +72,8 @@ impl Gate {
     }
 
     /// Memory is lacking for this of every cycle.
-    pub(crate) fn lacks_room(&self, lacks_room: LacksRoom) {
-        self.set(|switches| switches.lacks_room = lacks_room);
+    pub(crate) fn set_shortage(&self, shortage: Shortage) {
+        self.set(|switches| switches.shortage = shortage);
     }
 
     /// Whether an engine waits for the gate: what is sent now is not in its cycle.
@@ -67,27 +81,37 @@ impl Gate {
         self.0.0.lock().unwrap().standing > 0
     }
 
-    fn pass(&self) -> Result<LacksRoom, EngineError> {
+    /// The engine of the fleet that ended last.
+    pub(crate) fn ended_engine(&self) -> Box<dyn Backend> {
+        self.0.0.lock().unwrap().ended.pop().expect("a fleet ended")
+    }
+
+    fn pass(&self) -> Result<Shortage, EngineError> {
         let mut switches = self.0.0.lock().unwrap();
         switches.standing += 1;
         let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
         switches.standing -= 1;
-        match (switches.fails, switches.lacks_room) {
+        match (switches.fails, switches.shortage) {
             (true, _) => Err(EngineError::Device("unplugged".into())),
-            (_, LacksRoom::Input) => Err(full()),
-            (_, lacks_room) => Ok(lacks_room),
+            (_, Shortage::Input) => Err(full()),
+            (_, shortage) => Ok(shortage),
         }
     }
 
-    /// Surroundings whose engines stand behind this gate.
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    /// Environment whose engines stand behind this gate.
+    pub(crate) fn environment(&self) -> Environment {
+        self.environment_of(|options| Box::new(CpuBackend::new(options)))
+    }
+
+    /// An environment whose engines `make` starts.
+    pub(crate) fn environment_of(&self, make: MakeEngine) -> Environment {
         let gate = self.clone();
         let start = move |options: EngineOptions| {
-            let engine = GatedEngine { inner: CpuBackend::new(options), gate: gate.clone() };
+            let engine = GatedEngine { inner: Some(make(options)), gate: gate.clone() };
             Ok(Box::new(engine) as Box<dyn Backend>)
         };
         let engines = EngineFactory { name: "gated", start: Arc::new(start) };
-        Surroundings { wall: WallClock::system(), engines }
+        Environment::new(engines)
     }
 }
 
@@ -105,23 +129,41 @@ fn full() -> EngineError {
 const REFUSED: Ticket = Ticket(u64::MAX);
 
 struct GatedEngine {
-    inner: CpuBackend,
+    /// Taken when the engine is dropped.
+    inner: Option<Box<dyn Backend>>,
     gate: Gate,
+}
+
+impl GatedEngine {
+    fn inner(&self) -> &dyn Backend {
+        &**self.inner.as_ref().unwrap()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Backend {
+        &mut **self.inner.as_mut().unwrap()
+    }
+}
+
+impl Drop for GatedEngine {
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        self.gate.set(|switches| switches.ended.extend(inner));
+    }
 }
 
 impl Backend for GatedEngine {
     fn options(&self) -> &EngineOptions {
-        self.inner.options()
+        self.inner().options()
     }
 
     fn answer_lag(&self) -> u64 {
-        self.inner.answer_lag()
+        self.inner().answer_lag()
     }
 
     fn submit(&mut self, input: CycleInput) -> Result<Ticket, EngineError> {
         match self.gate.pass()? {
-            LacksRoom::Changes => Ok(REFUSED),
-            _ => self.inner.submit(input),
+            Shortage::Changes => Ok(REFUSED),
+            _ => self.inner_mut().submit(input),
         }
     }
 
@@ -129,8 +171,8 @@ impl Backend for GatedEngine {
         if ticket == REFUSED {
             return Err(full());
         }
-        let output = self.inner.wait(ticket)?;
-        if self.gate.0.0.lock().unwrap().lacks_room == LacksRoom::Answers {
+        let output = self.inner_mut().wait(ticket)?;
+        if self.gate.0.0.lock().unwrap().shortage == Shortage::Answers {
             let answers = Default::default();
             return Ok(CycleOutput { answers, unanswered: Some(full()), ..output });
         }
@@ -138,22 +180,22 @@ impl Backend for GatedEngine {
     }
 
     fn export(&mut self) -> Result<Snapshot, EngineError> {
-        self.inner.export()
+        self.inner_mut().export()
     }
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
-        self.inner.import(snapshot)
+        self.inner_mut().import(snapshot)
     }
 
     fn due_ms(&self) -> Option<i64> {
-        self.inner.due_ms()
+        self.inner().due_ms()
     }
 
     fn objects(&self) -> u64 {
-        self.inner.objects()
+        self.inner().objects()
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.inner.memory_bytes()
+        self.inner().memory_bytes()
     }
 }

@@ -3,11 +3,10 @@
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1;
-use tonic::Code;
 
 use crate::running::{
-    Random, ReportsOnce as _, Running, START_MS, assert_refused, block, fix, objects_in, reason,
-    report, rows, sums, world,
+    Random, ReportsOnce as _, Running, START_MS, block, fix, objects_in, reason, refused, report,
+    rows, sums, world,
 };
 
 /// A good block of `count` objects.
@@ -34,7 +33,6 @@ async fn a_good_block_is_applied_like_rows() {
     let mut queries = server.queries().await;
     let objects = objects_in(&mut queries, world(), acks[0].token.clone()).await;
     assert_eq!(objects, (0..100).collect::<Vec<_>>());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +50,6 @@ async fn rows_of_a_block_are_judged_one_by_one() {
     let told: Vec<_> =
         acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
     assert_eq!(told, [(1, "block"), (2, "object")]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +66,6 @@ async fn blocks_cut_at_every_length_fail_alone() {
     let mut queries = server.queries().await;
     let objects = objects_in(&mut queries, world(), acks.last().unwrap().token.clone()).await;
     assert_eq!(objects, [77]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +91,6 @@ async fn flipped_bits_are_noticed() {
         .flat_map(|ack| &ack.failed)
         .all(|failed| reason(failed.status.as_ref()) == "BLOCK");
     assert!(reasons);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,10 +102,8 @@ async fn a_billion_rows_in_a_tiny_block_cost_nothing() {
     bytes[80..84].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..124]);
     bytes[124..128].copy_from_slice(&crc.to_le_bytes());
-    let status = client.once(block(bytes)).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "BLOCK");
+    let status = refused(client.once(block(bytes)).await, "BLOCK");
     assert!(status.message().contains("1000000000"), "{status:?}");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +115,5 @@ async fn a_block_of_another_space_is_refused() {
     assert_eq!(sums(&acks), (1, 0, 1));
     let failed = &acks.iter().find(|ack| ack.failed_messages > 0).unwrap().failed[0];
     assert_eq!((failed.message, reason(failed.status.as_ref()).as_str()), (1, "SPACE_MISMATCH"));
-    let status = client.once(block(encoded(&planar, 3))).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "SPACE_MISMATCH");
-    server.stop().await;
+    refused(client.once(block(encoded(&planar, 3))).await, "SPACE_MISMATCH");
 }

@@ -33,7 +33,7 @@ fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reason_is_told_with_row_and_field() {
+async fn every_reason_is_reported_with_row_and_field() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let bad = bad_rows();
@@ -54,7 +54,6 @@ async fn every_reason_is_told_with_row_and_field() {
     assert_eq!(counted, bad.len() as u64);
     let objects = objects_in(&mut server.queries().await, world(), acks[0].token.clone()).await;
     assert_eq!(objects, (1000..=1000 + bad.len() as u64).collect::<Vec<_>>());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,18 +68,16 @@ async fn borders_of_the_space_belong_to_it() {
     let meridian = crate::running::rectangle(180.0, -90.0, 180.0, 90.0);
     let objects = objects_in(&mut queries, meridian, acks[0].token.clone()).await;
     assert_eq!(objects, [1, 2, 3]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_first_refused_rows_are_told() {
+async fn only_the_first_refused_rows_are_listed() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let bad = vec![fix(1, START_MS, f64::NAN, 0.0); 1000];
     let acks = report(&mut client, vec![rows(bad)]).await;
     assert_eq!(sums(&acks), (0, 1000, 0));
     assert_eq!(acks[0].refused_rows.len(), 256);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +97,6 @@ async fn a_full_fleet_refuses_new_objects_and_moves_known_ones() {
     let row = &acks[0].refused_rows[0];
     assert_eq!((row.row, row.field.as_str()), (1, "object"));
     assert_eq!(row.reason(), RefusalReason::ObjectLimit);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,5 +129,4 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
     assert_eq!(fixes[1].x, -180.0);
     // The state is never unknown; the other attributes are.
     assert_eq!((fixes[2].state, fixes[2].speed_mps), (0, None));
-    server.stop().await;
 }

@@ -5,10 +5,9 @@ use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
-use tonic::Code;
 
 use crate::running::{
-    Running, START_MS, assert_refused, block, collect, options, report, sums, until, within, world,
+    Running, START_MS, block, collect, options, refused, report, sums, until, within, world,
 };
 
 const OBJECTS: u64 = 1_000_000;
@@ -68,15 +67,14 @@ async fn a_million_records_reach_a_client_with_default_limits() {
         assert!(of_query(query).flat_map(|result| result.objects.iter().copied()).eq([5]));
     }
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_beyond_the_budget_is_refused_with_its_size() {
     let limits = ServerLimits { answer_bytes_max: 32 << 20, ..ServerLimits::default() };
     let server = crowded(ServerOptions { limits, ..options() }).await;
-    let status = server.queries().await.range(request(v1::Projection::Fixes)).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "LIMIT");
+    let status =
+        refused(server.queries().await.range(request(v1::Projection::Fixes)).await, "LIMIT");
     assert!(status.message().contains(&(32 << 20).to_string()), "{status:?}");
     // What fits is answered, and so is what asks for less.
     let answer = server.queries().await.range(request(v1::Projection::Ids)).await.unwrap();
@@ -85,7 +83,6 @@ async fn an_answer_beyond_the_budget_is_refused_with_its_size() {
     let answer = server.queries().await.range(request(v1::Projection::Count)).await.unwrap();
     let chunks = within(collect(answer.into_inner())).await.unwrap();
     assert_eq!((chunks.len(), chunks[0].header.as_ref().unwrap().total), (1, OBJECTS));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,5 +96,4 @@ async fn clients_that_leave_give_the_memory_back() {
     assert!(server.metric("shoal_answer_bytes").await > 0.0);
     drop(readers);
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
-    server.stop().await;
 }

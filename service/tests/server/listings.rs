@@ -3,12 +3,10 @@
 
 use shoal_proto::v1;
 use shoal_proto::v1::region::Kind;
-use tonic::Code;
-use tonic_types::StatusExt as _;
 
 use crate::running::{
-    Running, START_MS, assert_refused, collect, fix, objects_in, path, rectangle, report, rows,
-    whole, within, world,
+    Running, START_MS, collect, fix, objects_in, path, rectangle, refused, report, rows,
+    violated_field, whole, within, world,
 };
 
 /// Objects 0 to 999 on a grid of a hundredth of a degree, 40 a row.
@@ -60,11 +58,8 @@ async fn pages_after_an_object_are_the_whole_listing() {
     let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
     assert_eq!(answer.objects, [1, 2]);
     let request = v1::NearestRequest { options: Some(options), k: 1, ..Default::default() };
-    let status = queries.nearest(request).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    let details = status.get_error_details();
-    let violation = &details.bad_request().unwrap().field_violations[0];
-    assert_eq!(violation.field, "options.after_object");
+    let status = refused(queries.nearest(request).await, "FIELD");
+    assert_eq!(violated_field(&status), "options.after_object");
     // In a batch the options are those of the message.
     let nearest = v1::NearestQuery { k: 1, ..Default::default() };
     let queries_of = vec![v1::BatchQuery { kind: Some(v1::batch_query::Kind::Nearest(nearest)) }];
@@ -74,7 +69,6 @@ async fn pages_after_an_object_are_the_whole_listing() {
     let answers = within(collect(stream)).await.unwrap();
     let found = path(answers[0].results[0].error.as_ref());
     assert_eq!(found, "options.after_object");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,10 +99,8 @@ async fn neighbours_beyond_the_greatest_distance_do_not_count() {
     for wrong in [-1.0, f64::NAN] {
         let request =
             v1::NearestRequest { k: 1, distance_max_m: Some(wrong), ..Default::default() };
-        let status = queries.nearest(request).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "FIELD");
+        refused(queries.nearest(request).await, "FIELD");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +123,6 @@ async fn the_parts_of_a_multipolygon_are_a_union_and_rings_of_one_polygon_are_no
     let rings = parts.iter().flat_map(|part| part.rings.clone()).collect();
     let holed = region(Kind::Polygon(v1::Polygon { rings }));
     assert!(objects_in(&mut queries, holed, token).await.len() < expected.len());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,13 +144,9 @@ async fn regions_are_counted_at_one_epoch_in_their_order() {
         regions: vec![world(), region(Kind::Circle(bad))],
         ..Default::default()
     };
-    let status = queries.count_regions(request).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    let details = status.get_error_details();
-    let violation = &details.bad_request().unwrap().field_violations[0];
-    assert_eq!(violation.field, "regions[1].circle.radius_m");
+    let status = refused(queries.count_regions(request).await, "FIELD");
+    assert_eq!(violated_field(&status), "regions[1].circle.radius_m");
     let request = v1::CountRegionsRequest::default();
     let counted = queries.count_regions(request).await.unwrap().into_inner();
     assert!(counted.counts.is_empty());
-    server.stop().await;
 }

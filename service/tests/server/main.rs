@@ -7,6 +7,7 @@
 mod acknowledgements;
 mod answers;
 mod clock;
+mod cycle_sink;
 mod dwell;
 mod encoded_blocks;
 mod error_details;

@@ -16,11 +16,6 @@ fn to_small(fixes: Vec<v1::Fix>) -> v1::ReportRequest {
     v1::ReportRequest { fleet: "small".into(), ..rows(fixes) }
 }
 
-async fn described(server: &Running) -> v1::Fleet {
-    let request = v1::GetFleetRequest { name: "small".into() };
-    server.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_over_the_limit_leaves_the_clock_and_expires_nothing() {
     let server = Running::start().await;
@@ -29,9 +24,8 @@ async fn a_row_over_the_limit_leaves_the_clock_and_expires_nothing() {
     report(&mut client, vec![to_small(vec![fix(1, START_MS, 0.0, 0.0)])]).await;
     let acks = report(&mut client, vec![to_small(vec![fix(2, START_MS + 50_000, 0.0, 0.0)])]).await;
     assert_eq!(sums(&acks), (0, 1, 0));
-    let fleet = described(&server).await;
+    let fleet = server.fleet("small").await;
     assert_eq!((fleet.clock_ms, fleet.object_count), (START_MS, 1));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,17 +38,16 @@ async fn the_limit_holds_row_by_row_inside_a_message() {
     assert_eq!(sums(&acks), (10, 5, 0));
     let refused: Vec<u32> = acks[0].refused_rows.iter().map(|row| row.row).collect();
     assert_eq!(refused, [10, 11, 12, 13, 14]);
-    assert_eq!(described(&server).await.object_count, 10);
-    // A removal makes room for what arrives after it.
+    assert_eq!(server.fleet("small").await.object_count, 10);
+    // A removal frees a place for rows that arrive after it.
     let (fleet, objects) = ("small".to_owned(), vec![3]);
     let request = v1::RemoveRequest { fleet, objects, ..Default::default() };
     client.remove(request).await.unwrap();
     let fixes = vec![fix(20, START_MS, 0.0, 0.0), fix(21, START_MS, 0.0, 0.0)];
     let acks = report(&mut client, vec![to_small(fixes)]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
-    assert_eq!(described(&server).await.object_count, 10);
+    assert_eq!(server.fleet("small").await.object_count, 10);
     // The other fleet is empty all the while.
     let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert!(objects.is_empty());
-    server.stop().await;
 }

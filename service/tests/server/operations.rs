@@ -21,7 +21,7 @@ const SERVICES: [&str; 4] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_told_for_the_server_and_each_service() {
+async fn health_covers_the_server_and_each_service() {
     let server = Running::start().await;
     let mut client = HealthClient::new(server.channel().await);
     for service in SERVICES.into_iter().chain([""]) {
@@ -40,7 +40,6 @@ async fn health_is_told_for_the_server_and_each_service() {
     let request = HealthCheckRequest { service: "shoal.v1.None".into() };
     assert_eq!(client.check(request).await.unwrap_err().code(), Code::NotFound);
     assert_eq!(server.http("/healthz").await.1, "serving\n");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +57,6 @@ async fn reflection_lists_the_services() {
     for service in SERVICES.into_iter().chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&service), "{service} is not in {names:?}");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +87,6 @@ async fn metrics_count_what_happened() {
         assert!(text.contains(series), "no {series} in\n{text}");
     }
     until(async || server.metric("shoal_streams").await == 0.0).await;
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

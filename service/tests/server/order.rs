@@ -25,7 +25,6 @@ async fn duplicate_ids_in_a_message_leave_the_newest() {
     let at_last = rectangle(3.0, 3.0, 3.0, 3.0);
     let mut queries = server.queries().await;
     assert_eq!(objects_in(&mut queries, at_last, acks[0].token.clone()).await, [1]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +53,6 @@ async fn one_object_on_two_streams_keeps_its_newest_fix() {
     assert_eq!(settled, 1000);
     let newest = rectangle(0.0, 9.99, 0.0, 9.99);
     assert_eq!(objects_in(&mut server.queries().await, newest, token).await, [1]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +65,6 @@ async fn late_and_identical_fixes_are_counted() {
     assert_eq!(ack.into_inner().rows.unwrap().late, 1);
     let ack = client.once(newest()).await.unwrap();
     assert_eq!(ack.into_inner().rows.unwrap().duplicate, 1);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +80,6 @@ async fn removal_acts_at_its_arrival_and_leaves_no_trace() {
     // An older fix brings the object back.
     let ack = client.once(rows(vec![fix(1, START_MS, 1.0, 1.0)])).await.unwrap();
     assert_eq!(objects_in(&mut queries, world(), ack.into_inner().token).await, [1]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +97,6 @@ async fn acknowledgements_follow_the_messages_while_the_stream_is_open() {
     }
     drop(sender);
     assert!(within(acks.message()).await.unwrap().is_none());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,5 +121,4 @@ async fn one_stream_may_feed_several_fleets() {
     let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
     let answer = queries.range(request).await.unwrap().into_inner();
     assert_eq!(crate::running::whole(answer).await.unwrap().header.total, 50);
-    server.stop().await;
 }

@@ -12,8 +12,8 @@ use tonic_types::StatusExt as _;
 use crate::gated_engine::Gate;
 use crate::raw_http::{frame, status_of};
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, assert_refused, fix, objects_in, options, report, rows,
-    sums, until, within, world,
+    ReportsOnce as _, Running, START_MS, fix, objects_in, options, refused, report, rows, sums,
+    until, within, world,
 };
 
 const QUEUE_ROWS: usize = 1000;
@@ -36,8 +36,7 @@ async fn depth(server: &Running, what: &str) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
     // 8 streams offer 8 * 200 * 10 rows, 16 times what the queue takes.
     let mut tasks = Vec::new();
@@ -69,14 +68,12 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
     let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert_eq!(objects.len(), 16_000);
     assert_eq!(depth(&server, "messages").await, 0.0);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_single_rows_waits_while_the_engine_does() {
     const MESSAGES: u64 = 100_000;
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let (gate, server) = Gate::start(options()).await;
     gate.shut();
     let message = |object| {
         let message = rows(vec![fix(1 + object, START_MS, 1.0, 1.0)]).encode_to_vec();
@@ -104,13 +101,11 @@ async fn a_stream_of_single_rows_waits_while_the_engine_does() {
     tokio::join!(calling, opening);
     let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert_eq!(objects.len() as u64, MESSAGES);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn single_calls_are_told_to_come_back() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+async fn single_calls_are_refused_with_a_retry_delay() {
+    let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
     let mut client = server.positions().await;
     let large = rows((0..950).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
@@ -120,24 +115,20 @@ async fn single_calls_are_told_to_come_back() {
     });
     until(async || depth(&server, "rows").await == 950.0).await;
     let message = rows((0..100).map(|object| fix(object, START_MS, 0.0, 0.0)).collect());
-    let status = client.once(message.clone()).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    let status = refused(client.once(message.clone()).await, "BUSY");
     let retry = status.get_error_details().retry_info().unwrap().retry_delay.unwrap();
     assert!(retry > Duration::ZERO && retry < Duration::from_secs(10));
     let request = v1::RemoveRequest { objects: (1..=100).collect(), ..Default::default() };
-    let status = client.remove(request).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    refused(client.remove(request).await, "BUSY");
     assert_eq!(server.metric("shoal_busy_total").await, 2.0);
     gate.open();
     assert_eq!(within(first).await.unwrap().unwrap().into_inner().rows.unwrap().applied, 950);
     until(async || client.once(message.clone()).await.is_ok()).await;
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_have_a_queue_of_their_own() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+    let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
     let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![1] });
     let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
@@ -148,8 +139,7 @@ async fn queries_have_a_queue_of_their_own() {
     let stream = client.batch(messages).await.unwrap().into_inner();
     until(async || depth(&server, "queries").await == 4096.0).await;
     let request = v1::GetRequest { objects: vec![1], ..Default::default() };
-    let status = client.get(request.clone()).await.unwrap_err();
-    assert_refused(&status, Code::ResourceExhausted, "BUSY");
+    refused(client.get(request.clone()).await, "BUSY");
     // Reports are not in its way.
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let mut positions = server.positions().await;
@@ -160,13 +150,11 @@ async fn queries_have_a_queue_of_their_own() {
     let results: usize = chunks.iter().map(|chunk| chunk.results.len()).sum();
     assert_eq!(results, 8192);
     until(async || client.get(request.clone()).await.is_ok()).await;
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_whose_clients_left_are_not_asked() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), small_queues()).await;
+async fn queries_of_clients_that_left_are_not_run() {
+    let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
     // The engine takes this one, and stands.
     let mut client = server.queries().await;
@@ -186,5 +174,4 @@ async fn queries_whose_clients_left_are_not_asked() {
     until(async || depth(&server, "queries").await == 0.0).await;
     let answered = server.metric(r#"shoal_queries_total{fleet="default",kind="get"}"#).await;
     assert_eq!(answered, 1.0, "some were answered though their clients had left");
-    server.stop().await;
 }

@@ -3,12 +3,11 @@
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message as _;
 use shoal_proto::v1::{ReportAck, ReportResponse};
-use tokio_stream::Stream;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Status};
 
 use crate::running::{collect, within};
 
@@ -49,23 +48,16 @@ impl Decoder for BytesCodec {
     }
 }
 
-/// Opens a report stream of raw messages.
-pub(crate) async fn open(
-    channel: Channel,
-    messages: impl Stream<Item = Bytes> + Send + 'static,
-) -> Result<Streaming<ReportResponse>, Status> {
-    let mut grpc = Grpc::new(channel);
-    grpc.ready().await.unwrap();
-    let path = PathAndQuery::from_static("/shoal.v1.PositionService/Report");
-    Ok(grpc.streaming(Request::new(messages), path, BytesCodec).await?.into_inner())
-}
-
 /// Sends raw messages on one stream, ends it, and takes all acknowledgements.
 pub(crate) async fn report_raw(
     channel: Channel,
     messages: Vec<Bytes>,
 ) -> Result<Vec<ReportAck>, Status> {
-    let stream = within(open(channel, tokio_stream::iter(messages))).await?;
+    let mut grpc = Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/shoal.v1.PositionService/Report");
+    let messages = Request::new(tokio_stream::iter(messages));
+    let stream = within(grpc.streaming(messages, path, BytesCodec)).await?.into_inner();
     let responses = within(collect(stream)).await?;
     Ok(responses.into_iter().map(|response| response.ack.unwrap()).collect())
 }

@@ -23,13 +23,13 @@ pub(crate) fn frame_head(flag: u8, length: usize) -> Vec<u8> {
     [flag].into_iter().chain(length.to_be_bytes()).collect()
 }
 
-/// Status of a call, whether its headers or its trailers carry it.
-pub(crate) async fn status_of(
+/// Begins a call.
+pub(crate) async fn call(
     server: &Running,
     path: &str,
     headers: &[(&'static str, &str)],
     body: impl Into<axum::body::Body>,
-) -> Status {
+) -> http::Response<Body> {
     let uri = format!("http://{}{path}", server.address);
     let mut request = http::Request::post(uri).header("content-type", "application/grpc");
     for (name, value) in headers {
@@ -39,7 +39,17 @@ pub(crate) async fn status_of(
     let mut channel: Channel = server.channel().await;
     let response = within(channel.ready().await.unwrap().call(request)).await.unwrap();
     assert_eq!(response.status(), 200);
-    let (parts, body) = response.into_parts();
+    response
+}
+
+/// Status of a call, whether its headers or its trailers carry it.
+pub(crate) async fn status_of(
+    server: &Running,
+    path: &str,
+    headers: &[(&'static str, &str)],
+    body: impl Into<axum::body::Body>,
+) -> Status {
+    let (parts, body) = call(server, path, headers, body).await.into_parts();
     match Status::from_header_map(&parts.headers) {
         Some(status) => status,
         None => Status::from_header_map(&trailers(body).await).unwrap(),

@@ -2,14 +2,13 @@
 
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
-use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use crate::encoded_blocks::lying_block;
 use crate::gated_engine::Gate;
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, assert_refused, block, fix, objects_in, options, reason,
-    report, rows, sums, until, within, world,
+    ReportsOnce as _, Running, START_MS, block, fix, objects_in, options, reason, refused, report,
+    rows, sums, until, within, world,
 };
 
 /// Message `batch_seq` of a producer: removing what it brings shows whether it was applied again.
@@ -36,7 +35,6 @@ async fn a_resend_after_reconnecting_is_a_duplicate_with_a_token() {
     assert!(acks.iter().all(|ack| !ack.token.is_empty()));
     let token = acks.last().unwrap().token.clone();
     assert_eq!(objects_in(&mut server.queries().await, world(), token).await, [11]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +53,6 @@ async fn resends_that_race_on_many_streams_are_applied_once() {
         duplicates += acks.iter().map(|ack| ack.duplicate_messages).sum::<u64>();
     }
     assert_eq!((applied, duplicates), (200, 1400));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +62,6 @@ async fn a_failed_message_may_be_sent_again_with_its_number() {
     let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 1, ..block(vec![1, 2, 3]) };
     let acks = report(&mut client, vec![broken, numbered("p", 1, 5)]).await;
     assert_eq!(sums(&acks), (1, 0, 1));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,21 +82,16 @@ async fn removals_share_the_numbers_of_their_producer() {
     // Another producer has numbers of its own.
     let ack = client.once(numbered("q", 1, 5)).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_producer_without_numbers_is_refused_and_numbers_without_a_producer_too() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    let status = client.once(numbered("p", 0, 1)).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    let status = client.once(numbered("", 1, 1)).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    refused(client.once(numbered("p", 0, 1)).await, "FIELD");
+    refused(client.once(numbered("", 1, 1)).await, "FIELD");
     let remove = v1::RemoveRequest { producer: "p".into(), ..Default::default() };
-    let status = client.remove(remove).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
-    server.stop().await;
+    refused(client.remove(remove).await, "FIELD");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,8 +101,7 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
     let acks = report(&mut client, (1..=7).map(|seq| numbered("p", seq, seq)).collect()).await;
     assert_eq!(sums(&acks), (7, 0, 0));
     // 9 before 8: 9 fails, 8 is applied, and 9 then too.
-    let status = client.once(numbered("p", 9, 9)).await.unwrap_err();
-    assert_refused(&status, Code::FailedPrecondition, "OUT_OF_ORDER");
+    let status = refused(client.once(numbered("p", 9, 9)).await, "OUT_OF_ORDER");
     let expected = |status: &tonic::Status| {
         status.get_error_details().error_info().unwrap().metadata["expected"].clone()
     };
@@ -123,7 +113,6 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
     assert_eq!(sums(&acks), (1, 0, 1));
     let failed = acks.iter().find_map(|ack| ack.failed.first()).unwrap();
     assert_eq!(reason(failed.status.as_ref()), "OUT_OF_ORDER");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,21 +121,17 @@ async fn a_number_that_failed_on_arrival_is_the_next_one() {
     let mut client = server.positions().await;
     client.once(numbered("p", 1, 1)).await.unwrap();
     let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 2, ..block(vec![1, 2]) };
-    let status = client.once(broken).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "BLOCK");
-    let status = client.once(numbered("p", 3, 3)).await.unwrap_err();
-    assert_refused(&status, Code::FailedPrecondition, "OUT_OF_ORDER");
+    refused(client.once(broken).await, "BLOCK");
+    refused(client.once(numbered("p", 3, 3)).await, "OUT_OF_ORDER");
     for batch_seq in [2, 3] {
         let ack = client.once(numbered("p", batch_seq, batch_seq)).await.unwrap().into_inner();
         assert_eq!((ack.rows.unwrap().applied, ack.duplicate_messages), (1, 0));
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let (gate, server) = Gate::start(options()).await;
     // The engine stands, so that all three are accepted before the first is decoded.
     gate.shut();
     let mut client = server.positions().await;
@@ -176,11 +161,10 @@ async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
     }
     let held = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert_eq!(held, [1, 2, 3, 4]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_producer_is_told_apart_from_one_that_is_known() {
+async fn a_forgotten_producer_differs_from_a_known_one() {
     let limits = ServerLimits { producers_max: 2, ..ServerLimits::default() };
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut client = server.positions().await;
@@ -188,11 +172,9 @@ async fn a_forgotten_producer_is_told_apart_from_one_that_is_known() {
     report(&mut client, messages).await;
     client.once(numbered("c", 1, 4)).await.unwrap();
     // "a" was silent for the longest: its old number must not be applied again.
-    let status = client.once(numbered("a", 2, 2)).await.unwrap_err();
-    assert_refused(&status, Code::FailedPrecondition, "PRODUCER_UNKNOWN");
+    let status = refused(client.once(numbered("a", 2, 2)).await, "PRODUCER_UNKNOWN");
     let details = status.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["expected"], "1");
     let ack = client.once(numbered("b", 1, 3)).await.unwrap().into_inner();
     assert_eq!(ack.duplicate_messages, 1);
-    server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A server for one test: started on a free port, stopped when asked, its clients ready to use.
+//! A server for one test: on a free port, stopped at the end of the test, with its clients.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -10,18 +10,20 @@ use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
-use shoal_service::fleet::WallClock;
-use shoal_service::server::Surroundings;
+use shoal_service::server::Environment;
 use shoal_service::{EngineChoice, ServerOptions, ServiceError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, IntoRequest, Response, Status, Streaming};
 use tonic_types::{RpcStatusExt as _, StatusExt as _};
 
-/// Long enough for anything that is not hanging.
+use crate::subscriber::{Subscriber, subscribe};
+
+/// Exceeded only by a hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// 2020-01-01T00:00:00Z.
 pub(crate) const START_MS: i64 = 1_577_836_800_000;
@@ -31,7 +33,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     metrics_address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<Result<(), ServiceError>>,
+    task: Option<JoinHandle<Result<(), ServiceError>>>,
 }
 
 /// Options that most tests want: an event clock, so that times are the tests' own.
@@ -40,8 +42,8 @@ pub(crate) fn options() -> ServerOptions {
 }
 
 /// The real world.
-pub(crate) fn surroundings() -> Surroundings {
-    Surroundings { wall: WallClock::system(), engines: EngineChoice::Cpu.factory(None) }
+pub(crate) fn environment() -> Environment {
+    Environment::new(EngineChoice::Cpu.factory(None))
 }
 
 impl Running {
@@ -50,10 +52,10 @@ impl Running {
     }
 
     pub(crate) async fn start_with(options: ServerOptions) -> Self {
-        Self::start_in(surroundings(), options).await
+        Self::start_in(environment(), options).await
     }
 
-    pub(crate) async fn start_in(surroundings: Surroundings, options: ServerOptions) -> Self {
+    pub(crate) async fn start_in(environment: Environment, options: ServerOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let metrics_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -63,9 +65,9 @@ impl Running {
         let metrics_listener = Some(metrics_listener);
         let task = tokio::spawn(async move {
             let run = shoal_service::server::run_in;
-            run(surroundings, listener, metrics_listener, options, shutdown).await
+            run(environment, listener, metrics_listener, options, shutdown).await
         });
-        let running = Self { address, metrics_address, stop: Some(stop), task };
+        let running = Self { address, metrics_address, stop: Some(stop), task: Some(task) };
         // The listeners are bound already; this waits for the first answer.
         running.fleets().await.list_fleets(v1::ListFleetsRequest::default()).await.unwrap();
         running
@@ -92,24 +94,24 @@ impl Running {
         FleetServiceClient::new(self.channel().await)
     }
 
-    /// Tells the server to go down.
+    /// Requests the server to stop.
     pub(crate) fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
-    /// Tells the server to go down and waits until it is.
+    /// Stops the server.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
         self.stopped().await;
     }
 
-    pub(crate) async fn stopped(self) {
-        within(self.task).await.unwrap().unwrap();
+    pub(crate) async fn stopped(mut self) {
+        within(self.task.take().unwrap()).await.unwrap().unwrap();
     }
 
-    /// What the address for monitoring says to a path: status line and body.
+    /// Status line and body of a path at the address for monitoring.
     pub(crate) async fn http(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.metrics_address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -120,11 +122,33 @@ impl Running {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
+    /// A fleet as `GetFleet` describes it.
+    pub(crate) async fn fleet(&self, name: &str) -> v1::Fleet {
+        let request = v1::GetFleetRequest { name: name.into() };
+        self.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap()
+    }
+
+    /// A subscriber of some regions of the fleet `default`.
+    pub(crate) async fn subscriber(&self, regions: Vec<v1::RegionSubscription>) -> Subscriber {
+        Subscriber::open(self.subscriptions().await, subscribe(regions)).await.unwrap()
+    }
+
     /// One value of `/metrics`, by name and labels as printed.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let (_, text) = self.http("/metrics").await;
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {series} in\n{text}")).trim().parse().unwrap()
+    }
+}
+
+impl Drop for Running {
+    /// Confirms that the server of a test that succeeds ends well.
+    fn drop(&mut self) {
+        self.begin_stop();
+        if let Some(task) = self.task.take().filter(|_| !std::thread::panicking()) {
+            let stopped = || Handle::current().block_on(within(task));
+            tokio::task::block_in_place(stopped).unwrap().unwrap();
+        }
     }
 }
 
@@ -251,26 +275,28 @@ pub(crate) struct Whole {
     pub(crate) distance_m: Vec<f64>,
 }
 
-/// One message of an answer: header, objects, fixes, distances.
+/// One message of an answer; neighbours have all that others have, and distances.
 pub(crate) trait Chunk {
-    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>);
+    fn widened(self) -> v1::NearestResponse;
 }
 
 impl Chunk for v1::GetResponse {
-    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
-        (self.header, self.objects, self.fixes, Vec::new())
+    fn widened(self) -> v1::NearestResponse {
+        let Self { header, objects, fixes } = self;
+        v1::NearestResponse { header, objects, fixes, ..Default::default() }
     }
 }
 
 impl Chunk for v1::RangeResponse {
-    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
-        (self.header, self.objects, self.fixes, Vec::new())
+    fn widened(self) -> v1::NearestResponse {
+        let Self { header, objects, fixes } = self;
+        v1::NearestResponse { header, objects, fixes, ..Default::default() }
     }
 }
 
 impl Chunk for v1::NearestResponse {
-    fn split(self) -> (Option<v1::AnswerHeader>, Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
-        (self.header, self.objects, self.fixes, self.distance_m)
+    fn widened(self) -> v1::NearestResponse {
+        self
     }
 }
 
@@ -278,12 +304,12 @@ pub(crate) async fn whole<T: Chunk>(stream: Streaming<T>) -> Result<Whole, Statu
     let mut header = None;
     let (mut objects, mut fixes, mut distance_m) = (Vec::new(), Vec::new(), Vec::new());
     for (index, chunk) in within(collect(stream)).await?.into_iter().enumerate() {
-        let (first, more_objects, more_fixes, more_distances) = chunk.split();
-        assert_eq!(first.is_some(), index == 0, "the header is in the first chunk");
-        header = header.or(first);
-        objects.extend(more_objects);
-        fixes.extend(more_fixes);
-        distance_m.extend(more_distances);
+        let chunk = chunk.widened();
+        assert_eq!(chunk.header.is_some(), index == 0, "the header is in the first chunk");
+        header = header.or(chunk.header);
+        objects.extend(chunk.objects);
+        fixes.extend(chunk.fixes);
+        distance_m.extend(chunk.distance_m);
     }
     Ok(Whole { header: header.unwrap(), objects, fixes, distance_m })
 }
@@ -310,12 +336,50 @@ pub(crate) async fn objects_in(
     whole(client.range(request).await.unwrap().into_inner()).await.unwrap().objects
 }
 
-/// Confirms code and reason of a status.
-pub(crate) fn assert_refused(status: &Status, code: Code, reason: &str) {
-    assert_eq!(status.code(), code, "{status:?}");
+/// The path of the one wrong field of a request.
+pub(crate) fn violated_field(status: &Status) -> String {
+    let details = status.get_error_details();
+    let violations =
+        &details.bad_request().unwrap_or_else(|| panic!("{status:?}")).field_violations;
+    assert_eq!(violations.len(), 1, "{status:?}");
+    violations[0].field.clone()
+}
+
+/// The code of every reason that a server gives here.
+const CODES: [(Code, &[&str]); 11] = [
+    (Code::Aborted, &["FLEET_DELETED", "SESSION_TAKEN_OVER"]),
+    (Code::AlreadyExists, &["FLEET_EXISTS"]),
+    (Code::DeadlineExceeded, &["DEADLINE"]),
+    (
+        Code::FailedPrecondition,
+        &["OUT_OF_ORDER", "PRODUCER_UNKNOWN", "SESSION_OTHER_FLEET", "TOKEN_TERM"],
+    ),
+    (Code::Internal, &["FRAMING"]),
+    (
+        Code::InvalidArgument,
+        &["BLOCK", "FIELD", "FLEET_NAME", "MALFORMED", "SPACE_MISMATCH", "TOKEN"],
+    ),
+    (Code::NotFound, &["DESCRIPTOR_UNKNOWN", "FLEET_UNKNOWN", "SERVICE_UNKNOWN", "SESSION_GONE"]),
+    (Code::OutOfRange, &["MESSAGE_TOO_LARGE"]),
+    (Code::ResourceExhausted, &["BUSY", "ENGINE_MEMORY", "LIMIT"]),
+    (Code::Unavailable, &["ENGINE_DEVICE", "FLEET_FAILED", "SHUTTING_DOWN"]),
+    (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN"]),
+];
+
+/// Confirms the reason of a status, and its code.
+pub(crate) fn assert_refused(status: &Status, reason: &str) {
     let info = status.get_error_details().error_info().cloned();
     let info = info.unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
     assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, "shoal"), "{status:?}");
+    let code = CODES.iter().find(|(_, reasons)| reasons.contains(&reason)).unwrap().0;
+    assert_eq!(status.code(), code, "{status:?}");
+}
+
+/// The status of a call that fails for a reason.
+pub(crate) fn refused<T>(result: Result<T, Status>, reason: &str) -> Status {
+    let status = result.err().unwrap_or_else(|| panic!("not refused: {reason}"));
+    assert_refused(&status, reason);
+    status
 }
 
 /// Numbers that look random, from a seed that failing tests print.

@@ -1,22 +1,20 @@
-//! Going down: what was accepted is acknowledged, streams are told, nobody can hold the server up.
+//! Shutdown: accepted messages are acknowledged, streams get the reason, and no peer delays it.
 
 use std::time::Duration;
 
 use shoal_proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Code;
 
 use crate::gated_engine::Gate;
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, assert_refused, fix, options, rows, sums, until, within,
-    world,
+    ReportsOnce as _, Running, START_MS, assert_refused, fix, options, refused, rows, sums, until,
+    within, world,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
-    let gate = Gate::default();
-    let mut server = Running::start_in(gate.surroundings(), options()).await;
+    let (gate, mut server) = Gate::start(options()).await;
     gate.shut();
     let (sender, receiver) = mpsc::channel(100);
     let mut client = server.positions().await;
@@ -36,7 +34,7 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
             Err(status) => break status,
         }
     };
-    assert_refused(&status, Code::Unavailable, "SHUTTING_DOWN");
+    assert_refused(&status, "SHUTTING_DOWN");
     assert_eq!(sums(&applied), (50, 0, 0));
     drop(sender);
     server.stopped().await;
@@ -68,18 +66,15 @@ async fn idle_streams_and_connections_end_at_once() {
     let mut queries = server.queries().await;
     let mut answers = queries.batch(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     server.begin_stop();
-    let status = within(acks.message()).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "SHUTTING_DOWN");
-    let status = within(answers.message()).await.unwrap_err();
-    assert_refused(&status, Code::Unavailable, "SHUTTING_DOWN");
+    refused(within(acks.message()).await, "SHUTTING_DOWN");
+    refused(within(answers.message()).await, "SHUTTING_DOWN");
     drop((sender, batches));
     tokio::time::timeout(Duration::from_secs(60), server.stopped()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_hangs_does_not_hold_the_server_up() {
-    let gate = Gate::default();
-    let mut server = Running::start_in(gate.surroundings(), options()).await;
+    let (gate, mut server) = Gate::start(options()).await;
     gate.shut();
     let (sender, receiver) = mpsc::channel(1);
     let mut client = server.positions().await;

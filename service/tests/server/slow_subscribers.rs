@@ -1,4 +1,4 @@
-//! Subscribers that read slowly or never cost a bounded amount and hold nobody up.
+//! Subscribers that read slowly or never cost a bounded amount and do not delay others.
 
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::ServerLimits;
@@ -33,7 +33,7 @@ async fn stir(server: &Running, objects: u64, round: i64) -> (u64, Vec<u8>) {
     (acks[0].epoch, acks[0].token.clone())
 }
 
-/// The half of the world where nobody is away.
+/// The half of the world without the objects that are away.
 fn near() -> shoal_proto::v1::Region {
     crate::running::rectangle(-10.0, -10.0, 10.0, 10.0)
 }
@@ -43,7 +43,7 @@ async fn session_bytes(server: &Running) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_readers_are_told_outcomes_and_others_every_event() {
+async fn slow_readers_receive_coalesced_events_and_others_every_event() {
     // Outcomes take a sixtieth of it.
     const BYTES: usize = 1 << 20;
     let server = start(ServerLimits { session_bytes_max: BYTES, ..limits() }).await;
@@ -67,11 +67,10 @@ async fn slow_readers_are_told_outcomes_and_others_every_event() {
     for held in [&slow.held, &fast.held] {
         assert_eq!(held[&1].iter().copied().collect::<Vec<_>>(), expected);
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_too_slow_for_outcomes_are_told_that_they_lag_and_the_members() {
+async fn readers_too_slow_for_coalesced_events_lag_and_get_the_members() {
     let server = start(limits()).await;
     let request = subscribe(vec![standing(1, near()), standing(2, near())]);
     let mut slow = Subscriber::open(narrow(&server).await, request).await.unwrap();
@@ -83,7 +82,7 @@ async fn readers_too_slow_for_outcomes_are_told_that_they_lag_and_the_members() 
         assert!(session_bytes(&server).await <= SESSION_BYTES as f64);
         round += 1;
     }
-    // A session that lags is told nothing, and holds no more for it.
+    // A session that lags receives no events, and holds no more for them.
     for _ in 0..3 {
         last = stir(&server, 20_000, round).await;
         round += 1;
@@ -93,9 +92,8 @@ async fn readers_too_slow_for_outcomes_are_told_that_they_lag_and_the_members() 
     assert!(slow.lagged > 0 && slow.snapshots > 2);
     let expected = objects_in(&mut server.queries().await, near(), last.1).await;
     for region in [1, 2] {
-        assert_eq!(slow.held[&region].iter().copied().collect::<Vec<_>>(), expected);
+        assert_eq!(slow.members(region), expected);
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +110,6 @@ async fn subscribers_that_never_read_cost_what_was_stated() {
     }
     assert_eq!(server.metric(r#"shoal_sessions{fleet="default"}"#).await, 8.0);
     drop(silent);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,16 +123,14 @@ async fn a_crowd_of_silent_subscribers_is_held_to_less() {
         assert!(session_bytes(&server).await <= (SESSION_BYTES / 16 + 1024) as f64);
     }
     drop(silent);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cycle_with_more_events_than_an_engine_tells_lags_its_last_regions() {
+async fn a_cycle_beyond_the_limit_of_events_lags_its_last_regions() {
     let limits = ServerLimits { cycle_events_max: 1_000, ..ServerLimits::default() };
     let server = start(limits).await;
     let regions = (1..=3).map(|id| standing(id, near())).collect();
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(regions).await;
     stir(&server, 400, 0).await;
     let (_, token) = stir(&server, 10, 2).await;
     let expected = objects_in(&mut server.queries().await, near(), token).await;
@@ -145,7 +140,6 @@ async fn a_cycle_with_more_events_than_an_engine_tells_lags_its_last_regions() {
     let (epoch, _) = stir(&server, 10, 4).await;
     subscriber.until(epoch).await;
     for region in 1..=3 {
-        assert_eq!(subscriber.held[&region].iter().copied().collect::<Vec<_>>(), expected);
+        assert_eq!(subscriber.members(region), expected);
     }
-    server.stop().await;
 }

@@ -1,7 +1,7 @@
-//! Streams broken inside a snapshot go on where their token says, whatever the snapshot's size.
+//! Streams broken inside a snapshot of any size resume at their token.
 //!
-//! A delivered snapshot stays in memory for a while, and never at the expense of another answer.
-//! After it was released, only its region is sent anew.
+//! A delivered snapshot remains in memory for a while, never at the expense of another answer.
+//! After its release only its region is sent again.
 
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use crate::running::{
     self, Running, START_MS, fix, millis, rectangle, report, rows, sums, until, within, world,
 };
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{standing, start, subscribe};
 
 /// Records of so many take 2.3 MB for the server: more than a session copies.
 const MEMBERS: u64 = 40_000;
@@ -63,7 +63,7 @@ impl Reader {
         reader
     }
 
-    /// Cancels the stream and goes on after a message at once.
+    /// Cancels the stream and resumes it after a message.
     async fn resume(&mut self, after: &v1::SubscribeResponse) {
         let resume_token = after.resume_token.clone();
         let request = v1::SubscribeRequest { resume_token, ..Default::default() };
@@ -145,7 +145,7 @@ fn assert_no_holes(messages: &[v1::SubscribeResponse]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn snapshots_go_on_after_every_message() {
+async fn snapshots_resume_after_every_message() {
     // Copied into the session, and held where the engine wrote it.
     for count in [20_000, MEMBERS] {
         let server = start(ServerLimits::default()).await;
@@ -173,12 +173,11 @@ async fn snapshots_go_on_after_every_message() {
         arrive(&server, count + 1).await;
         let event = reader.numbered().await;
         assert_eq!(event.first_sequence, last + 1);
-        server.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_beyond_a_session_goes_on_between_events_of_others() {
+async fn a_snapshot_beyond_a_session_continues_between_events_of_others() {
     const MANY: u64 = 300_000;
     let limits = ServerLimits { session_bytes_max: 1 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
@@ -203,12 +202,11 @@ async fn a_snapshot_beyond_a_session_goes_on_between_events_of_others() {
     assert_no_holes(&whole);
     assert!(members(&whole, WORLD).into_iter().eq(0..MANY));
     assert!(entered(&whole, HARBOUR).into_iter().eq(MANY..MANY + 10));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivered_snapshot_gives_way_to_answers_and_only_its_region_is_repeated() {
-    // Room for the snapshot or for a query, not for both.
+    // Memory for the snapshot or for a query, not for both.
     const MANY: u64 = 100_000;
     let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
@@ -241,7 +239,6 @@ async fn a_delivered_snapshot_gives_way_to_answers_and_only_its_region_is_repeat
     reader.resume(&whole[0]).await;
     let next = again.last().unwrap().last_sequence;
     assert_eq!(reader.up_to(next).await, again[1..]);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,14 +250,13 @@ async fn a_delivered_snapshot_is_released_after_the_retention() {
     let mut reader = Reader::open(&server, request).await;
     let whole = reader.snapshot(WORLD).await;
     until(async || server.metric(ANSWER_BYTES).await == 0.0).await;
-    // The stream goes on, and so does its session.
+    // The stream continues, and so does its session.
     reader.resume(&whole[0]).await;
     let Some(Kind::Lagged(_)) = reader.numbered().await.kind else { panic!("it is held") };
     let again = reader.snapshot(WORLD).await;
     assert_eq!(members(&again, WORLD).len() as u64, MEMBERS);
     drop(reader);
     until(async || server.metric(ANSWER_BYTES).await == 0.0).await;
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,8 +265,7 @@ async fn a_snapshot_beyond_the_answer_memory_lags_until_it_fits() {
     let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
     fill(&server, MANY).await;
-    let request = subscribe(vec![fixes(WORLD, world()), harbour()]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut subscriber = server.subscriber(vec![fixes(WORLD, world()), harbour()]).await;
     let Some(Kind::Lagged(lagged)) = subscriber.next().await.unwrap() else { panic!() };
     assert_eq!(lagged.region_ids, [WORLD]);
     let clear = v1::ClearFleetRequest { name: "default".into() };
@@ -280,7 +275,6 @@ async fn a_snapshot_beyond_the_answer_memory_lags_until_it_fits() {
         subscriber.next().await.unwrap().unwrap();
     }
     assert_eq!(subscriber.lagged, 1);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,10 +285,8 @@ async fn small_snapshots_of_one_epoch_beyond_a_session_do_not_lag() {
     fill(&server, MANY).await;
     // Each is copied, together they are three times what the session may hold.
     let regions = (1..=20).map(|region_id| standing(region_id, world())).collect();
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(regions).await;
     subscriber.until(subscriber.opened.epoch).await;
     assert_eq!((subscriber.snapshots, subscriber.lagged), (20, 0));
     assert!(subscriber.held.values().all(|held| held.len() as u64 == MANY));
-    server.stop().await;
 }

@@ -1,4 +1,5 @@
-//! A subscriber that holds what it is told and notices whatever is lost, repeated or out of order.
+//! A subscriber that keeps the members of its regions and fails when a message is lost, repeated or
+//! out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +31,8 @@ pub(crate) struct Subscriber {
     message_epoch: u64,
     /// What was held from an epoch on.
     history: Vec<(u64, Held)>,
-    /// Regions of which all members were told once: events must fit what is held.
-    told: BTreeSet<u64>,
+    /// Regions with a complete snapshot: their events must fit the members.
+    complete: BTreeSet<u64>,
     /// Regions whose members were lost and did not come yet.
     pub(crate) uncertain: BTreeSet<u64>,
     /// Last record that came with an event.
@@ -49,7 +50,7 @@ pub(crate) async fn start(limits: ServerLimits) -> Running {
     Running::start_with(options).await
 }
 
-/// A region of which everything is told.
+/// A region with snapshot and all events.
 pub(crate) fn standing(region_id: u64, region: v1::Region) -> v1::RegionSubscription {
     v1::RegionSubscription {
         region_id,
@@ -81,7 +82,7 @@ impl Subscriber {
             epoch: 0,
             message_epoch: 0,
             history: Vec::new(),
-            told: BTreeSet::new(),
+            complete: BTreeSet::new(),
             uncertain: BTreeSet::new(),
             fixes: BTreeMap::new(),
             events: 0,
@@ -92,7 +93,7 @@ impl Subscriber {
         })
     }
 
-    /// Breaks the stream and comes back with the token; regions are told in case it is too late.
+    /// Breaks the stream and resumes it with the token; a new session gets these regions.
     pub(crate) async fn reopen(
         &mut self,
         regions: Vec<v1::RegionSubscription>,
@@ -169,7 +170,7 @@ impl Subscriber {
             if piece.last {
                 assert_eq!(held.len() as u64, piece.total);
                 self.uncertain.remove(&piece.region_id);
-                self.told.insert(piece.region_id);
+                self.complete.insert(piece.region_id);
             }
         }
     }
@@ -196,13 +197,18 @@ impl Subscriber {
                     EventKind::Unspecified => false,
                     _ => held.remove(object),
                 };
-                let is_right = fits || !self.told.contains(&of.region_id);
+                let is_right = fits || !self.complete.contains(&of.region_id);
                 assert!(is_right, "{kind:?} of {object} at epoch {}", batch.epoch);
             }
             for (object, fix) in of.objects.iter().zip(&of.fixes) {
                 self.fixes.insert((of.region_id, *object), *fix);
             }
         }
+    }
+
+    /// Members of a region.
+    pub(crate) fn members(&self, region_id: u64) -> Vec<u64> {
+        self.held[&region_id].iter().copied().collect()
     }
 
     /// Reads until everything up to an epoch is held.

@@ -4,12 +4,11 @@ use shoal_proto::v1;
 use shoal_proto::v1::EventKind;
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_service::ServerLimits;
-use tonic::Code;
 
-use crate::gated_engine::{Gate, LacksRoom};
+use crate::gated_engine::{Gate, Shortage};
 use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path,
-    reason, rectangle, report, rows, until, whole, within, world,
+    reason, rectangle, refused, report, rows, until, whole, within, world,
 };
 use crate::subscriber::{Subscriber, standing, start, subscribe};
 
@@ -48,8 +47,7 @@ async fn events_fold_to_what_a_query_answers_at_every_epoch() {
         report(&mut positions, vec![message(&mut random, 0)]).await;
         let regions = [circle(0.05, 0.05, 3_000.0), triangle(0.02, 0.02, 0.07), world()];
         let standings = (0..).zip(regions.clone()).map(|(id, region)| standing(id, region));
-        let request = subscribe(standings.collect());
-        let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+        let mut subscriber = server.subscriber(standings.collect()).await;
         assert!(subscriber.opened.epoch > 0 && !subscriber.opened.resumed);
         let mut answers = Vec::new();
         for round in 1..40 {
@@ -72,12 +70,11 @@ async fn events_fold_to_what_a_query_answers_at_every_epoch() {
             assert_eq!(held.into_iter().collect::<Vec<_>>(), expected, "{id} at {epoch}");
         }
         assert_eq!((subscriber.lagged, subscriber.coalesced, subscriber.snapshots), (0, 0, 3));
-        server.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
+async fn events_have_records_and_only_requested_kinds_are_delivered() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;
     report(&mut positions, vec![rows(vec![fix(1, START_MS, 1.0, 1.0)])]).await;
@@ -97,8 +94,7 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
         }),
         ..standing(5, world())
     };
-    let request = subscribe(vec![fixes, leaves, slow]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut subscriber = server.subscriber(vec![fixes, leaves, slow]).await;
     let Some(Kind::Snapshot(chunk)) = subscriber.next().await.unwrap() else { panic!() };
     assert_eq!(chunk.clock_ms, START_MS);
     let told: Vec<_> = chunk.regions.iter().map(|of| (of.region_id, of.total)).collect();
@@ -124,7 +120,6 @@ async fn records_come_beside_events_and_only_what_is_wanted_is_told() {
     assert_eq!(batch.regions[0].kinds().collect::<Vec<_>>(), [EventKind::Cleared]);
     assert_eq!(batch.regions.len(), 1);
     assert!(subscriber.held.values().all(|held| held.is_empty()));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,13 +127,11 @@ async fn a_silent_fleet_says_how_far_it_is() {
     let server = start(ServerLimits::default()).await;
     let message = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
     let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
-    let request = subscribe(vec![standing(1, rectangle(5.0, 5.0, 6.0, 6.0))]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut subscriber = server.subscriber(vec![standing(1, rectangle(5.0, 5.0, 6.0, 6.0))]).await;
     for _ in 0..2 {
         while !matches!(subscriber.next().await.unwrap(), Some(Kind::Progress(_))) {}
         assert!(subscriber.epoch > epoch);
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,8 +141,7 @@ async fn regions_come_change_and_go_in_one_epoch() {
     let fixes = (0..10).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
     report(&mut positions, vec![rows(fixes)]).await;
     let regions = vec![standing(1, rectangle(0.0, -1.0, 3.5, 1.0)), standing(2, world())];
-    let opening = Subscriber::open(server.subscriptions().await, subscribe(regions));
-    let mut subscriber = opening.await.unwrap();
+    let mut subscriber = server.subscriber(regions).await;
     let moved =
         v1::RegionSubscription { snapshot: false, ..standing(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
     let bad = standing(8, circle(0.0, 0.0, -1.0));
@@ -190,26 +182,21 @@ async fn regions_come_change_and_go_in_one_epoch() {
     let again = subscriber.modify(again).await.unwrap();
     subscriber.until(again.epoch).await;
     assert_eq!(subscriber.held[&2].len(), 10);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_session_ends_its_stream_well_and_frees_its_regions() {
     let server = start(ServerLimits::default()).await;
-    let request = subscribe(vec![standing(1, world())]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut subscriber = server.subscriber(vec![standing(1, world())]).await;
     let wrong = v1::ModifyRequest { close: true, remove: vec![1], ..Default::default() };
-    let status = subscriber.modify(wrong).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "FIELD");
+    refused(subscriber.modify(wrong).await, "FIELD");
     let close = v1::ModifyRequest { close: true, ..Default::default() };
     subscriber.modify(close.clone()).await.unwrap();
     assert!(subscriber.end().await.is_none());
-    let status = subscriber.modify(close).await.unwrap_err();
-    assert_refused(&status, Code::NotFound, "SESSION_GONE");
+    refused(subscriber.modify(close).await, "SESSION_GONE");
     for series in ["shoal_sessions", "shoal_regions", "shoal_session_bytes"] {
         assert_eq!(server.metric(&format!(r#"{series}{{fleet="default"}}"#)).await, 0.0);
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,48 +207,41 @@ async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
     let request =
         v1::SubscribeRequest { fleet: "other".into(), ..subscribe(vec![standing(1, world())]) };
     let mut of_other = Subscriber::open(server.subscriptions().await, request).await.unwrap();
-    let request = subscribe(vec![standing(1, world())]);
-    let mut of_default = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    let mut of_default = server.subscriber(vec![standing(1, world())]).await;
     let drop_fleet = v1::DeleteFleetRequest { name: "other".into() };
     within(server.fleets().await.delete_fleet(drop_fleet)).await.unwrap();
-    assert_refused(&of_other.end().await.unwrap(), Code::Aborted, "FLEET_DELETED");
-    let status = of_other.modify(v1::ModifyRequest::default()).await.unwrap_err();
-    assert_refused(&status, Code::NotFound, "FLEET_UNKNOWN");
+    assert_refused(&of_other.end().await.unwrap(), "FLEET_DELETED");
+    refused(of_other.modify(v1::ModifyRequest::default()).await, "FLEET_UNKNOWN");
     until(async || server.metric("shoal_streams").await == 1.0).await;
     server.begin_stop();
-    assert_refused(&of_default.end().await.unwrap(), Code::Unavailable, "SHUTTING_DOWN");
+    assert_refused(&of_default.end().await.unwrap(), "SHUTTING_DOWN");
     server.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cycle_that_is_refused_changes_no_region() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
-    let request = subscribe(vec![standing(1, rectangle(0.0, 0.0, 2.0, 2.0))]);
-    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
-    for lacks_room in [LacksRoom::Input, LacksRoom::Changes] {
-        gate.lacks_room(lacks_room);
+    let (gate, server) = Gate::start(options()).await;
+    let mut subscriber = server.subscriber(vec![standing(1, rectangle(0.0, 0.0, 2.0, 2.0))]).await;
+    for shortage in [Shortage::Input, Shortage::Changes] {
+        gate.set_shortage(shortage);
         let request = v1::ModifyRequest {
             add: vec![standing(2, world())],
             change: vec![standing(1, world())],
             ..Default::default()
         };
-        let status = subscriber.modify(request.clone()).await.unwrap_err();
-        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
+        refused(subscriber.modify(request.clone()).await, "ENGINE_MEMORY");
         let opening = Subscriber::open(server.subscriptions().await, subscribe(request.add));
-        let status = opening.await.err().unwrap();
-        assert_refused(&status, Code::ResourceExhausted, "ENGINE_MEMORY");
-        gate.lacks_room(LacksRoom::Nothing);
+        refused(opening.await, "ENGINE_MEMORY");
+        gate.set_shortage(Shortage::Nothing);
         until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 1.0).await;
         assert_eq!(server.metric(r#"shoal_regions{fleet="default"}"#).await, 1.0);
     }
     let message = rows(vec![fix(1, START_MS, 1.0, 1.0), fix(2, START_MS, 9.0, 9.0)]);
     let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
     subscriber.until(epoch).await;
-    assert_eq!(subscriber.held[&1].iter().copied().collect::<Vec<_>>(), [1]);
+    assert_eq!(subscriber.members(1), [1]);
     gate.fail();
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
     server.positions().await.once(message).await.unwrap_err();
-    assert_refused(&subscriber.end().await.unwrap(), Code::Unavailable, "FLEET_FAILED");
-    server.stop().await;
+    assert_refused(&subscriber.end().await.unwrap(), "FLEET_FAILED");
 }

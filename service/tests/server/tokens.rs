@@ -7,8 +7,8 @@ use tonic::{Code, Request};
 
 use crate::gated_engine::Gate;
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, assert_refused, fix, objects_in, options, report, rows,
-    within, world,
+    ReportsOnce as _, Running, START_MS, fix, objects_in, options, refused, report, rows, within,
+    world,
 };
 
 fn range(min_token: Vec<u8>) -> v1::RangeRequest {
@@ -27,7 +27,6 @@ async fn a_query_with_a_token_sees_what_was_written() {
         let objects = objects_in(&mut queries, world(), ack.token).await;
         assert_eq!(objects, (1..=object).collect::<Vec<_>>());
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,9 +37,7 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
     let token = positions.once(message).await.unwrap().into_inner().token;
     server.stop().await;
     let server = Running::start().await;
-    let status = server.queries().await.range(range(token)).await.unwrap_err();
-    assert_refused(&status, Code::FailedPrecondition, "TOKEN_TERM");
-    server.stop().await;
+    refused(server.queries().await.range(range(token)).await, "TOKEN_TERM");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,19 +48,14 @@ async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
         server.fleets().await.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     let mut queries = server.queries().await;
     let foreign = shoal_service::fleet::Token::new(fleet.term, 0).to_bytes();
-    let status = queries.range(range(foreign)).await.unwrap_err();
-    assert_refused(&status, Code::FailedPrecondition, "TOKEN_TERM");
+    refused(queries.range(range(foreign)).await, "TOKEN_TERM");
     for bytes in [vec![1], vec![9; 17], vec![0; 2000], b"token".to_vec()] {
-        let status = queries.range(range(bytes)).await.unwrap_err();
-        assert_refused(&status, Code::InvalidArgument, "TOKEN");
+        refused(queries.range(range(bytes)).await, "TOKEN");
     }
-    // An epoch that nobody was told must not be waited for.
-    let request = v1::GetFleetRequest::default();
-    let own = server.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    // A forged epoch must not be waited for.
+    let own = server.fleet("").await;
     let early = shoal_service::fleet::Token::new(own.term, u64::MAX).to_bytes();
-    let status = queries.range(range(early)).await.unwrap_err();
-    assert_refused(&status, Code::InvalidArgument, "TOKEN");
-    server.stop().await;
+    refused(queries.range(range(early)).await, "TOKEN");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,30 +65,25 @@ async fn every_answer_names_its_state() {
     let acks = report(&mut server.positions().await, vec![message]).await;
     let answer = server.queries().await.range(range(acks[0].token.clone())).await.unwrap();
     let header = crate::running::whole(answer.into_inner()).await.unwrap().header;
-    let request = v1::GetFleetRequest::default();
-    let fleet = server.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    let fleet = server.fleet("").await;
     assert_eq!((header.fleet.as_str(), header.term), ("default", fleet.term));
     assert!(header.epoch > acks[0].epoch && header.epoch <= fleet.epoch);
     assert_eq!((header.clock_ms, header.total), (START_MS + 77, 1));
     assert_eq!(fleet.clock_ms, START_MS + 77);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_is_kept_while_the_engine_is_busy() {
-    let gate = Gate::default();
-    let server = Running::start_in(gate.surroundings(), options()).await;
+    let (gate, server) = Gate::start(options()).await;
     gate.shut();
     let mut queries = server.queries().await;
     let mut request = Request::new(range(Vec::new()));
     // As a client in another language would send it: ours would cut the call by itself.
     request.metadata_mut().insert("grpc-timeout", "200m".parse().unwrap());
-    let status = within(queries.range(request)).await.unwrap_err();
-    assert_refused(&status, Code::DeadlineExceeded, "DEADLINE");
+    refused(within(queries.range(request)).await, "DEADLINE");
     let mut request = Request::new(rows(vec![fix(1, START_MS, 0.0, 0.0)]));
     request.set_timeout(Duration::from_millis(100));
     let status = within(server.positions().await.once(request)).await.unwrap_err();
     assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
     gate.open();
-    server.stop().await;
 }

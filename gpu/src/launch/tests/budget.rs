@@ -3,6 +3,8 @@
 //!
 //! The twin is the model, which is not told what was refused.
 
+use std::sync::Arc;
+
 use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
 use shoal_engine::conformance::random::Random;
 use shoal_engine::{
@@ -48,7 +50,7 @@ fn cycle(first: u64, rows: u64) -> CycleInput {
     CycleInput {
         system_ms: NOW_MS,
         time_max_ms: NOW_MS,
-        requests: vec![Request::Fixes(columns)],
+        requests: vec![Request::Fixes(columns)].into(),
         queries: vec![query],
         subscriptions: Vec::new(),
     }
@@ -70,7 +72,7 @@ fn is_as(engine: &mut CudaBackend, model: &mut Model) {
 
 /// Compares answers, in a cycle of both without changes.
 fn answers_as(engine: &mut CudaBackend, model: &mut Model, queries: Vec<Query>) {
-    let input = CycleInput { queries, requests: Vec::new(), ..cycle(0, 0) };
+    let input = CycleInput { queries, requests: Arc::default(), ..cycle(0, 0) };
     let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
     assert_eq!(found.unanswered, None);
     assert_eq!((found.epoch, found.answer_epoch), (expected.epoch, expected.epoch - 1));
@@ -151,16 +153,18 @@ fn an_engine_fills_its_budget_and_still_answers() {
     assert!(objects >= 2 * ROWS_FEW, "{objects} objects is little for {BUDGET_BYTES} bytes");
     // Whom it knows, it goes on following, from rows as from blocks; and lets go.
     let mut known = cycle(0, ROWS_FEW / 2);
-    if let Some(Request::Fixes(columns)) = known.requests.first_mut() {
+    let requests = Arc::get_mut(&mut known.requests).unwrap();
+    if let Some(Request::Fixes(columns)) = requests.first_mut() {
         columns.time_ms.iter_mut().for_each(|time_ms| *time_ms += 1);
         columns.x.reverse();
         let (plan, tag, mut bytes) = (BlockPlan::fixes(), options().space.tag(), Vec::new());
         CpuCodec.encode_planned(columns, &plan, &tag, 0, &mut bytes).unwrap();
         let block = Block::parse(bytes.into(), &Budget::default()).unwrap();
-        known.requests.push(Request::Block(block));
+        requests.push(Request::Block(block));
     }
     known.time_max_ms += 1;
-    let gone = CycleInput { requests: vec![Request::Remove((10..1_010).collect())], ..cycle(0, 0) };
+    let removals = vec![Request::Remove((10..1_010).collect())];
+    let gone = CycleInput { requests: removals.into(), ..cycle(0, 0) };
     for input in [known, gone, cycle(0, ROWS_FEW)] {
         let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
         assert_eq!(found.requests, expected.requests);
@@ -212,7 +216,7 @@ fn a_grid_without_room_is_built_when_there_is_some() {
     // Lists get their length from rows of one object, whose grid is small.
     for _ in 0..5 {
         let mut one = cycle(0, ROWS);
-        if let Some(Request::Fixes(columns)) = one.requests.first_mut() {
+        if let Some(Request::Fixes(columns)) = Arc::make_mut(&mut one.requests).first_mut() {
             columns.object.fill(0);
         }
         assert_eq!(run(&mut engine, &mut model, one), None);

@@ -68,7 +68,7 @@ fn cycle(object: u64) -> CycleInput {
     CycleInput {
         system_ms: NOW_MS,
         time_max_ms: NOW_MS,
-        requests: vec![Request::Fixes(columns)],
+        requests: vec![Request::Fixes(columns)].into(),
         queries: vec![query],
         subscriptions: Vec::new(),
     }

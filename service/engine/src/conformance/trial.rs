@@ -99,6 +99,7 @@ impl Trial {
     fn input(&mut self, requests: Vec<Request>, queries: Vec<Query>) -> CycleInput {
         let (system_ms, time_max_ms) = (self.system_ms, self.time_max_ms);
         let subscriptions = std::mem::take(&mut self.changes);
+        let requests = requests.into();
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
     }
 

@@ -316,7 +316,7 @@ impl Backend for CpuBackend {
             self.cycle(CycleInput {
                 system_ms: i64::MIN,
                 time_max_ms: i64::MAX,
-                requests: vec![Request::Fixes(batch)],
+                requests: vec![Request::Fixes(batch)].into(),
                 queries: Vec::new(),
                 subscriptions: Vec::new(),
             });

@@ -351,7 +351,7 @@ mod tests {
             .collect();
         let mut columns = shoal_codec::FixColumns::with_capacity(rows.len());
         rows.iter().for_each(|row| columns.push_row(*row));
-        let requests = vec![Request::Fixes(columns)];
+        let requests = vec![Request::Fixes(columns)].into();
         let input = CycleInput { time_max_ms: i64::MAX, requests, ..CycleInput::default() };
         engine.run(input).unwrap();
         let filter = Filter { state_mask: 2, state_value: 2, ..Filter::default() };

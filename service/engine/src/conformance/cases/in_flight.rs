@@ -93,7 +93,7 @@ fn cycles(seed: u64) -> Vec<CycleInput> {
         cycles.push(CycleInput {
             system_ms: START_MS,
             time_max_ms: START_MS + 1_000_000,
-            requests,
+            requests: requests.into(),
             queries,
             subscriptions: Vec::new(),
         });

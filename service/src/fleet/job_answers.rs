@@ -1,8 +1,8 @@
-//! Whose are the answers of a cycle?
+//! The answers to one query job, a part of its cycle's.
 //!
-//! A cycle answers many jobs at once, in shared pages. Each job's answers must not keep the pages
-//! of the others alive while a slow client reads: unless they are the whole cycle's, they are
-//! copied out by the task that asked, never by the engine thread.
+//! A cycle answers many jobs at once, in shared pages. A slow client must not keep the pages of
+//! other jobs alive: unless the answers are the whole cycle's, the caller's task copies them out,
+//! never the engine thread.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::limits::ROW_ANSWER_BYTES;
 
 /// The answers to the queries of one job, in their order.
 #[derive(Debug)]
-pub struct Answered {
+pub struct JobAnswers {
     set: Arc<AnswerSet>,
     first: usize,
     count: usize,
-    /// The state after this cycle was asked.
+    /// The epoch whose state the answers show.
     pub epoch: u64,
     /// The fleet's clock at that epoch.
     pub clock_ms: i64,
-    /// Cycles applied or under way that the answers do not show.
+    /// Cycles applied or in flight that the answers do not show.
     pub staleness_epochs: u64,
 }
 
-impl Answered {
+impl JobAnswers {
     /// Answers `first..first + count` of a cycle's set.
     pub(super) fn new(
         set: Arc<AnswerSet>,
@@ -68,22 +68,22 @@ impl Answered {
         self.iter().map(answer_bytes).sum()
     }
 
-    /// As [`Answered::apart`]; what takes long is done where nobody else waits for it. None when
-    /// the server goes down meanwhile.
-    pub(super) async fn made_apart(self) -> Option<Self> {
+    /// As [`JobAnswers::detach`]. Deferred answers are computed on a blocking thread. `None` when
+    /// the server shuts down meanwhile.
+    pub(super) async fn detached(self) -> Option<Self> {
         if !self.set.is_deferred(self.first..self.first + self.count) {
-            return Some(self.apart());
+            return Some(self.detach());
         }
-        let made = tokio::task::spawn_blocking(move || {
+        let detached = tokio::task::spawn_blocking(move || {
             self.iter().for_each(drop);
-            self.apart()
+            self.detach()
         });
-        made.await.ok()
+        detached.await.ok()
     }
 
-    /// These answers without those of other jobs.
+    /// Copies these answers out of a set that holds those of other jobs too.
     #[must_use]
-    pub fn apart(self) -> Self {
+    pub fn detach(self) -> Self {
         if self.count == self.set.len() {
             return self;
         }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_apart_are_the_same_answers() {
+    fn detached_answers_are_the_same_answers() {
         let head = |from: usize, to: usize| AnswerHead {
             total: (to - from) as u64,
             truncated: from == 2,
@@ -135,17 +135,17 @@ mod tests {
             ranks: vec![7, 8, 9],
         };
         let set = Arc::new(AnswerSet::new(vec![page], vec![(0, 0), (0, 2), (0, 1)]));
-        let shared = Answered::new(set.clone(), 1, 2, (5, 50), 0);
+        let shared = JobAnswers::new(set.clone(), 1, 2, (5, 50), 0);
         let expected: Vec<Answer<'_>> = (1..3).map(|index| set.get(index)).collect();
-        let apart = shared.apart();
+        let detached = shared.detach();
         assert_eq!(Arc::strong_count(&set), 1);
-        assert_eq!(apart.iter().collect::<Vec<_>>(), expected);
-        assert_eq!(apart.bytes(), 8 * 8);
-        assert_eq!((apart.epoch, apart.clock_ms, apart.len()), (5, 50, 2));
+        assert_eq!(detached.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(detached.bytes(), 8 * 8);
+        assert_eq!((detached.epoch, detached.clock_ms, detached.len()), (5, 50, 2));
     }
 
     #[tokio::test]
-    async fn late_answers_are_made_before_they_are_given() {
+    async fn deferred_answers_are_computed_before_they_are_returned() {
         let page = AnswerPage {
             heads: vec![AnswerHead { total: 1, objects: (0, 1), ..AnswerHead::default() }; 2],
             objects: vec![9],
@@ -157,10 +157,10 @@ mod tests {
         assert!(set.is_deferred(0..2) && set.is_deferred(1..2) && !set.is_deferred(0..1));
         let totals: Vec<u64> = set.iter().map(|answer| answer.total).collect();
         assert_eq!(totals, [1, 5]);
-        let shared = Answered::new(Arc::new(set), 1, 1, (5, 50), 0);
-        let apart = shared.made_apart().await.unwrap();
+        let shared = JobAnswers::new(Arc::new(set), 1, 1, (5, 50), 0);
+        let detached = shared.detached().await.unwrap();
         assert_eq!(Arc::strong_count(&objects), 1);
-        assert_eq!((apart.get(0).objects, apart.get(0).total), (&[1, 2, 3][..], 5));
-        assert!(apart.get(0).truncated && apart.get(0).fixes.is_empty());
+        assert_eq!((detached.get(0).objects, detached.get(0).total), (&[1, 2, 3][..], 5));
+        assert!(detached.get(0).truncated && detached.get(0).fixes.is_empty());
     }
 }

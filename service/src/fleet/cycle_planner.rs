@@ -1,8 +1,8 @@
-//! Which of the waiting jobs does the next cycle take?
+//! Selects the jobs of the next cycle.
 //!
 //! Changes in order of arrival up to a number of rows, queries up to a number: a cycle is as large
-//! as the work that piled up during the last, and not larger than its limits. A change that does
-//! not fit is the first of the next. Judges resends; runs nothing.
+//! as the work that accumulated during the last one, within its limits. A job that does not fit is
+//! the first of the next cycle. Resends are judged here.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -13,10 +13,11 @@ use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::job::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
+use super::cycle_sink::CycleRecord;
+use super::job_queue::QueueReceivers;
+use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryReply};
 use super::producers::{BatchId, Producers, Verdict};
-use super::queue::QueueEnds;
-use super::region_plan::{PlannedRegions, RegionPlanner};
+use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::error::ServiceError;
 use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
 use crate::subscription::Sessions;
@@ -41,29 +42,41 @@ pub(super) struct PlannedQueries {
 
 /// One cycle's jobs, in the order of its input.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct CyclePlan {
     pub(super) requests: Vec<Request>,
     pub(super) queries: Vec<Query>,
     pub(super) subscriptions: Vec<SubscriptionChange>,
     pub(super) changes: Vec<PlannedChange>,
-    pub(super) asked: Vec<PlannedQueries>,
-    pub(super) regions: PlannedRegions,
+    pub(super) query_jobs: Vec<PlannedQueries>,
+    pub(super) subscription_jobs: PlannedSubscriptions,
 }
 
-impl Plan {
-    /// The cycle's input at a time.
+impl CyclePlan {
+    /// The cycle's input.
     pub(super) fn input(&mut self, system_ms: i64, time_max_ms: i64) -> CycleInput {
-        let requests = std::mem::take(&mut self.requests);
+        let requests = std::mem::take(&mut self.requests).into();
         let queries = std::mem::take(&mut self.queries);
         let subscriptions = std::mem::take(&mut self.subscriptions);
         CycleInput { system_ms, time_max_ms, requests, queries, subscriptions }
+    }
+
+    /// The record of the cycle with this input.
+    pub(super) fn record(&self, epoch: u64, input: &CycleInput) -> CycleRecord {
+        let fresh = self.changes.iter().filter(|change| change.is_fresh);
+        CycleRecord {
+            epoch,
+            system_ms: input.system_ms,
+            time_max_ms: input.time_max_ms,
+            requests: input.requests.clone(),
+            batches: fresh.map(|change| change.batch.clone()).collect(),
+        }
     }
 }
 
 /// Takes jobs from the queues.
 #[derive(Debug)]
-pub(super) struct Planner {
-    pub(super) ends: QueueEnds,
+pub(super) struct CyclePlanner {
+    pub(super) receivers: QueueReceivers,
     pub(super) producers: Producers,
     rows_max: usize,
     requests_max: usize,
@@ -72,51 +85,55 @@ pub(super) struct Planner {
     change_left: Option<ChangeJob>,
     /// Did not fit the last cycle.
     query_left: Option<QueryJob>,
-    pub(super) regions: RegionPlanner,
-    /// Resends whose original is under way.
+    pub(super) subscriptions: SubscriptionPlanner,
+    /// Resends whose original is in progress.
     undecided: VecDeque<ChangeJob>,
-    /// Memory for the queries of cycles to come, given back by those that ended.
+    /// Memory for the queries of later cycles, returned by those that ended.
     spare: Vec<Vec<Query>>,
 }
 
-impl Planner {
-    pub(super) fn new(ends: QueueEnds, limits: &ServerLimits, sessions: Arc<Sessions>) -> Self {
+impl CyclePlanner {
+    pub(super) fn new(
+        receivers: QueueReceivers,
+        limits: &ServerLimits,
+        sessions: Arc<Sessions>,
+    ) -> Self {
         let producers_max = NonZeroUsize::new(limits.producers_max).unwrap_or(NonZeroUsize::MIN);
         Self {
-            ends,
+            receivers,
             producers: Producers::new(producers_max),
             rows_max: limits.cycle_rows_max,
             requests_max: shoal_engine::limits::CYCLE_REQUESTS_MAX,
             queries_max: limits.cycle_queries_max,
             change_left: None,
             query_left: None,
-            regions: RegionPlanner::new(sessions),
+            subscriptions: SubscriptionPlanner::new(sessions),
             undecided: VecDeque::new(),
             spare: Vec::new(),
         }
     }
 
-    /// True when a cycle would have something to do.
+    /// True when a cycle would have work.
     pub(super) fn has_work(&self) -> bool {
         self.change_left.is_some()
             || self.query_left.is_some()
             || !self.undecided.is_empty()
-            || self.regions.has_work(&self.ends)
-            || !self.ends.changes.is_empty()
-            || !self.ends.queries.is_empty()
+            || self.subscriptions.has_work(&self.receivers)
+            || !self.receivers.changes.is_empty()
+            || !self.receivers.queries.is_empty()
     }
 
     /// The jobs of the next cycle, which is answered at `answer_epoch` or later.
-    pub(super) fn plan(&mut self, answer_epoch: u64) -> Plan {
+    pub(super) fn plan(&mut self, answer_epoch: u64) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
-        let mut plan = Plan { queries, ..Plan::default() };
+        let mut plan = CyclePlan { queries, ..CyclePlan::default() };
         self.plan_changes(&mut plan);
         self.plan_queries(&mut plan, answer_epoch);
-        plan.regions = self.regions.plan(&self.ends, &mut plan.subscriptions);
+        plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
         plan
     }
 
-    /// Takes the queries of a cycle that ended, for their memory.
+    /// Reuses the memory of the queries of a cycle that ended.
     pub(super) fn reuse(&mut self, mut queries: Vec<Query>) {
         queries.clear();
         if self.spare.len() < CYCLES_IN_FLIGHT_MAX {
@@ -124,17 +141,17 @@ impl Planner {
         }
     }
 
-    fn plan_changes(&mut self, plan: &mut Plan) {
+    fn plan_changes(&mut self, plan: &mut CyclePlan) {
         for job in std::mem::take(&mut self.undecided) {
             self.take_change(job, plan);
         }
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < self.rows_max
         {
-            let next = self.change_left.take().or_else(|| self.ends.changes.try_recv().ok());
+            let next = self.change_left.take().or_else(|| self.receivers.changes.try_recv().ok());
             let Some(job) = next else { break };
             let more = job.request.rows();
-            debug_assert!(more <= MESSAGE_ROWS_MAX, "the door refuses larger messages");
+            debug_assert!(more <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
             if rows > 0 && rows + more > self.rows_max {
                 self.change_left = Some(job);
                 break;
@@ -144,21 +161,23 @@ impl Planner {
         }
     }
 
-    fn take_change(&mut self, job: ChangeJob, plan: &mut Plan) {
+    fn take_change(&mut self, job: ChangeJob, plan: &mut CyclePlan) {
         let verdict = match &job.batch {
             Some(batch) => self.producers.judge(batch),
             None => Verdict::Fresh,
         };
         match verdict {
             Verdict::Undecided => self.undecided.push_back(job),
-            Verdict::OutOfOrder { expected } => job.refuse(|batch| {
-                let (producer, found) = (batch.producer.to_string(), batch.batch_seq);
-                ServiceError::OutOfOrder { producer, found, expected }
-            }),
-            Verdict::Unknown => job.refuse(|batch| {
-                let (producer, found) = (batch.producer.to_string(), batch.batch_seq);
-                ServiceError::ProducerUnknown { producer, found }
-            }),
+            Verdict::OutOfOrder { expected } => {
+                job.refuse(|producer, found| ServiceError::OutOfOrder {
+                    producer,
+                    found,
+                    expected,
+                });
+            }
+            Verdict::Unknown => {
+                job.refuse(|producer, found| ServiceError::ProducerUnknown { producer, found });
+            }
             Verdict::Fresh | Verdict::Duplicate => {
                 let is_fresh = verdict == Verdict::Fresh;
                 if is_fresh {
@@ -170,17 +189,17 @@ impl Planner {
         }
     }
 
-    fn plan_queries(&mut self, plan: &mut Plan, answer_epoch: u64) {
+    fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
         let now = Instant::now();
         loop {
-            let next = self.query_left.take().or_else(|| self.ends.queries.try_recv().ok());
+            let next = self.query_left.take().or_else(|| self.receivers.queries.try_recv().ok());
             let Some(job) = next else { break };
-            if job.is_moot(now) {
+            if job.is_abandoned(now) {
                 continue;
             }
             let count = job.queries.len();
             let is_full = plan.queries.len() + count > self.queries_max;
-            let is_next = !plan.asked.is_empty() && (job.alone || is_full);
+            let is_next = !plan.query_jobs.is_empty() && (job.alone || is_full);
             // A lagging engine may need one more cycle before the epoch is visible.
             if is_next || job.epoch_min > answer_epoch {
                 self.query_left = Some(job);
@@ -188,7 +207,7 @@ impl Planner {
             }
             let is_last = job.alone;
             plan.queries.extend(job.queries);
-            plan.asked.push(PlannedQueries { count, reply: job.reply, _permit: job._permit });
+            plan.query_jobs.push(PlannedQueries { count, reply: job.reply, _permit: job._permit });
             if is_last {
                 break;
             }

@@ -1,7 +1,6 @@
-//! What may a fleet be called?
+//! Names of fleets: `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`.
 //!
-//! `[a-z0-9_-]{1,64}`; an empty name on the wire means `default`. A value of this type obeys the
-//! rule, so nothing behind the door checks it again.
+//! A value of this type obeys the rule, so it is checked once, on receipt.
 
 use std::fmt;
 

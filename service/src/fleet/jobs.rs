@@ -1,7 +1,7 @@
-//! What waits in a fleet's queues, and what comes back?
+//! The jobs in a fleet's queues and their replies.
 //!
-//! A job carries its permits: room in the queue is free again when the job is dropped, after its
-//! cycle. Replies go through one-shot channels; a closed one means that nobody wants the answer.
+//! A job carries its permits: its place in the queue is free again when the job is dropped, after
+//! its cycle. Replies go through one-shot channels; a closed channel means that the caller left.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use shoal_engine::{Query, Request, RequestOutcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
-use super::answered::Answered;
+use super::job_answers::JobAnswers;
 use super::producers::BatchId;
 use crate::error::ServiceError;
 use crate::subscription::{RegionChange, Session};
 
-/// Room in the queue of changes.
+/// A reserved place in the queue of changes.
 #[derive(Debug)]
 pub struct ChangePermit {
     pub(super) _message: OwnedSemaphorePermit,
@@ -31,23 +31,24 @@ pub(super) struct ChangeJob {
 }
 
 impl ChangeJob {
-    /// Answers a numbered change that is not applied.
-    pub(super) fn refuse(self, why: impl FnOnce(&BatchId) -> ServiceError) {
-        if let Some(batch) = &self.batch {
-            // A client that left wants no answer.
-            let _ = self.reply.send(ChangeReply::Refused(why(batch)));
+    /// Refuses a numbered change with an error of its producer and number.
+    pub(super) fn refuse(self, error: impl FnOnce(String, u64) -> ServiceError) {
+        if let Some(BatchId { producer, batch_seq }) = &self.batch {
+            let error = error(producer.to_string(), *batch_seq);
+            // A closed channel means that the client left.
+            let _ = self.reply.send(ChangeReply::Refused(error));
         }
     }
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug)]
 pub enum ChangeReply {
     /// Applied in `epoch`, or failed alone: see `RequestOutcome::block_error`.
     Settled {
         /// Its cycle.
         epoch: u64,
-        /// What became of its rows.
+        /// The outcome of its rows.
         outcome: RequestOutcome,
     },
     /// Applied before; the state after `epoch` shows it.
@@ -60,13 +61,13 @@ pub enum ChangeReply {
     Refused(ServiceError),
 }
 
-/// Queries that wait for their cycle; all are answered in one.
+/// Queries that wait for their cycle; one cycle answers them all.
 #[derive(Debug)]
 pub(super) struct QueryJob {
     pub(super) queries: Vec<Query>,
     /// The answer's epoch must not be before this.
     pub(super) epoch_min: u64,
-    /// No other queries in its cycle: its answer is large, and is handed over without a copy.
+    /// No other queries in its cycle: its answer is large, and is returned without a copy.
     pub(super) alone: bool,
     pub(super) deadline: Option<Instant>,
     pub(super) reply: oneshot::Sender<QueryReply>,
@@ -74,16 +75,16 @@ pub(super) struct QueryJob {
 }
 
 impl QueryJob {
-    /// True when nobody waits for the answer any more.
-    pub(super) fn is_moot(&self, now: Instant) -> bool {
+    /// True when the caller left or its deadline passed.
+    pub(super) fn is_abandoned(&self, now: Instant) -> bool {
         self.reply.is_closed() || self.deadline.is_some_and(|deadline| deadline <= now)
     }
 }
 
 /// The answers to one job, or why the engine refused the cycle.
-pub(super) type QueryReply = Result<Answered, shoal_engine::EngineError>;
+pub(super) type QueryReply = Result<JobAnswers, shoal_engine::EngineError>;
 
-/// Changes of a session's regions that wait for their cycle; all are carried out in one.
+/// Changes of a session's regions that wait for their cycle; one cycle applies them all.
 #[derive(Debug)]
 pub(super) struct SubscriptionJob {
     pub(super) session: Arc<Session>,

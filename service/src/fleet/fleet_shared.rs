@@ -1,36 +1,36 @@
-//! What do a fleet's engine thread and its callers both see?
+//! The part of a fleet that its engine thread and its callers share: identity, options, whether it
+//! runs, and the view after the last cycle.
 //!
-//! Identity, options, whether it still runs, and the view after the last cycle. No queue: dropping
-//! the last caller's handle must end the thread.
+//! It holds no queue: dropping the last caller's handle must end the thread.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shoal_engine::EngineOptions;
 
-use super::name::FleetName;
-use super::view::FleetView;
+use super::fleet_name::FleetName;
+use super::fleet_view::FleetView;
 use crate::error::ServiceError;
 use crate::metrics::FleetMetrics;
 use crate::subscription::Sessions;
 
-/// Whether a fleet takes requests.
+/// Whether a fleet accepts requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FleetState {
-    /// It does.
+    /// It accepts requests.
     Running = 0,
     /// It was deleted.
     Deleted = 1,
     /// Its engine failed.
     Failed = 2,
-    /// The server is going down.
+    /// The server is shutting down.
     ShutDown = 3,
 }
 
 /// See the file's head.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct FleetShared {
     pub(super) name: FleetName,
     pub(super) options: EngineOptions,
     pub(super) metrics: FleetMetrics,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     view: Mutex<FleetView>,
 }
 
-impl Shared {
+impl FleetShared {
     pub(super) fn new(
         name: FleetName,
         options: EngineOptions,
@@ -59,16 +59,16 @@ impl Shared {
         }
     }
 
-    /// Ends the fleet; the first reason stays.
+    /// Ends the fleet; the first reason holds.
     pub(super) fn end(&self, state: FleetState) {
         let running = FleetState::Running as u8;
         let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
-        // A later reason changes nothing: the requests were told the first.
+        // An error means that an earlier reason holds.
         let _ = self.state.compare_exchange(running, state as u8, success, failure);
     }
 
-    /// Why requests can no longer be taken.
-    pub(super) fn gone(&self) -> ServiceError {
+    /// The reason why requests are no longer accepted.
+    pub(super) fn ended_error(&self) -> ServiceError {
         let name = self.name.as_str().to_owned();
         match self.state() {
             FleetState::Deleted => ServiceError::FleetDeleted(name),

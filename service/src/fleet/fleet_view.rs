@@ -1,11 +1,11 @@
-//! How does a fleet look after its last cycle?
+//! The state of a fleet after its last cycle.
 //!
-//! Written by the engine thread once a cycle, read by GetFleet, ListFleets and metrics. All values
-//! belong to the same epoch. Counts start with the engine.
+//! The engine thread writes it once per cycle; GetFleet, ListFleets and the metrics read it. All
+//! values belong to the same epoch. Counts start with the engine.
 
 use shoal_engine::{CycleOutput, RequestOutcome};
 
-/// Rows since the engine started, by what became of them.
+/// Rows since the engine started, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowTotals {
     /// Became their object's record.
@@ -51,8 +51,8 @@ pub struct FleetView {
 }
 
 impl FleetView {
-    /// Takes one cycle in.
-    pub(super) fn take(&mut self, output: &CycleOutput, memory_bytes: u64) {
+    /// Adds one cycle.
+    pub(super) fn update(&mut self, output: &CycleOutput, memory_bytes: u64) {
         self.epoch = output.epoch;
         self.clock_ms = output.clock_ms;
         self.objects = output.objects;

@@ -1,8 +1,8 @@
-//! Which changes of standing regions does the next cycle take, and what follows when it took them?
+//! Selects the subscription changes of the next cycle, and reports them when the cycle is applied.
 //!
-//! Pending changes first, then jobs in order of arrival, up to the limit of the engine. Jobs of
-//! ended sessions are dropped, so that none of their regions outlives the pending change that
-//! removes them. The fan-out receives new routes before the events of the cycle.
+//! Pending changes of sessions come first, then jobs in order of arrival, up to the number that an
+//! engine takes. Jobs of sessions that ended meanwhile are dropped, so that none of their regions
+//! outlives its removal. The fan-out receives new routes before the cycle's events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
 use shoal_engine::{EngineError, RegionId, SubscriptionChange};
 use tokio::sync::oneshot;
 
-use super::job::{SubscriptionJob, SubscriptionReply};
-use super::queue::QueueEnds;
+use super::job_queue::QueueReceivers;
+use super::jobs::{SubscriptionJob, SubscriptionReply};
 use crate::limits::REGION_CHANGES_MAX;
 use crate::subscription::{
     FanOutInput, FanOutSender, PendingBatch, RegionChange, RouteChange, Session, Sessions,
     SettledChange,
 };
 
-/// Most pending changes of one cycle: one job fits beside them.
+/// Pending changes of one cycle at most: one job fits beside them.
 const PENDING_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
 
 /// The changes of one job in a cycle.
@@ -31,42 +31,46 @@ struct PlannedJob {
     _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
-/// What a cycle takes of regions, without what goes to the engine.
+/// The subscription jobs of a cycle, without the changes that the engine takes.
 #[derive(Debug, Default)]
-pub(super) struct PlannedRegions {
+pub(super) struct PlannedSubscriptions {
     jobs: Vec<PlannedJob>,
     pending: PendingBatch,
 }
 
 /// Takes jobs from the queue.
 #[derive(Debug)]
-pub(super) struct RegionPlanner {
+pub(super) struct SubscriptionPlanner {
     sessions: Arc<Sessions>,
     /// Did not fit the last cycle.
     left: VecDeque<SubscriptionJob>,
 }
 
-impl RegionPlanner {
+impl SubscriptionPlanner {
     pub(super) fn new(sessions: Arc<Sessions>) -> Self {
         Self { sessions, left: VecDeque::new() }
     }
 
-    pub(super) fn has_work(&self, ends: &QueueEnds) -> bool {
-        !self.left.is_empty() || !ends.subscriptions.is_empty() || !ends.pokes.is_empty()
+    pub(super) fn has_work(&self, receivers: &QueueReceivers) -> bool {
+        !self.left.is_empty()
+            || !receivers.subscriptions.is_empty()
+            || !receivers.wakeups.is_empty()
     }
 
-    /// The changes of the next cycle go to `changes`.
+    /// Appends the changes of the next cycle to `changes`.
     pub(super) fn plan(
         &mut self,
-        ends: &QueueEnds,
+        receivers: &QueueReceivers,
         changes: &mut Vec<SubscriptionChange>,
-    ) -> PlannedRegions {
-        // Before the pending changes are taken: adding one later pokes again.
-        while ends.pokes.try_recv().is_ok() {}
+    ) -> PlannedSubscriptions {
+        // Before pending changes are taken: adding one later wakes the thread again.
+        while receivers.wakeups.try_recv().is_ok() {}
         let pending = self.sessions.pending.take(PENDING_MAX);
         changes.extend(pending.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
         let mut jobs = Vec::new();
-        while let Some(job) = self.left.pop_front().or_else(|| ends.subscriptions.try_recv().ok()) {
+        while let Some(job) =
+            self.left.pop_front().or_else(|| receivers.subscriptions.try_recv().ok())
+        {
             if changes.len() + job.changes.len() + pending.snapshots.len()
                 > SUBSCRIPTION_CHANGES_MAX
             {
@@ -77,14 +81,14 @@ impl RegionPlanner {
                 jobs.push(take(job, changes));
             }
         }
-        // Last, so that they hold for what stands after the cycle.
+        // Last, so that they show the regions as they are after the cycle.
         changes
             .extend(pending.snapshots.iter().map(|region| SubscriptionChange::Snapshot(*region)));
-        PlannedRegions { jobs, pending }
+        PlannedSubscriptions { jobs, pending }
     }
 
-    /// The cycle was carried out.
-    pub(super) fn settle(&self, planned: PlannedRegions, epoch: u64, fan_out: &FanOutSender) {
+    /// Reports a cycle that was applied.
+    pub(super) fn settle(&self, planned: PlannedSubscriptions, epoch: u64, fan_out: &FanOutSender) {
         let mut routes = Vec::new();
         if !planned.pending.removals.is_empty() {
             routes.push(RouteChange::Remove(planned.pending.removals.into_iter().collect()));
@@ -99,20 +103,20 @@ impl RegionPlanner {
                 }
                 self.sessions.settle(&job.session, change, true);
             }
-            // In this order: what was added may have been removed again.
+            // In this order: a region may be added and removed in one job.
             routes.push(RouteChange::Add(job.session, added));
             routes.push(RouteChange::Remove(removed));
-            // Nobody waiting is nobody to tell.
+            // A closed channel means that the client left.
             let _ = job.reply.send(Ok(epoch));
         }
         if !routes.is_empty() {
-            // A thread that is gone has ended the sessions.
+            // An error means that the fan-out's thread ended, and the sessions with it.
             let _ = fan_out.send(FanOutInput::Routes(routes));
         }
     }
 
-    /// The cycle was refused.
-    pub(super) fn refuse(&self, planned: PlannedRegions, fault: &EngineError) {
+    /// Reports a cycle that was not applied.
+    pub(super) fn refuse(&self, planned: PlannedSubscriptions, fault: &EngineError) {
         if !planned.pending.is_empty() {
             self.sessions.pending.put_back(planned.pending);
         }
@@ -125,7 +129,7 @@ impl RegionPlanner {
     }
 }
 
-/// Splits a job into what the engine takes and what is known of it.
+/// Splits a job into the changes for the engine and what is kept until they settle.
 fn take(job: SubscriptionJob, changes: &mut Vec<SubscriptionChange>) -> PlannedJob {
     let set = |region: RegionId, subscription, is_snapshot_wanted| SubscriptionChange::Set {
         region,

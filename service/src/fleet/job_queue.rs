@@ -1,0 +1,211 @@
+//! The bounded queues between callers and an engine.
+//!
+//! A place is reserved before a job is sent: rows and messages for changes, queries for queries. A
+//! stream waits for its place, which stops its reading; a single call is refused. Channels are as
+//! long as there are places, so sending never blocks. Places are granted in order of request.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+use super::jobs::{ChangeJob, ChangePermit, QueryJob, SubscriptionJob};
+use crate::error::ServiceError;
+use crate::limits::{BUSY_RETRY_MS, ServerLimits};
+
+/// The contents of a fleet's queues and of its cycles in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Rows.
+    pub rows: u64,
+    /// Report messages and removals.
+    pub messages: u64,
+    /// Queries.
+    pub queries: u64,
+}
+
+/// The engine thread's ends. Callers keep a copy, to empty the queues of a fleet that ended.
+#[derive(Clone, Debug)]
+pub(super) struct QueueReceivers {
+    pub(super) changes: Receiver<ChangeJob>,
+    pub(super) queries: Receiver<QueryJob>,
+    pub(super) subscriptions: Receiver<SubscriptionJob>,
+    /// Wakes the thread for work that sessions left; see `subscription/chores.rs`.
+    pub(super) wakeups: Receiver<()>,
+    /// Ends the thread at once; jobs that wait are dropped.
+    pub(super) stop: Receiver<()>,
+}
+
+impl QueueReceivers {
+    /// Drops the jobs that wait, which closes their replies.
+    pub(super) fn drain(&self) {
+        while self.changes.try_recv().is_ok() {}
+        while self.queries.try_recv().is_ok() {}
+        while self.subscriptions.try_recv().is_ok() {}
+    }
+}
+
+/// A number of places, and what they are called in errors.
+#[derive(Debug)]
+struct Places {
+    semaphore: Arc<Semaphore>,
+    limit: usize,
+    what: &'static str,
+}
+
+impl Places {
+    fn new(what: &'static str, limit: usize) -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(limit)), limit, what }
+    }
+
+    /// A job larger than the queue takes all of it.
+    fn permits(&self, places: usize) -> u32 {
+        places.min(self.limit) as u32
+    }
+
+    async fn reserve(&self, places: usize) -> Result<OwnedSemaphorePermit, ReserveError> {
+        let permit = self.semaphore.clone().acquire_many_owned(self.permits(places)).await;
+        permit.map_err(|_| ReserveError::Closed)
+    }
+
+    fn try_reserve(&self, places: usize) -> Result<OwnedSemaphorePermit, ReserveError> {
+        let permit = self.semaphore.clone().try_acquire_many_owned(self.permits(places));
+        permit.map_err(|error| match error {
+            TryAcquireError::Closed => ReserveError::Closed,
+            TryAcquireError::NoPermits => ReserveError::Busy(ServiceError::Busy {
+                what: self.what,
+                limit: self.limit as u64,
+                retry_ms: BUSY_RETRY_MS,
+            }),
+        })
+    }
+
+    fn used(&self) -> u64 {
+        self.limit.saturating_sub(self.semaphore.available_permits()) as u64
+    }
+}
+
+/// The callers' ends.
+#[derive(Debug)]
+pub(super) struct JobQueue {
+    rows: Places,
+    messages: Places,
+    queries: Places,
+    subscriptions: Places,
+    change_sender: Sender<ChangeJob>,
+    query_sender: Sender<QueryJob>,
+    subscription_sender: Sender<SubscriptionJob>,
+    stop_sender: Sender<()>,
+    receivers: QueueReceivers,
+}
+
+/// Why a place cannot be reserved.
+#[derive(Debug)]
+pub(super) enum ReserveError {
+    /// Full: try again.
+    Busy(ServiceError),
+    /// The fleet ended.
+    Closed,
+}
+
+impl JobQueue {
+    /// `wakeups` are passed through to the engine thread.
+    pub(super) fn new(limits: &ServerLimits, wakeups: Receiver<()>) -> (Self, QueueReceivers) {
+        let (change_sender, changes) = bounded(limits.queue_messages_max);
+        let (query_sender, queries) = bounded(limits.queue_queries_max);
+        let (subscription_sender, subscriptions) = bounded(limits.queue_subscriptions_max);
+        let (stop_sender, stop) = bounded(1);
+        let receivers = QueueReceivers { changes, queries, subscriptions, wakeups, stop };
+        let queue = Self {
+            rows: Places::new("the queue of rows", limits.queue_rows_max),
+            messages: Places::new("the queue of messages", limits.queue_messages_max),
+            queries: Places::new("the queue of queries", limits.queue_queries_max),
+            subscriptions: Places::new(
+                "the queue of subscription changes",
+                limits.queue_subscriptions_max,
+            ),
+            change_sender,
+            query_sender,
+            subscription_sender,
+            stop_sender,
+            receivers: receivers.clone(),
+        };
+        (queue, receivers)
+    }
+
+    /// Waits for the places of a change.
+    pub(super) async fn reserve_change(&self, rows: usize) -> Result<ChangePermit, ReserveError> {
+        let _message = self.messages.reserve(1).await?;
+        let _rows = self.rows.reserve(rows).await?;
+        Ok(ChangePermit { _message, _rows })
+    }
+
+    /// Reserves the places of a change, if they are free.
+    pub(super) fn try_reserve_change(&self, rows: usize) -> Result<ChangePermit, ReserveError> {
+        let _message = self.messages.try_reserve(1)?;
+        let _rows = self.rows.try_reserve(rows)?;
+        Ok(ChangePermit { _message, _rows })
+    }
+
+    /// Waits for the places of queries.
+    pub(super) async fn reserve_queries(
+        &self,
+        queries: usize,
+    ) -> Result<OwnedSemaphorePermit, ReserveError> {
+        self.queries.reserve(queries.max(1)).await
+    }
+
+    /// Reserves the places of queries, if they are free.
+    pub(super) fn try_reserve_queries(
+        &self,
+        queries: usize,
+    ) -> Result<OwnedSemaphorePermit, ReserveError> {
+        self.queries.try_reserve(queries.max(1))
+    }
+
+    /// Reserves the places of subscription changes, if they are free.
+    pub(super) fn try_reserve_subscriptions(
+        &self,
+        changes: usize,
+    ) -> Result<OwnedSemaphorePermit, ReserveError> {
+        self.subscriptions.try_reserve(changes.max(1))
+    }
+
+    /// Queues a change whose places are reserved. A fleet that ended must be drained after this.
+    pub(super) fn send_change(&self, job: ChangeJob) {
+        // There is a place; otherwise the dropped job would close its reply.
+        let _ = self.change_sender.try_send(job);
+    }
+
+    /// As [`JobQueue::send_change`].
+    pub(super) fn send_queries(&self, job: QueryJob) {
+        let _ = self.query_sender.try_send(job);
+    }
+
+    /// As [`JobQueue::send_change`].
+    pub(super) fn send_subscriptions(&self, job: SubscriptionJob) {
+        let _ = self.subscription_sender.try_send(job);
+    }
+
+    /// Drops the jobs in the queues of a fleet that ended.
+    pub(super) fn drain(&self) {
+        self.receivers.drain();
+    }
+
+    /// Refuses every later reservation and asks the thread to end.
+    pub(super) fn close(&self) {
+        for places in [&self.rows, &self.messages, &self.queries, &self.subscriptions] {
+            places.semaphore.close();
+        }
+        // An error means that the request to stop is there already.
+        let _ = self.stop_sender.try_send(());
+    }
+
+    pub(super) fn depth(&self) -> QueueDepth {
+        QueueDepth {
+            rows: self.rows.used(),
+            messages: self.messages.used(),
+            queries: self.queries.used(),
+        }
+    }
+}
