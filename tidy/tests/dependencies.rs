@@ -8,23 +8,35 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Package: which of ours it may use.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("shoal-codec", &[]),
     ("shoal-workload", &[]),
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
+    ("shoal-client", &["shoal-codec", "shoal-proto"]),
     ("shoal-gpu", &["shoal-codec", "shoal-engine"]),
     (
         "shoal-service",
-        &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-workload"],
+        &[
+            "shoal-client",
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-gpu",
+            "shoal-proto",
+            "shoal-workload",
+        ],
     ),
-    ("shoal-loadgen", &["shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"]),
+    (
+        "shoal-loadgen",
+        &["shoal-client", "shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"],
+    ),
     ("shoal-benchmark", &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-workload"]),
     ("shoal-tidy", &[]),
 ];
 
 /// Package: what it never sees.
-const NEVER: [(&str, &[&str]); 4] = [
+const NEVER: [(&str, &[&str]); 5] = [
+    ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),
