@@ -1,7 +1,7 @@
-//! How are coordinates, ranges and spans of time written on the command line?
+//! Parses coordinates, intervals, amounts and time spans of the command line.
 //!
-//! Every parser refuses what is not finite and says what form it wants. Whether a position lies in
-//! a fleet's space is the server's to judge.
+//! A parser rejects numbers that are not finite and names the form that it wants. The server
+//! decides whether a position lies in the space of a fleet.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
         Ok(_) => Err(format!("`{text}` is not finite")),
-        Err(_) => Err(format!("`{text}` is no number")),
+        Err(_) => Err(format!("`{text}` is not a number")),
     }
 }
 
@@ -113,7 +113,7 @@ impl FromStr for IntervalValue {
 /// An object id: `0` to `2^64 - 1`.
 ///
 /// # Errors
-/// Says the range when `text` is no such number.
+/// Names the range if `text` is not such a number.
 pub fn object(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
 }
@@ -121,7 +121,7 @@ pub fn object(text: &str) -> Result<u64, String> {
 /// Flag bits, decimal or hexadecimal with `0x`.
 ///
 /// # Errors
-/// Says the form when `text` is no such number.
+/// Names the form if `text` is not such a number.
 pub fn bits(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -147,7 +147,7 @@ const BYTE_UNITS: [(&str, u64); 9] = [
 /// `1000000000`.
 ///
 /// # Errors
-/// Says the form when `text` is no such amount.
+/// Names the form if `text` is not such an amount.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -158,14 +158,14 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         number.checked_mul(*unit_bytes).filter(|bytes| *bytes > 0)
     });
     parsed.ok_or_else(|| {
-        format!("`{text}` is no amount of memory; write it as 512MiB, 40GiB, 16GB or in bytes")
+        format!("`{text}` is not an amount of memory; write it as 512MiB, 40GiB, 16GB or in bytes")
     })
 }
 
 /// A span of time with its unit: `250ms`, `90s`, `5m`, `1h 30m`, `2d`; `0` is none.
 ///
 /// # Errors
-/// Says the form when `text` is no such span.
+/// Names the form if `text` is not such a span.
 pub fn span(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write it with its unit: 250ms, 90s, 5m, 1h, 2d"))
@@ -189,7 +189,7 @@ pub fn span_above_zero(text: &str) -> Result<Duration, String> {
 pub fn metres(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(metres) if metres.is_finite() && metres >= 0.0 => Ok(metres),
-        _ => Err(format!("`{text}` is no distance in metres of 0 or more")),
+        _ => Err(format!("`{text}` is not a distance in metres of 0 or more")),
     }
 }
 
@@ -197,13 +197,6 @@ pub fn metres(text: &str) -> Result<f64, String> {
 #[must_use]
 pub fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// A span of time as the wire says it: whole milliseconds.
-#[must_use]
-pub fn duration(span: Duration) -> prost_types::Duration {
-    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: span.subsec_millis() as i32 * 1_000_000 }
 }
 
 #[cfg(test)]

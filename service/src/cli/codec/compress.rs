@@ -11,7 +11,7 @@ use super::output::{OutputFile, failed};
 use super::report::{ColumnTotals, add_trailer, print_columns, rate_gb_s, totals_json};
 use super::table_blocks::TableEncoder;
 use crate::cli::error::{CliError, Exit};
-use crate::client::output::stdout;
+use crate::cli::output::stdout;
 
 /// Compresses one table.
 ///

@@ -19,7 +19,7 @@ use super::output::{OutputFile, failed, refuse_existing};
 use super::report::rate_gb_s;
 use super::table_blocks::TableDecoder;
 use crate::cli::error::{CliError, Exit};
-use crate::client::output::stdout;
+use crate::cli::output::stdout;
 
 /// Opens a file of blocks.
 pub(crate) fn open(path: &Path) -> Result<FrameReader<BufReader<File>>, CliError> {

@@ -11,7 +11,7 @@ use super::report::{
 };
 use super::table_blocks::TableDecoder;
 use crate::cli::error::{CliError, Exit};
-use crate::client::output::stdout;
+use crate::cli::output::stdout;
 
 /// Shows one file.
 ///

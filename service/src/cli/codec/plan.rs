@@ -11,7 +11,7 @@ use super::report::{ColumnTotals, print_columns, print_nodes, rate_gb_s, totals_
 use super::statistics::ColumnStatistics;
 use super::table_blocks::TableEncoder;
 use crate::cli::error::{CliError, Exit};
-use crate::client::output::stdout;
+use crate::cli::output::stdout;
 
 /// Plans one table.
 ///

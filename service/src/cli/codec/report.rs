@@ -13,7 +13,7 @@ use shoal_codec::{Plan, PlanNode, Table, TableChunk};
 
 use super::frame::Trailer;
 use super::header::Header;
-use crate::client::output::plain_table;
+use crate::cli::output::plain_table;
 
 /// Sums over all blocks of a file.
 #[derive(Clone, Debug)]

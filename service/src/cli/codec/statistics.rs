@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::group::pattern;
 use super::header::{Header, Kind};
-use crate::client::output::plain_table;
+use crate::cli::output::plain_table;
 
 /// Different values that are counted.
 const DISTINCT_MAX: usize = 65_536;

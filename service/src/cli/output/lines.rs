@@ -1,14 +1,12 @@
-//! The answer as bare lines: ids one a line, or the count alone.
+//! The answer as bare lines for shell pipelines: one id a line, or the count alone.
 //!
-//! What shell pipelines take. Says on standard error when the limit cut ids off, for a line on
-//! standard output would be taken for an id.
+//! A note that the limit left ids out goes to standard error.
 
 use std::io::{self, Write};
 
-use shoal_proto::v1;
+use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
-use crate::client::answer::AnswerRow;
 
 /// Writes ids, with the distance beside them for `nearest`, or the count.
 #[derive(Clone, Debug)]

@@ -1,16 +1,14 @@
-//! What is said at the end of a report?
-//!
-//! Counts by what became of the rows, reasons of refusal, and the first bad rows with their number
-//! in the file, so that a person can go and look.
+//! The summary at the end of a report: rows by outcome, reasons of refusal, and the first bad rows
+//! with their number in the file.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shoal_proto::v1;
+use shoal_client::{AckTotals, ServerError, v1};
 
-use super::rows::RowBatch;
-use super::tally::{SHOWN_MAX, Tally, counts_json, reason_name};
+use super::csv_rows::RowBatch;
+use super::output::counts_json;
 
 /// A report from its first message to its last acknowledgement.
 #[derive(Clone, Debug)]
@@ -21,12 +19,12 @@ pub struct Summary {
     rows_sent: u64,
     unreadable: u64,
     unreadable_shown: Vec<String>,
-    tally: Tally,
+    totals: AckTotals,
     elapsed: Duration,
 }
 
 impl Summary {
-    /// Of a report to `fleet` that has not begun.
+    /// For a new report to `fleet`.
     #[must_use]
     pub fn new(fleet: &str) -> Self {
         Self {
@@ -35,12 +33,12 @@ impl Summary {
             rows_sent: 0,
             unreadable: 0,
             unreadable_shown: Vec::new(),
-            tally: Tally::default(),
+            totals: AckTotals::default(),
             elapsed: Duration::ZERO,
         }
     }
 
-    /// The next message goes out with this many rows.
+    /// Counts the next message, which has this many rows.
     pub fn sent(&mut self, rows: usize) {
         self.rows_before.push(self.rows_sent);
         self.rows_sent += rows as u64;
@@ -52,22 +50,21 @@ impl Summary {
         self.rows_sent
     }
 
-    /// Takes note of rows that could not be read.
+    /// Counts the rows of a batch that could not be read.
     pub fn unreadable(&mut self, batch: &RowBatch) {
         self.unreadable += batch.unreadable;
         self.unreadable_shown.extend(batch.unreadable_shown.iter().cloned());
     }
 
-    /// Everything was acknowledged.
-    pub fn finish(&mut self, tally: Tally, elapsed: Duration) {
-        self.tally = tally;
-        self.elapsed = elapsed;
+    /// Takes the sums of all acknowledgements.
+    pub fn finish(&mut self, totals: AckTotals, elapsed: Duration) {
+        (self.totals, self.elapsed) = (totals, elapsed);
     }
 
-    /// True when a row did not get in by its own fault.
+    /// Whether a row was refused, a message failed or a row could not be read.
     #[must_use]
     pub fn is_partly_refused(&self) -> bool {
-        self.unreadable > 0 || self.tally.is_partly_refused()
+        self.unreadable > 0 || self.totals.is_partly_refused()
     }
 
     /// Number of a refused row among those sent, from 1.
@@ -83,13 +80,13 @@ impl Summary {
     /// For scripts: one JSON object.
     #[must_use]
     pub fn json(&self) -> Value {
-        let tally = &self.tally;
-        let by_reason: serde_json::Map<String, Value> = tally
+        let totals = &self.totals;
+        let by_reason: serde_json::Map<String, Value> = totals
             .refused_by_reason
             .iter()
             .map(|(reason, rows)| (reason_name(*reason), json!(rows)))
             .collect();
-        let refused_rows: Vec<Value> = tally
+        let refused_rows: Vec<Value> = totals
             .refused_rows
             .iter()
             .map(|row| {
@@ -97,7 +94,7 @@ impl Summary {
                 json!({ "row": number, "field": row.field, "reason": reason })
             })
             .collect();
-        let failed: Vec<Value> = tally
+        let failed: Vec<Value> = totals
             .failed
             .iter()
             .map(|failed| {
@@ -108,15 +105,15 @@ impl Summary {
         json!({
             "fleet": self.fleet,
             "rows_sent": self.rows_sent,
-            "rows": counts_json(&tally.rows),
+            "rows": counts_json(&totals.rows),
             "unreadable_rows": self.unreadable,
             "refused_by_reason": by_reason,
             "refused_rows": refused_rows,
-            "messages": tally.messages,
-            "failed_messages": tally.failed_messages,
+            "messages": totals.messages,
+            "failed_messages": totals.failed_messages,
             "failed": failed,
-            "duplicate_messages": tally.duplicate_messages,
-            "epoch": tally.epoch,
+            "duplicate_messages": totals.duplicate_messages,
+            "epoch": totals.epoch,
             "seconds": self.elapsed.as_secs_f64(),
             "rows_per_s": self.rows_per_s(),
         })
@@ -125,8 +122,8 @@ impl Summary {
     /// For people: a few lines.
     #[must_use]
     pub fn text(&self) -> String {
-        let (tally, mut text) = (&self.tally, String::new());
-        let rows = &tally.rows;
+        let (totals, mut text) = (&self.totals, String::new());
+        let rows = &totals.rows;
         let (seconds, rate) = (self.elapsed.as_secs_f64(), self.rows_per_s());
         let written = writeln!(
             text,
@@ -134,7 +131,7 @@ impl Summary {
              duplicate {}, superseded {}, late {}, refused {}",
             self.rows_sent,
             self.fleet,
-            tally.epoch,
+            totals.epoch,
             rows.applied,
             rows.duplicate,
             rows.superseded,
@@ -147,21 +144,22 @@ impl Summary {
     }
 
     fn write_refusals(&self, text: &mut String) -> std::fmt::Result {
-        let tally = &self.tally;
-        for (reason, rows) in &tally.refused_by_reason {
+        let totals = &self.totals;
+        for (reason, rows) in &totals.refused_by_reason {
             writeln!(text, "  refused for {}: {rows}", reason_name(*reason))?;
         }
-        for row in &tally.refused_rows {
+        for row in &totals.refused_rows {
             let (number, reason) = (self.row_number(row), reason_name(row.reason));
             writeln!(text, "    row {number}, {}: {reason}", row.field)?;
         }
-        if tally.rows.refused > SHOWN_MAX as u64 {
-            writeln!(text, "    and {} more", tally.rows.refused - SHOWN_MAX as u64)?;
+        let shown_max = AckTotals::LISTED_MAX as u64;
+        if totals.rows.refused > shown_max {
+            writeln!(text, "    and {} more", totals.rows.refused - shown_max)?;
         }
-        if tally.failed_messages > 0 {
-            writeln!(text, "  messages refused whole: {}", tally.failed_messages)?;
+        if totals.failed_messages > 0 {
+            writeln!(text, "  messages refused whole: {}", totals.failed_messages)?;
         }
-        for failed in &tally.failed {
+        for failed in &totals.failed {
             let (reason, detail) = reason_and_detail(failed);
             writeln!(text, "    message {}: {detail} [{reason}]", failed.message)?;
         }
@@ -173,11 +171,20 @@ impl Summary {
 }
 
 /// The stable reason of a failed message, and its text for people.
-fn reason_and_detail(failed: &v1::FailedMessage) -> (String, &str) {
-    let status = failed.status.as_ref();
-    let details = status.map(tonic_types::RpcStatusExt::get_error_details).unwrap_or_default();
-    let reason = details.error_info().map_or_else(String::new, |info| info.reason.clone());
-    (reason, status.map_or("", |status| &status.message))
+fn reason_and_detail(failed: &v1::FailedMessage) -> (String, String) {
+    let error = failed.status.as_ref().map(ServerError::from);
+    error.map_or_else(Default::default, |error| (error.reason_name, error.message))
+}
+
+/// A reason for people and scripts: `outside_space`.
+fn reason_name(reason: i32) -> String {
+    match v1::RefusalReason::try_from(reason) {
+        Ok(reason) => {
+            let name = reason.as_str_name();
+            name.strip_prefix("REFUSAL_REASON_").unwrap_or(name).to_lowercase()
+        }
+        Err(_) => format!("reason_{reason}"),
+    }
 }
 
 #[cfg(test)]
@@ -191,20 +198,19 @@ mod tests {
         summary.sent(50);
         let reason = v1::RefusalReason::Heading as i32;
         let row = v1::RefusedRow { message: 2, row: 4, field: "heading_deg".to_owned(), reason };
-        let mut tally = Tally::default();
-        tally.add(v1::ReportAck {
-            last_message: 2,
-            rows: Some(v1::RowCounts { applied: 149, refused: 1, ..Default::default() }),
-            refused_by_reason: vec![v1::RefusedCount { reason, rows: 1 }],
+        let totals = AckTotals {
+            rows: v1::RowCounts { applied: 149, refused: 1, ..Default::default() },
+            refused_by_reason: [(reason, 1), (77, 0)].into(),
             refused_rows: vec![row],
             ..Default::default()
-        });
-        summary.finish(tally, Duration::from_millis(500));
+        };
+        summary.finish(totals, Duration::from_millis(500));
         let text = summary.text();
         assert!(text.contains("row 105, heading_deg: heading"), "{text}");
         assert!(text.contains("150 rows") && text.contains("300 rows/s"), "{text}");
         let document = summary.json();
         assert_eq!(document["refused_by_reason"]["heading"], 1);
+        assert_eq!(document["refused_by_reason"]["reason_77"], 0);
         assert_eq!(document["refused_rows"][0]["row"], 105);
         assert!(summary.is_partly_refused());
     }

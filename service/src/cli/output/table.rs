@@ -1,19 +1,17 @@
 //! The answer as a table for people.
 //!
-//! Columns that no row has are left out. Rows are held until the end, because widths depend on all
-//! of them; the default limit bounds how many.
+//! Columns without values are left out. Widths depend on all rows, so rows are held until the end;
+//! the default limit bounds their number.
 
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
-use shoal_proto::v1;
+use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
-use crate::client::answer::AnswerRow;
-use crate::client::moment::{age, rfc3339};
+use crate::cli::timestamp::{age, rfc3339};
 
-/// An empty table without frame, as all tables of this program are; all columns but those in
-/// `left` are right-aligned.
+/// An empty table in the style of this program; columns that are not in `left` are right-aligned.
 #[must_use]
 pub fn plain_table(header: &[&str], left: &[&str]) -> Table {
     let mut table = Table::new();
@@ -122,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_nobody_has_are_left_out() {
+    fn columns_without_values_are_left_out() {
         let fix = v1::FixRecord {
             time_ms: 1_480_140_066_000,
             x: -97.5,

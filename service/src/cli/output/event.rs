@@ -1,7 +1,6 @@
-//! One event a line: columns for people, a JSON object, or a GeoJSON Feature.
+//! Events, one a line: columns for people, a JSON object, or a GeoJSON Feature.
 //!
-//! The keys of a record are those of an answer's rows. Lines are complete as soon as the event is
-//! known; nothing is held back.
+//! The keys of a record are those of an answer's rows.
 
 use std::io::{self, Write};
 
@@ -9,14 +8,13 @@ use serde::Serialize;
 
 use super::geojson::PointJson;
 use super::json::RowJson;
-use crate::cli::watch::EventForm;
-use crate::client::moment::rfc3339;
-use crate::client::watch::EventRow;
+use crate::cli::timestamp::rfc3339;
+use crate::cli::watch::{EventForm, EventRow};
 
 /// An event; the record's keys are there when records were asked for.
 #[derive(Clone, Debug, Serialize)]
-struct EventJson {
-    event: &'static str,
+struct EventJson<'a> {
+    event: &'a str,
     epoch: u64,
     clock_ms: i64,
     #[serde(flatten)]
@@ -24,11 +22,11 @@ struct EventJson {
 }
 
 #[derive(Serialize)]
-struct EventFeatureJson {
+struct EventFeatureJson<'a> {
     r#type: &'static str,
     id: String,
     geometry: Option<PointJson>,
-    properties: EventJson,
+    properties: EventJson<'a>,
 }
 
 /// Writes events.
@@ -52,7 +50,7 @@ impl EventLines {
     /// Whatever writing gives.
     pub fn write(&self, event: &EventRow, clock_ms: i64, out: &mut dyn Write) -> io::Result<()> {
         let json = || EventJson {
-            event: event.event,
+            event: &event.event,
             epoch: event.epoch,
             clock_ms,
             row: RowJson::new(&event.row, clock_ms),
@@ -90,21 +88,20 @@ impl EventLines {
 
 #[cfg(test)]
 mod tests {
-    use shoal_proto::v1;
+    use shoal_client::{AnswerRow, v1};
 
     use super::*;
-    use crate::client::answer::AnswerRow;
 
     fn line(form: EventForm, fix: Option<v1::FixRecord>) -> String {
         let row = AnswerRow { object: u64::MAX - 1, fix, distance_m: None };
-        let event = EventRow { event: "enter", epoch: 3, row };
+        let event = EventRow { event: "enter".to_owned(), epoch: 3, row };
         let mut out = Vec::new();
         EventLines::new(form, true).write(&event, 1_480_140_067_500, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn lines_say_what_where_and_when_in_each_form() {
+    fn each_form_has_event_object_and_record() {
         let fix = v1::FixRecord { x: -97.5, y: 30.0, speed_mps: Some(4.25), ..Default::default() };
         let text = line(EventForm::Text, Some(fix));
         let words: Vec<_> = text.split_whitespace().collect();

@@ -1,7 +1,6 @@
-//! How is an answer written: a table for people, lines, JSON or GeoJSON for programs?
+//! Forms of output: a table for people, lines, JSON or GeoJSON for programs.
 //!
-//! One file per form behind one trait; each writes as chunks arrive, the table at the end. Events
-//! are lines of their own.
+//! One file per form behind one trait; each writes as chunks arrive, the table at the end.
 
 mod event;
 mod fleet;
@@ -12,7 +11,7 @@ mod table;
 mod writer;
 
 pub use event::EventLines;
-pub use fleet::{FleetJson, fleet_details, fleet_table};
+pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
 pub use geojson::GeoJsonWriter;
 pub use json::{HeaderJson, JsonWriter, RowJson};
 pub use lines::LinesWriter;

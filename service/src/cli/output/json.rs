@@ -1,16 +1,15 @@
 //! The answer as one JSON document: header first, then each row on its own line.
 //!
-//! Ids and terms are strings, because JavaScript and jq lose 64-bit numbers. Every row has the same
-//! keys; what is unknown is null. Nothing is held back: a row is written when it arrives.
+//! Ids and terms are strings, because JavaScript and jq round 64-bit numbers. Every row has the
+//! same keys; unknown attributes are null. Rows are written as they arrive.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use shoal_proto::v1;
+use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
-use crate::client::answer::AnswerRow;
-use crate::client::moment::rfc3339;
+use crate::cli::timestamp::rfc3339;
 
 /// Where and when an answer holds.
 #[derive(Clone, Debug, Serialize)]
@@ -40,7 +39,7 @@ impl From<&v1::AnswerHeader> for HeaderJson {
     }
 }
 
-/// One object; the record's keys are there when records were asked for.
+/// One object, with the keys of its record if the answer has records.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowJson {
     object: String,
@@ -64,7 +63,7 @@ struct RecordJson {
 }
 
 impl RowJson {
-    /// `row` as it stands at the answer's clock.
+    /// `row` with its age at the answer's clock.
     #[must_use]
     pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
         let record = |fix: &v1::FixRecord| RecordJson {

@@ -1,16 +1,15 @@
-//! Where do the rows of a report come from, batch by batch?
+//! Reads the rows of a report from a CSV file, batch by batch.
 //!
-//! A CSV file is read on a thread of its own, a few batches ahead and no more. A row that cannot be
-//! read is counted and the first ones are told; the rows after it go on.
+//! A thread of its own reads a bounded number of batches ahead. Rows that cannot be read are
+//! counted and skipped; the first are described.
 
 use std::path::Path;
 
-use shoal_proto::v1;
+use shoal_client::{AckTotals, v1};
 use shoal_workload::{CsvReader, Fix, SpeedUnit, WorkloadError};
 use tokio::sync::mpsc;
 
-use super::tally::SHOWN_MAX;
-use crate::cli::error::CliError;
+use super::error::CliError;
 
 /// Batches read ahead of the one being sent.
 const BATCHES_AHEAD: usize = 2;
@@ -29,7 +28,7 @@ pub struct RowBatch {
 /// Opens a file, or standard input for `-`; gzip or plain by the first bytes.
 ///
 /// # Errors
-/// [`CliError::Input`] when it cannot be read or its header lacks a column.
+/// [`CliError::Input`] if it cannot be read or its header lacks a column.
 pub fn open(file: &str, speed_unit: SpeedUnit) -> Result<CsvReader, CliError> {
     let opened = if file == "-" {
         CsvReader::from_reader(std::io::stdin(), Path::new("standard input"), speed_unit)
@@ -42,7 +41,7 @@ pub fn open(file: &str, speed_unit: SpeedUnit) -> Result<CsvReader, CliError> {
 /// The error for a file that cannot be used.
 #[must_use]
 pub fn unusable(file: &str, error: &WorkloadError) -> CliError {
-    // The name of the file stands in the message already where the workload knows it.
+    // Some messages of the workload begin with the name of the file.
     let text = error.to_string();
     let reason = text
         .strip_prefix(file)
@@ -62,7 +61,7 @@ pub fn batches(csv: CsvReader, rows_max: usize) -> mpsc::Receiver<RowBatch> {
                 Ok(fix) => batch.fixes.push(to_wire(&fix)),
                 Err(error) => {
                     batch.unreadable += 1;
-                    if shown < SHOWN_MAX {
+                    if shown < AckTotals::LISTED_MAX {
                         shown += 1;
                         batch.unreadable_shown.push(error.to_string());
                     }
@@ -75,15 +74,14 @@ pub fn batches(csv: CsvReader, rows_max: usize) -> mpsc::Receiver<RowBatch> {
             }
         }
         if !batch.fixes.is_empty() || batch.unreadable > 0 {
-            // Nobody listens any more: then nobody misses the rest.
+            // An error means that the receiver is gone, and the rest is not needed.
             let _ = sender.blocking_send(batch);
         }
     });
     receiver
 }
 
-/// A row as the wire says it. Speeds and headings lose what an `f32` cannot hold, far less than
-/// what is stored of them.
+/// A row in the wire's form. Rounding speed and heading to `f32` loses less than storing does.
 #[must_use]
 pub fn to_wire(fix: &Fix) -> v1::Fix {
     v1::Fix {
@@ -105,7 +103,7 @@ mod tests {
     const TEXT: &str = "object_id,t_ms,lon,lat,speed\n1,10,-97.5,30,1.5\n2,x,0,0,\n3,11,1,2,\n";
 
     #[tokio::test]
-    async fn bad_rows_are_counted_and_the_rest_goes_on() {
+    async fn bad_rows_are_counted_and_skipped() {
         let csv = CsvReader::from_reader(TEXT.as_bytes(), Path::new("a.csv"), SpeedUnit::default());
         let mut rows = batches(csv.unwrap(), 1);
         let first = rows.recv().await.unwrap();

@@ -1,32 +1,8 @@
-//! What does a client know of a fleet?
-//!
-//! Describes one, and turns its space from the wire's form into the engine's and back. Keeps
-//! nothing.
+//! Converts the space of a fleet between the wire's form and the engine's.
 
-use shoal_engine::Space;
-use shoal_proto::v1::{self, space::Kind};
-
-use super::connection::Connection;
-use crate::cli::error::CliError;
-
-/// The fleet of this name as it is now.
-///
-/// # Errors
-/// [`CliError::Refused`] when there is none.
-pub async fn describe(connection: &Connection, name: &str) -> Result<v1::Fleet, CliError> {
-    let message = v1::GetFleetRequest { name: name.to_owned() };
-    let mut fleets = connection.fleets();
-    let answer = connection.wait(fleets.get_fleet(connection.request(message))).await?;
-    found(answer.into_inner().fleet)
-}
-
-/// The fleet of a response.
-///
-/// # Errors
-/// [`CliError::Answer`] when there is none in it.
-pub fn found(fleet: Option<v1::Fleet>) -> Result<v1::Fleet, CliError> {
-    fleet.ok_or_else(|| CliError::Answer("the response has no fleet".to_owned()))
-}
+use shoal_client::Error;
+use shoal_client::v1::{self, space::Kind};
+use shoal_engine::{PLANAR_QUANTUM_M, Space};
 
 /// True for longitude and latitude, false for metres.
 #[must_use]
@@ -38,19 +14,19 @@ pub fn is_geographic(fleet: &v1::Fleet) -> bool {
 /// The fleet's space.
 ///
 /// # Errors
-/// [`CliError::Answer`] for a space that cannot be.
-pub fn space(fleet: &v1::Fleet) -> Result<Space, CliError> {
+/// [`Error::Protocol`] for an invalid space.
+pub fn space(fleet: &v1::Fleet) -> Result<Space, Error> {
     match fleet.space.as_ref().and_then(|space| space.kind.as_ref()) {
         Some(Kind::Planar(plane)) => {
-            let quantum_m = if plane.quantum_m > 0.0 { plane.quantum_m } else { 0.01 };
+            let quantum_m = if plane.quantum_m > 0.0 { plane.quantum_m } else { PLANAR_QUANTUM_M };
             Space::planar(plane.width_m, plane.height_m, quantum_m)
-                .map_err(|error| CliError::Answer(format!("space of {}: {error}", fleet.name)))
+                .map_err(|error| Error::Protocol(format!("space of {}: {error}", fleet.name)))
         }
         _ => Ok(Space::geographic()),
     }
 }
 
-/// A space as the wire says it.
+/// A space in the wire's form.
 #[must_use]
 pub fn to_wire(space: &Space) -> v1::Space {
     let kind = if space.is_geographic() {

@@ -1,18 +1,13 @@
-//! What must a form of output be able to do?
-//!
-//! Begin with the header, take rows chunk by chunk, end. Writers hold no more than a chunk, the
-//! table excepted, whose rows the default limit bounds.
+//! The interface of a form of output: header, rows chunk by chunk, end.
 
 use std::io::{self, BufWriter, Write};
 
-use shoal_proto::v1;
-
-use crate::client::answer::AnswerRow;
+use shoal_client::{AnswerRow, v1};
 
 /// Buffered standard output.
 pub type Stdout = BufWriter<io::Stdout>;
 
-/// Standard output, to be flushed by who writes last.
+/// Buffered standard output; the caller flushes it.
 #[must_use]
 pub fn stdout() -> Stdout {
     BufWriter::new(io::stdout())

@@ -1,16 +1,13 @@
-//! How is a fleet shown: a row of a table, a list of its properties, or JSON?
-//!
-//! All three from the same description, so that they cannot differ in what they say.
+//! A fleet as a row of a table, as a list of its properties, or as JSON.
 
 use comfy_table::Table;
 use serde::Serialize;
-use serde_json::Value;
-use shoal_proto::v1;
+use serde_json::{Value, json};
+use shoal_client::{duration, v1};
 
 use super::table::plain_table;
-use crate::client::fleet;
-use crate::client::moment::{age, rfc3339};
-use crate::client::tally::counts_json;
+use crate::cli::fleet_space;
+use crate::cli::timestamp::{age, rfc3339};
 
 /// One fleet for scripts. The term is a string; `ttl_ms` 0 means that objects stay.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +28,7 @@ pub struct FleetJson {
 }
 
 impl FleetJson {
-    /// `fleet` as it was described.
+    /// From the description of a fleet.
     #[must_use]
     pub fn new(fleet: &v1::Fleet) -> Self {
         Self {
@@ -60,7 +57,20 @@ impl FleetJson {
 
 /// `geographic` or `planar:...`, the form that `--space` takes.
 fn space_name(fleet: &v1::Fleet) -> String {
-    fleet::space(fleet).map_or_else(|error| error.to_string(), |space| space.to_string())
+    fleet_space::space(fleet).map_or_else(|error| error.to_string(), |space| space.to_string())
+}
+
+/// Row counts as JSON.
+#[must_use]
+pub fn counts_json(rows: &v1::RowCounts) -> Value {
+    let v1::RowCounts { applied, duplicate, superseded, late, refused } = rows;
+    json!({
+        "applied": applied,
+        "duplicate": duplicate,
+        "superseded": superseded,
+        "late": late,
+        "refused": refused,
+    })
 }
 
 fn clock_name(fleet: &v1::Fleet) -> &'static str {
@@ -77,7 +87,7 @@ fn bytes_text(bytes: u64) -> String {
 
 /// Time to live in milliseconds; 0 without.
 fn ttl_ms(fleet: &v1::Fleet) -> i64 {
-    fleet.ttl.map_or(0, |ttl| ttl.seconds * 1_000 + i64::from(ttl.nanos) / 1_000_000)
+    fleet.ttl.and_then(|ttl| duration::to_millis(&ttl).ok()).unwrap_or(0)
 }
 
 fn ttl_text(fleet: &v1::Fleet) -> String {
@@ -145,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fleet_is_told_in_full() {
+    fn a_fleet_is_described_in_full() {
         let plane = v1::PlanarSpace { width_m: 100.0, height_m: 50.0, quantum_m: 0.01 };
         let fleet = v1::Fleet {
             name: "yard".to_owned(),

@@ -1,16 +1,15 @@
 //! The answer as a GeoJSON FeatureCollection (RFC 7946): one Point a row, attributes as properties.
 //!
-//! Coordinates are longitude, latitude; only geographic fleets have such, the caller checks. The
-//! header travels as the foreign member `shoal`, which readers of GeoJSON skip.
+//! Only for geographic fleets; the caller checks. The header is the foreign member `shoal`, which
+//! readers of GeoJSON skip.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
-use shoal_proto::v1;
+use shoal_client::{AnswerRow, v1};
 
 use super::json::{HeaderJson, RowJson};
 use super::writer::AnswerWriter;
-use crate::client::answer::AnswerRow;
 
 #[derive(Serialize)]
 struct FeatureJson {

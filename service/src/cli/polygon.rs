@@ -1,23 +1,23 @@
-//! Which region does a GeoJSON document describe?
+//! Reads the region that a GeoJSON document describes.
 //!
 //! Takes a Polygon or MultiPolygon, bare, in a Feature, or in a FeatureCollection of one. Rings are
-//! passed on as they stand (either winding, closed or not); the server judges them. Coordinates
-//! after the second are ignored, as RFC 7946 allows.
+//! sent unchanged (either winding, closed or not); the server validates them. Coordinates after the
+//! second are ignored, as RFC 7946 allows.
 
 use std::io::Read as _;
 
 use geojson::{Feature, GeoJson, Geometry, GeometryValue, Position};
-use shoal_proto::v1::{self, region::Kind};
+use shoal_client::v1::{self, region::Kind};
 
-use crate::cli::error::CliError;
+use super::error::CliError;
 
-/// Largest document that is read, bytes: 4,096 vertices need far less.
+/// The largest document that is read, in bytes: 4,096 vertices need far less.
 pub const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads `file`, or standard input for `-`.
 ///
 /// # Errors
-/// [`CliError::Input`] when it cannot be read, is too large, or holds no single polygon.
+/// [`CliError::Input`] if it cannot be read, is too large, or does not hold exactly one polygon.
 pub fn read(file: &str) -> Result<Kind, CliError> {
     let wrong = |reason: String| CliError::Input { file: file.to_owned(), reason };
     let mut text = String::new();
@@ -34,12 +34,12 @@ pub fn read(file: &str) -> Result<Kind, CliError> {
     parse(&text).map_err(wrong)
 }
 
-/// The one polygon or multipolygon in `text`, as a kind of region.
+/// The polygon or multipolygon in `text`, as a kind of region.
 ///
 /// # Errors
-/// Says what was found instead.
+/// Names what was found instead.
 pub fn parse(text: &str) -> Result<Kind, String> {
-    let document: GeoJson = text.parse().map_err(|error| format!("no GeoJSON: {error}"))?;
+    let document: GeoJson = text.parse().map_err(|error| format!("not GeoJSON: {error}"))?;
     let geometry = match document {
         GeoJson::Geometry(geometry) => geometry,
         GeoJson::Feature(feature) => of_feature(feature)?,

@@ -1,7 +1,5 @@
-//! How is a Unix time in milliseconds written for people and scripts, and read back?
-//!
-//! RFC 3339 in UTC with milliseconds. Ages are shown coarser than they are stored. Reads no clock
-//! but for the word `now`.
+//! Formats and parses Unix times in milliseconds: RFC 3339 in UTC. Ages are shown in their two
+//! largest units. The word `now` reads the clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,7 +35,7 @@ pub fn age(age_ms: i64) -> String {
 /// A time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
 ///
 /// # Errors
-/// Says the forms when `text` is none of them.
+/// Names the forms if `text` has none of them.
 pub fn parse(text: &str) -> Result<i64, String> {
     if let Ok(time_ms) = text.parse::<i64>() {
         return Ok(time_ms);
