@@ -44,12 +44,12 @@ pub const NARROW_WINDOW_BYTES: u32 = (64 << 10) - 1;
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of one message of answers; the server cuts them at 1 MiB.
 pub const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// Rows that the oracle holds before they are applied; a sender waits for room.
-pub const VERIFY_ROWS_HELD_MAX: u32 = 4 << 20;
-/// Bytes of answers that wait for the oracle; asking waits for room, nothing is dropped.
+/// Rows that the verifier holds before they are applied; senders wait.
+pub const VERIFY_ROWS_HELD_MAX: u32 = (4 << 20) - 1;
+/// Bytes of answers that the verifier holds; queries wait, nothing is dropped.
 pub const VERIFY_ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Mismatches that are told one by one.
-pub const MISMATCHES_TOLD_MAX: usize = 5;
+/// Mismatches that are reported one by one.
+pub const MISMATCHES_REPORTED_MAX: usize = 5;
 /// Bytes of blocks made before the clock starts, all connections together.
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 /// Rounds of blocks that are made before the clock starts where [`PREPARED_BYTES_MAX`] allows.

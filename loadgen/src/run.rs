@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use shoal_engine::{Backend as _, EngineOptions, Model, Snapshot};
+use shoal_proto::v1::Fleet;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
@@ -22,7 +24,7 @@ use crate::session::Session;
 use crate::subscription::EpochTimes;
 use crate::subscription::spawn::{self as sessions, Subscribers};
 use crate::tasks::{Tasks, open_workload, spawn, starters};
-use crate::verify::{Oracle, Verifier};
+use crate::verify::Verifier;
 
 /// How far beyond its own clock a server takes event times, milliseconds. No workload makes rows
 /// near this border, so that clocks which differ a little make no difference.
@@ -108,7 +110,7 @@ async fn drive(
     Ok(summary)
 }
 
-/// Starts the oracle of an empty fleet.
+/// Starts the verifier of an empty fleet.
 fn verifier(
     plan: &Plan,
     fleet: &RunFleet,
@@ -116,10 +118,13 @@ fn verifier(
 ) -> Result<Verifier, LoadError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time_max_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX) + TIME_AHEAD_MAX_MS;
-    let about = &fleet.fleet;
-    let oracle = Oracle::new(fleet.space, fleet.ttl_ms(), about.clock_ms, time_max_ms);
-    let fleet = (about.name.clone(), about.term, about.epoch);
-    Verifier::start(oracle, plan.connections(), fleet, Arc::clone(counters))
+    let Fleet { name, term, epoch, clock_ms, .. } = fleet.fleet.clone();
+    let ttl_ms = fleet.ttl_ms();
+    let options = EngineOptions { ttl_ms, term, ..EngineOptions::new(fleet.space) };
+    let mut model = Model::new(options);
+    let empty = Snapshot { term, epoch, clock_ms, batches: Vec::new() };
+    model.import(empty).map_err(|error| LoadError::Task(error.to_string()))?;
+    Verifier::start(model, name, time_max_ms, plan.connections(), Arc::clone(counters))
         .map_err(|error| LoadError::Task(format!("no thread for the verifier: {error}")))
 }
 

@@ -137,7 +137,7 @@ fn each_batch(corrupt: impl Fn(&mut Honest, usize), is_told: impl Fn(&Counts) ->
         corrupt(&mut stream, place);
         let counts = stream.counts();
         assert!(is_told(&counts), "at {place}: {counts:?}, seed {SEED}");
-        assert!(!counts.told.is_empty());
+        assert!(!counts.problems.is_empty());
     }
 }
 

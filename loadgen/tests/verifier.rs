@@ -1,18 +1,20 @@
-//! Does the verifier compare at the right epoch, and does it own up to what it cannot compare?
+//! Hazard: a verifier that compares at the wrong epoch, or that accepts a wrong reply.
 //!
-//! A hand-made server, one object, a few epochs: right answers pass, an answer of the epoch before
-//! is a mismatch, one inside a merged ack is counted as unverifiable, a broken token is a mismatch.
+//! A hand-made server with a few epochs. Right replies pass; each spoiled ack, answer or header is
+//! a mismatch; answers inside a merged ack are counted as unverifiable.
 #![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
 
 use std::sync::Arc;
 
 use shoal_codec::{FixColumns, FixRow};
-use shoal_engine::{Projection, Query, QueryKind, Space};
+use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, Space};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{
-    Acked, Answered, GotAnswer, Oracle, SentRows, Verdict, Verifier, VerifierLink,
+    Acked, Answered, GotAnswer, Removed, SentRows, Verdict, Verifier, VerifierLink,
 };
-use shoal_proto::v1::{AnswerHeader, FixRecord, ReportAck, RowCounts};
+use shoal_proto::v1::{
+    AnswerHeader, FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts,
+};
 
 const START_MS: i64 = 1_600_000_000_000;
 const TERM: u64 = 77;
@@ -21,10 +23,12 @@ fn space() -> Space {
     Space::planar(1_000.0, 1_000.0, 0.01).unwrap()
 }
 
-fn start() -> Verifier {
-    let oracle = Oracle::new(space(), None, 0, i64::MAX);
-    let fleet = ("fleet".to_owned(), TERM, 0);
-    Verifier::start(oracle, 2, fleet, Arc::new(Counters::default())).unwrap()
+fn verdict(run: impl FnOnce(&VerifierLink)) -> Verdict {
+    let model = Model::new(EngineOptions { term: TERM, ..EngineOptions::new(space()) });
+    let counters = Arc::new(Counters::default());
+    let verifier = Verifier::start(model, "fleet".to_owned(), i64::MAX, 2, counters).unwrap();
+    run(&verifier.link());
+    verifier.finish().unwrap()
 }
 
 /// The fix that object 5 reports for epoch `epoch`.
@@ -32,25 +36,53 @@ fn row(epoch: u64) -> FixRow {
     FixRow::new(5, START_MS + epoch as i64, epoch as i32, 1)
 }
 
-/// Sends the fix of `epoch` on connection 0 and acknowledges it in epochs `first..=epoch`.
-fn report(link: &VerifierLink, first_epoch: u64, epoch: u64) {
-    let mut columns = FixColumns::new();
-    columns.push_row(row(epoch));
-    link.ledger.sent(0);
-    let ack = ReportAck {
-        first_message: epoch,
-        last_message: epoch,
-        rows: Some(RowCounts { applied: 1, ..RowCounts::default() }),
-        first_epoch,
-        epoch,
-        token: vec![epoch as u8],
-        ..ReportAck::default()
+fn applied(applied: u64) -> Option<RowCounts> {
+    Some(RowCounts { applied, ..RowCounts::default() })
+}
+
+/// Sends messages of these rows on connection 0 and acknowledges them.
+fn report(link: &VerifierLink, messages: &[&[FixRow]], ack: ReportAck) {
+    let message = |rows: &&[FixRow]| {
+        link.ledger.change_sent(0);
+        let mut columns = FixColumns::new();
+        rows.iter().for_each(|row| columns.push_row(*row));
+        SentRows { columns: Arc::new(columns), shift_ms: 0 }
     };
-    let messages = vec![SentRows { columns: Arc::new(columns), shift_ms: 0 }];
+    let messages = messages.iter().map(message).collect();
     link.ledger.acked(0, Acked { messages, ack });
 }
 
-/// The header of an answer at `epoch`, whose clock is that of the fix of `of_epoch`.
+/// An ack of messages with these numbers, applied in the epochs of the same numbers.
+fn ack(first: u64, last: u64, rows: Option<RowCounts>) -> ReportAck {
+    ReportAck {
+        first_message: first,
+        last_message: last,
+        rows,
+        first_epoch: first,
+        epoch: last,
+        token: vec![last as u8],
+        ..ReportAck::default()
+    }
+}
+
+/// Reports the fix of `epoch` in that epoch.
+fn report_epoch(link: &VerifierLink, epoch: u64) {
+    report(link, &[&[row(epoch)]], ack(epoch, epoch, applied(1)));
+}
+
+/// Reports the fixes of these epochs, acknowledged as one range.
+fn report_merged(link: &VerifierLink, epochs: &[u64], rows: Option<RowCounts>) {
+    let fixes: Vec<[FixRow; 1]> = epochs.iter().map(|epoch| [row(*epoch)]).collect();
+    let messages: Vec<&[FixRow]> = fixes.iter().map(|rows| &rows[..]).collect();
+    report(link, &messages, ack(epochs[0], epochs[epochs.len() - 1], rows));
+}
+
+fn record(row: &FixRow) -> FixRecord {
+    let (x, y) = space().to_api(row.x, row.y);
+    FixRecord { time_ms: row.time_ms, x, y, ..FixRecord::default() }
+}
+
+/// The header of an answer at `epoch` with the clock of the fix of `of_epoch`.
 fn header(epoch: u64, of_epoch: u64) -> AnswerHeader {
     AnswerHeader {
         fleet: "fleet".to_owned(),
@@ -63,108 +95,75 @@ fn header(epoch: u64, of_epoch: u64) -> AnswerHeader {
 
 /// An answer at `epoch` that holds the fix of `of_epoch`.
 fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
-    let row = row(of_epoch);
-    let (x, y) = space().to_api(row.x, row.y);
-    let query = Query {
-        kind: QueryKind::Get(vec![5]),
-        filter: None,
-        projection: Projection::Fixes,
-        limit: None,
-    };
+    let projection = Projection::Fixes;
+    let query = Query { kind: QueryKind::Get(vec![5]), filter: None, projection, limit: None };
     Answered {
         queries: Arc::from([query]),
         header: header(epoch, epoch),
         answers: vec![GotAnswer {
             total: 1,
             objects: vec![5],
-            fixes: vec![FixRecord { time_ms: row.time_ms, x, y, ..FixRecord::default() }],
+            fixes: vec![record(&row(of_epoch))],
             ..GotAnswer::default()
         }],
         epoch_min,
     }
 }
 
-fn ask(link: &VerifierLink, answered: Answered) {
-    let _ = link.ledger.asked(1, false);
+fn query(link: &VerifierLink, answered: Answered) {
+    let _ = link.ledger.query_sent(1, false);
     link.answered(1, answered);
 }
 
-fn verdict(run: impl FnOnce(&VerifierLink)) -> Verdict {
-    let verifier = start();
-    run(&verifier.link());
-    verifier.finish().unwrap()
-}
-
 #[test]
-fn right_answers_pass_whatever_arrives_first() {
+fn right_answers_pass_in_any_order_of_arrival() {
     let verdict = verdict(|link| {
-        report(link, 1, 1);
-        // Asked before epoch 2 was known, answered in it: the oracle waits for it in 1.
-        let _ = link.ledger.asked(1, false);
-        report(link, 2, 2);
-        report(link, 3, 3);
+        report_epoch(link, 1);
+        // Sent before epoch 2 was known, answered in it: the model waits for it in 1.
+        let _ = link.ledger.query_sent(1, false);
+        report_epoch(link, 2);
+        report_epoch(link, 3);
         link.answered(1, answer(2, 2, 0));
-        ask(link, answer(3, 3, 3));
+        query(link, answer(3, 3, 3));
     });
     assert_eq!((verdict.queries, verdict.acks, verdict.mismatches), (2, 3, 0));
-    assert_eq!((verdict.unverifiable, verdict.told.len()), (0, 0));
+    assert_eq!((verdict.unverifiable, verdict.problems.len()), (0, 0));
 }
 
 #[test]
 fn the_state_before_is_a_mismatch() {
     let verdict = verdict(|link| {
-        report(link, 1, 1);
-        report(link, 2, 2);
-        ask(link, answer(2, 1, 0));
+        report_epoch(link, 1);
+        report_epoch(link, 2);
+        query(link, answer(2, 1, 0));
     });
     assert_eq!((verdict.queries, verdict.mismatches), (1, 1));
-    assert!(verdict.told[0].contains("object 5"), "{:?}", verdict.told);
+    assert!(verdict.problems[0].contains("object 5"), "{:?}", verdict.problems);
 }
 
 #[test]
-fn a_wrong_clock_or_term_is_a_mismatch() {
+fn a_wrong_clock_term_or_fleet_is_a_mismatch() {
     let changes: [fn(&mut AnswerHeader); 3] =
         [|header| header.clock_ms += 1, |header| header.term += 1, |header| header.fleet.push('x')];
     for change in changes {
         let verdict = verdict(|link| {
-            report(link, 1, 1);
+            report_epoch(link, 1);
             let mut answered = answer(1, 1, 0);
             change(&mut answered.header);
-            ask(link, answered);
+            query(link, answered);
         });
         assert_eq!(verdict.mismatches, 1);
     }
 }
 
-/// Sends the fixes of `epochs` and acknowledges them as one range.
-fn report_merged(link: &VerifierLink, epochs: &[u64]) {
-    let message = |epoch: &u64| {
-        link.ledger.sent(0);
-        let mut columns = FixColumns::new();
-        columns.push_row(row(*epoch));
-        SentRows { columns: Arc::new(columns), shift_ms: 0 }
-    };
-    let messages: Vec<_> = epochs.iter().map(message).collect();
-    let (first_epoch, epoch) = (epochs[0], epochs[epochs.len() - 1]);
-    let ack = ReportAck {
-        first_message: first_epoch,
-        last_message: epoch,
-        rows: Some(RowCounts { applied: messages.len() as u64, ..RowCounts::default() }),
-        first_epoch,
-        epoch,
-        ..ReportAck::default()
-    };
-    link.ledger.acked(0, Acked { messages, ack });
-}
-
 #[test]
-fn a_merged_ack_of_two_messages_tells_all() {
+fn a_merged_ack_of_two_messages_names_both_epochs() {
     let verdict = verdict(|link| {
-        report(link, 1, 1);
+        report_epoch(link, 1);
         for _ in 0..3 {
-            let _ = link.ledger.asked(1, false);
+            let _ = link.ledger.query_sent(1, false);
         }
-        report_merged(link, &[3, 5]);
+        report_merged(link, &[3, 5], applied(2));
         link.answered(1, answer(3, 3, 0));
         link.answered(1, Answered { header: header(4, 3), ..answer(4, 3, 0) });
         link.answered(1, answer(5, 5, 0));
@@ -174,38 +173,147 @@ fn a_merged_ack_of_two_messages_tells_all() {
 }
 
 #[test]
-fn inside_a_merged_ack_of_more_nothing_can_be_compared_and_that_is_said() {
-    let verdict = verdict(|link| {
-        report(link, 1, 1);
-        for _ in 0..2 {
-            let _ = link.ledger.asked(1, false);
-        }
-        report_merged(link, &[2, 3, 4]);
-        link.answered(1, answer(3, 1, 0));
-        link.answered(1, answer(4, 4, 0));
-    });
-    assert_eq!((verdict.queries, verdict.unverifiable, verdict.mismatches), (1, 1, 0));
+fn answers_inside_a_merged_ack_of_more_messages_are_unverifiable() {
+    // The sum of accepted rows is compared all the same.
+    for (rows, mismatches) in [(3, 0), (2, 1)] {
+        let verdict = verdict(|link| {
+            report_epoch(link, 1);
+            for _ in 0..2 {
+                let _ = link.ledger.query_sent(1, false);
+            }
+            report_merged(link, &[2, 3, 4], applied(rows));
+            link.answered(1, answer(3, 1, 0));
+            link.answered(1, answer(4, 4, 0));
+        });
+        let counted = (verdict.queries, verdict.unverifiable, verdict.mismatches);
+        assert_eq!(counted, (1, 1, mismatches));
+    }
 }
 
 #[test]
 fn an_answer_older_than_its_token_is_a_mismatch() {
     let verdict = verdict(|link| {
-        report(link, 1, 1);
-        report(link, 2, 2);
-        let _ = link.ledger.asked(1, true);
+        report_epoch(link, 1);
+        report_epoch(link, 2);
+        let _ = link.ledger.query_sent(1, true);
         link.answered(1, answer(1, 1, 2));
     });
     assert_eq!(verdict.mismatches, 1);
-    assert!(verdict.told[0].contains("epoch"), "{:?}", verdict.told);
+    assert!(verdict.problems[0].contains("epoch"), "{:?}", verdict.problems);
 }
 
 #[test]
-fn changes_that_never_came_back_hold_nothing_up_at_the_end() {
+fn changes_that_never_came_back_do_not_block_the_end() {
     let verdict = verdict(|link| {
-        report(link, 1, 1);
-        link.ledger.sent(0);
-        ask(link, answer(1, 1, 0));
-        let _ = link.ledger.asked(1, false);
+        report_epoch(link, 1);
+        link.ledger.change_sent(0);
+        query(link, answer(1, 1, 0));
+        let _ = link.ledger.query_sent(1, false);
     });
     assert_eq!((verdict.queries, verdict.mismatches), (1, 0));
+}
+
+#[test]
+fn a_wrong_ack_is_a_mismatch() {
+    let rows = [FixRow::new(1, START_MS, 5, 5), FixRow::new(2, START_MS, 5, -5)];
+    type Spoil = fn(&mut ReportAck);
+    let cases: [(Spoil, u64); 5] = [
+        (|_| {}, 0),
+        (|ack| ack.rows = None, 1),
+        (|ack| ack.refused_by_reason[0].reason = 2, 1),
+        (|ack| ack.refused_rows[0].row = 0, 1),
+        (|ack| ack.refused_rows.clear(), 1),
+    ];
+    for (case, (spoil, mismatches)) in cases.into_iter().enumerate() {
+        let counts = RowCounts { applied: 1, refused: 1, ..RowCounts::default() };
+        let mut ack = ack(1, 1, Some(counts));
+        ack.refused_by_reason = vec![RefusedCount { reason: 3, rows: 1 }];
+        ack.refused_rows = vec![RefusedRow { message: 1, row: 1, field: String::new(), reason: 3 }];
+        spoil(&mut ack);
+        let verdict = verdict(|link| report(link, &[&rows], ack));
+        assert_eq!((verdict.acks, verdict.mismatches), (1, mismatches), "case {case}");
+    }
+}
+
+#[test]
+fn the_parts_of_an_ack_add_up() {
+    let part = [FixRow::new(2, START_MS, 5, -5); 200];
+    let place = |at: u32| (u64::from(at / 200) + 1, at % 200);
+    for epochs in [(1, 1), (1, 2)] {
+        for (listed, mismatches) in [(256, 0), (255, 1), (257, 1)] {
+            let refused = (0..listed).map(place).map(|(message, row)| RefusedRow {
+                message,
+                row,
+                field: String::new(),
+                reason: 3,
+            });
+            let counts = RowCounts { refused: 400, ..RowCounts::default() };
+            let ack = ReportAck {
+                refused_by_reason: vec![RefusedCount { reason: 3, rows: 400 }],
+                refused_rows: refused.collect(),
+                first_epoch: epochs.0,
+                epoch: epochs.1,
+                ..ack(1, 2, Some(counts))
+            };
+            let verdict = verdict(|link| report(link, &[&part, &part], ack));
+            assert_eq!((verdict.acks, verdict.mismatches), (1, mismatches), "{listed}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_removal_is_a_mismatch() {
+    for (removed_count, missing_count, mismatches) in [(1, 2, 0), (2, 1, 1), (1, 1, 1)] {
+        let verdict = verdict(|link| {
+            report_epoch(link, 1);
+            link.ledger.change_sent(0);
+            let response =
+                RemoveResponse { removed_count, missing_count, epoch: 2, ..Default::default() };
+            link.ledger.removed(0, Removed { objects: vec![5, 5, 6], response });
+        });
+        assert_eq!((verdict.acks, verdict.mismatches), (2, mismatches));
+    }
+}
+
+#[test]
+fn every_kind_of_wrong_answer_is_a_mismatch() {
+    let rows: Vec<FixRow> = (0..10).map(|id| FixRow::new(id, START_MS, id as i32, 7)).collect();
+    let kind = QueryKind::nearest(0, 0, 4);
+    let nearest = Query { kind, filter: None, projection: Projection::Fixes, limit: Some(3) };
+    let right = GotAnswer {
+        total: 4,
+        truncated: true,
+        objects: vec![0, 1, 2],
+        fixes: rows[..3].iter().map(record).collect(),
+        distance_m: [49, 50, 53].map(|rank| space().distance_m(rank)).to_vec(),
+        failed: None,
+    };
+    let problems = |change: fn(&mut GotAnswer)| {
+        let mut answer = right.clone();
+        change(&mut answer);
+        let verdict = verdict(|link| {
+            report(link, &[&rows], ack(1, 1, applied(10)));
+            let (queries, answers) = (Arc::from([nearest.clone()]), vec![answer]);
+            query(link, Answered { queries, header: header(1, 0), answers, epoch_min: 0 });
+        });
+        assert_eq!(verdict.mismatches, verdict.problems.len() as u64);
+        verdict.problems
+    };
+    assert_eq!(problems(|_| {}), Vec::<String>::new());
+    type Spoil = fn(&mut GotAnswer);
+    let wrong: [(Spoil, &str); 9] = [
+        (|answer| answer.total = 5, "total is 5, expected 4"),
+        (|answer| answer.truncated = false, "truncated is false"),
+        (|answer| answer.objects[1] = 9, "place 1 has object 9, expected object 1"),
+        (|answer| answer.objects.swap(0, 2), "place 0 has object 2"),
+        (|answer| answer.objects.truncate(2), "place 2 has the end, expected object 2"),
+        (|answer| answer.fixes[2].x += 0.01, "record of object 2"),
+        (|answer| answer.fixes[0].speed_mps = Some(0.0), "record of object 0"),
+        (|answer| answer.distance_m[0] = -answer.distance_m[0], "distances"),
+        (|answer| answer.failed = Some("too large".to_owned()), "too large"),
+    ];
+    for (change, words) in wrong {
+        let problems = problems(change);
+        assert!(problems.len() == 1 && problems[0].contains(words), "{words}: {problems:?}");
+    }
 }

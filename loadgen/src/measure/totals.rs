@@ -115,7 +115,7 @@ impl Totals {
             failed_queries: self.answers.failed,
             answer_rows: self.answers.rows,
             followed: followed.unwrap_or_default(),
-            problems: [self.problems, self.followed.counts.told].concat(),
+            problems: [self.problems, self.followed.counts.problems].concat(),
             ..of_plan(plan)
         }
     }
@@ -155,6 +155,6 @@ impl Summary {
         self.verified_acks = verdict.acks;
         self.unverifiable_queries = verdict.unverifiable;
         self.mismatches = verdict.mismatches;
-        self.problems.extend(verdict.told);
+        self.problems.extend(verdict.problems);
     }
 }

@@ -116,14 +116,14 @@ impl Asker {
         options.fleet = self.session.fleet.clone();
         let mut to_verify = None;
         if let Some(verifier) = &verifier {
-            verifier.answer_room().await;
+            verifier.answer_capacity().await;
         }
         let place = self.session.unless_stopped(self.requests.reserve()).await;
         let Some(Ok(place)) = place else { return false };
         if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
             // Half of the messages carry a token, so that both ways of asking are checked.
             let with_token = self.chooser.falls_into(0.5);
-            let (least, token) = verifier.ledger.asked(self.connection, with_token);
+            let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             let epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();
             to_verify = Some(ToVerify { queries, epoch_min });

@@ -67,9 +67,9 @@ impl SingleAsker {
         options.fleet = self.session.fleet.clone();
         let mut epoch_min = 0;
         if let Some(verifier) = &verifier {
-            verifier.answer_room().await;
+            verifier.answer_capacity().await;
             let with_token = self.chooser.falls_into(0.5);
-            let (least, token) = verifier.ledger.asked(self.connection, with_token);
+            let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();
         }

@@ -215,7 +215,7 @@ mod tests {
         for _ in 0..4 * 5 {
             let batch = blocks.next_batch().unwrap();
             let columns = decoded(&batch);
-            let sent = batch.columns.unwrap();
+            let sent = batch.columns.unwrap().into_columns();
             assert_eq!(columns.len(), 4);
             for index in 0..columns.len() {
                 let row = columns.row(index);

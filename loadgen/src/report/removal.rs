@@ -53,7 +53,7 @@ impl Remover {
 
     async fn remove_some(&mut self, objects: &[u64]) -> Result<(), LoadError> {
         if let Some(verifier) = &self.session.verifier {
-            verifier.ledger.sent(self.connection);
+            verifier.ledger.change_sent(self.connection);
         }
         let request = RemoveRequest {
             fleet: self.session.fleet.clone(),

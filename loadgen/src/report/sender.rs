@@ -202,12 +202,12 @@ impl Sender {
         }
         let Batch { message, rows, columns, .. } = batch;
         if let Some(verifier) = &self.session.verifier {
-            verifier.rows_room(rows).await;
+            verifier.reserve_rows(rows).await;
         }
         let place = self.session.unless_stopped(self.messages.reserve()).await;
         let Some(Ok(place)) = place else { return false };
         if let Some(verifier) = &self.session.verifier {
-            verifier.ledger.sent(self.connection);
+            verifier.ledger.change_sent(self.connection);
         }
         if let Some(times) = &self.session.times {
             times.sent(self.connection);

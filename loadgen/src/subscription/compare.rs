@@ -1,7 +1,7 @@
-//! Do memberships equal what range queries find at the same epoch?
+//! Compares memberships with the answers of range queries at the same epoch.
 //!
-//! One message of queries, so that all answers hold at one epoch. Which state they are set beside
-//! is the subscriber's affair: it applies exactly the messages up to that epoch.
+//! The queries are one message, so that all answers are at one epoch. The subscriber applies
+//! exactly the messages up to that epoch before it compares.
 
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
@@ -12,7 +12,7 @@ use super::follower::Follower;
 use crate::error::LoadError;
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// What queries found in some regions.
+/// Answers of the range queries of some regions.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The epoch of all answers.
@@ -21,11 +21,11 @@ pub struct Found {
     pub regions: Vec<(u64, Vec<u64>)>,
 }
 
-/// Asks who is in some regions; at most as many as a message has queries.
+/// Queries some regions, at most as many as a message may have queries.
 ///
 /// # Errors
 /// [`LoadError::Call`], [`LoadError::Protocol`] for answers that do not fit.
-pub async fn ask(
+pub async fn query_regions(
     channel: Channel,
     fleet: String,
     regions: Vec<(u64, Region)>,
@@ -53,7 +53,7 @@ pub async fn ask(
                 let detail = result.error.map_or_else(String::new, |failed| failed.message);
                 let query = result.query;
                 return Err(LoadError::Protocol(format!(
-                    "query {query} of a comparison failed or was not asked: {detail}"
+                    "query {query} of a comparison failed or was not sent: {detail}"
                 )));
             };
             objects.extend(result.objects);
@@ -62,9 +62,9 @@ pub async fn ask(
     Ok(found)
 }
 
-/// Sets what was found beside what a follower holds at the same epoch and counts each object that
-/// one of them lacks as lost; gives the number of regions compared. Regions whose members the
-/// server said are uncertain are left out.
+/// Compares answers with the members of a follower at the same epoch and counts each object that
+/// one of them lacks as lost; returns the number of regions compared. Uncertain regions are left
+/// out.
 pub fn compare(found: &Found, follower: &mut Follower) -> u64 {
     let mut compared = 0;
     for (region, objects) in &found.regions {

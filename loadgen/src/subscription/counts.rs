@@ -1,9 +1,8 @@
-//! What was wrong with what was told?
+//! Faults of a stream: numbers and memberships that contradict earlier messages.
 //!
-//! Numbers of messages and memberships that contradict what was told before. The first few are kept
-//! in words.
+//! The first few are kept in words.
 
-use crate::limits::MISMATCHES_TOLD_MAX;
+use crate::limits::MISMATCHES_REPORTED_MAX;
 
 /// Faults of one or more streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,35 +14,35 @@ pub struct Counts {
     /// Messages and events out of their order.
     pub misordered: u64,
     /// The first of them.
-    pub told: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl Counts {
     /// Counts missing ones.
     pub fn lose(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.lost += count;
-        self.tell(count, "lost", text);
+        self.report(count, "lost", text);
     }
 
-    /// Counts those that came twice.
+    /// Counts repeated ones.
     pub fn repeat(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.repeated += count;
-        self.tell(count, "repeated", text);
+        self.report(count, "repeated", text);
     }
 
-    /// Counts those out of order.
+    /// Counts misordered ones.
     pub fn misorder(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.misordered += count;
-        self.tell(count, "misordered", text);
+        self.report(count, "misordered", text);
     }
 
-    /// Adds what another stream had.
+    /// Adds the faults of another stream.
     pub fn add(&mut self, other: &Self) {
         self.lost += other.lost;
         self.repeated += other.repeated;
         self.misordered += other.misordered;
-        let room = MISMATCHES_TOLD_MAX.saturating_sub(self.told.len());
-        self.told.extend(other.told.iter().take(room).cloned());
+        let room = MISMATCHES_REPORTED_MAX.saturating_sub(self.problems.len());
+        self.problems.extend(other.problems.iter().take(room).cloned());
     }
 
     /// Whether nothing was wrong.
@@ -52,9 +51,9 @@ impl Counts {
         self.lost + self.repeated + self.misordered == 0
     }
 
-    fn tell(&mut self, count: u64, what: &str, text: impl FnOnce() -> String) {
-        if count > 0 && self.told.len() < MISMATCHES_TOLD_MAX {
-            self.told.push(format!("{count} {what}: {}", text()));
+    fn report(&mut self, count: u64, what: &str, text: impl FnOnce() -> String) {
+        if count > 0 && self.problems.len() < MISMATCHES_REPORTED_MAX {
+            self.problems.push(format!("{count} {what}: {}", text()));
         }
     }
 }

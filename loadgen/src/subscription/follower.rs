@@ -1,10 +1,10 @@
-//! Who is in each region of a session, by its stream alone?
+//! Rebuilds the members of each region of a session from its stream, and checks the stream.
 //!
-//! Applies messages in the order in which they came. Numbers, epochs, order of regions and objects,
-//! and every membership are checked against what came before; whatever contradicts is counted,
-//! never corrected in silence. Knows no connection: a test can hand it any stream.
+//! Messages are applied in their order of arrival. Sequence numbers, epochs, the order of regions
+//! and objects, and every membership are checked against earlier messages; each contradiction is
+//! counted. There is no connection here: a test can pass in any stream.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use shoal_proto::v1::subscribe_response::Kind;
@@ -14,11 +14,11 @@ use super::counts::Counts;
 use super::members::Members;
 use super::sequence::Sequence;
 
-/// What a session's messages said.
+/// The state of a session, by its messages.
 #[derive(Clone, Debug, Default)]
 pub struct Follower {
     regions: BTreeMap<u64, Members>,
-    /// Regions that were removed, and from which epoch on where that is known.
+    /// Regions that were removed, and from which epoch on once the server said so.
     ended: BTreeMap<u64, Option<u64>>,
     sequence: Sequence,
     /// Epoch of the last message that has one.
@@ -28,17 +28,17 @@ pub struct Follower {
     /// Region and object of the last event of `epoch`.
     place: Option<(u64, u64)>,
     token: Bytes,
-    /// What was wrong.
+    /// Faults of the stream.
     pub counts: Counts,
-    /// Events told.
+    /// Events delivered.
     pub events: u64,
-    /// Members told in snapshots.
+    /// Members delivered in snapshots.
     pub present: u64,
     /// Batches that stand for several epochs.
     pub coalesced: u64,
-    /// Times that the server said it had dropped messages for a slow reader.
+    /// `Lagged` messages: the server dropped messages for a slow reader.
     pub lagged: u64,
-    /// Times that the server said it keeps messages no more.
+    /// `Gap` messages: the server no longer keeps the messages.
     pub gaps: u64,
 }
 
@@ -48,21 +48,21 @@ impl Follower {
         self.regions.entry(region).or_default();
     }
 
-    /// Expects no more of a region once its removal holds.
+    /// Expects nothing of a region once its removal is applied.
     pub fn remove(&mut self, region: u64) {
         self.regions.remove(&region);
         self.ended.insert(region, None);
     }
 
-    /// The removal of a region holds from an epoch on.
+    /// The removal of a region is applied in this epoch.
     pub fn removed(&mut self, region: u64, epoch: u64) {
         self.ended.insert(region, Some(epoch));
     }
 
-    /// The members of a region, where they are known.
+    /// The members of a region, once all have arrived.
     #[must_use]
-    pub fn members(&self, region: u64) -> Option<&super::members::IdSet> {
-        self.regions.get(&region)?.known()
+    pub fn members(&self, region: u64) -> Option<&BTreeSet<u64>> {
+        self.regions.get(&region)?.complete()
     }
 
     /// Whether the server said that messages of a region are missing, and no snapshot came since.
@@ -71,7 +71,7 @@ impl Follower {
         self.regions.get(&region).is_some_and(Members::is_uncertain)
     }
 
-    /// The state is that after this epoch, or later.
+    /// The state after this epoch is complete.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done
@@ -83,7 +83,7 @@ impl Follower {
         self.epoch > epoch
     }
 
-    /// Goes on after the last message taken; empty before the first.
+    /// Resumes the stream after the last message; empty before the first.
     #[must_use]
     pub fn token(&self) -> Bytes {
         self.token.clone()
@@ -100,13 +100,13 @@ impl Follower {
         }
     }
 
-    /// Takes the next message.
+    /// Applies the next message.
     pub fn take(&mut self, message: SubscribeResponse) {
         let SubscribeResponse { first_sequence, last_sequence, kind, .. } = &message;
         let is_numbered =
             matches!(kind, Some(Kind::Snapshot(_) | Kind::Events(_) | Kind::Lagged(_)));
         if is_numbered && !self.sequence.take(*first_sequence, *last_sequence, &mut self.counts) {
-            // It was applied before.
+            // Applied before.
             return;
         }
         if !is_numbered && (*first_sequence, *last_sequence) != (0, 0) {
@@ -134,8 +134,8 @@ impl Follower {
         }
     }
 
-    /// Goes on to the epoch of some contents.
-    fn enter(&mut self, epoch: u64, is_done: bool) {
+    /// Advances to the epoch of some contents.
+    fn advance(&mut self, epoch: u64, is_done: bool) {
         if epoch <= self.done {
             let done = self.done;
             self.counts.misorder(1, || format!("contents of epoch {epoch} after {done} was done"));
@@ -170,7 +170,7 @@ impl Follower {
     }
 
     fn snapshot(&mut self, chunk: &SnapshotChunk, is_done: bool) {
-        self.enter(chunk.epoch, is_done);
+        self.advance(chunk.epoch, is_done);
         for piece in &chunk.regions {
             self.present += piece.objects.len() as u64;
             match self.regions.get_mut(&piece.region_id) {
@@ -181,7 +181,7 @@ impl Follower {
     }
 
     fn events(&mut self, batch: &EventBatch, is_done: bool) {
-        self.enter(batch.epoch, is_done);
+        self.advance(batch.epoch, is_done);
         self.coalesced += u64::from(batch.coalesced_from_epoch > 0);
         for of_region in &batch.regions {
             let region = of_region.region_id;
@@ -191,7 +191,7 @@ impl Follower {
                 format!("{} objects and {} kinds of region {region}", objects.len(), kinds.len())
             });
             if batch.coalesced_from_epoch > 0 {
-                // Regions come in the order in which the messages it stands for first named them.
+                // Its regions are in the order in which the merged messages first named them.
                 self.place = None;
             }
             if !self.regions.contains_key(&region) {
@@ -223,7 +223,7 @@ impl Follower {
         self.place = Some(place);
     }
 
-    /// Something of a region that is not there.
+    /// Checks contents of a region that this session does not have.
     fn unexpected(&mut self, region: u64, epoch: u64) {
         let is_ending = match self.ended.get(&region) {
             None => false,
@@ -231,7 +231,7 @@ impl Follower {
             Some(Some(from)) => epoch < *from,
         };
         if !is_ending {
-            self.counts.misorder(1, || format!("region {region}, not there, at epoch {epoch}"));
+            self.counts.misorder(1, || format!("unexpected region {region} at epoch {epoch}"));
         }
     }
 }

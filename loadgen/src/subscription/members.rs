@@ -1,63 +1,53 @@
-//! Who is in one region, by what was told of it?
+//! The members of one region, rebuilt from a stream.
 //!
-//! Pieces of a snapshot replace what was held; events change it. An event that does not fit what
-//! was told before shows that another is missing or came twice.
+//! Pieces of a snapshot replace the members; events change them. An event that contradicts them
+//! shows that another one is missing or came twice.
 
-use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use std::collections::BTreeSet;
 
 use shoal_proto::v1::{EventKind, RegionMembers};
 
 use super::counts::Counts;
-use crate::verify::id_hash::IdHasher;
 
-/// Object ids.
-pub type IdSet = HashSet<u64, BuildHasherDefault<IdHasher>>;
-
-/// What is known of a region's members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Knowledge {
-    /// Nothing was told yet: a snapshot comes.
+/// How much of a region's members has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    /// Nothing; a snapshot comes.
+    #[default]
     Awaited,
-    /// The server said that messages are missing: a snapshot may come.
+    /// The server said that messages are missing; a snapshot may come.
     Uncertain,
-    /// Some pieces of a snapshot are there.
+    /// Some pieces of a snapshot.
     Loading,
-    /// All.
-    Known,
+    /// All members.
+    Complete,
 }
 
 /// The members of one region.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Members {
-    ids: IdSet,
-    knowledge: Knowledge,
-    /// Of the piece of a snapshot before.
+    ids: BTreeSet<u64>,
+    progress: Progress,
+    /// The last object of the snapshot so far.
     last: Option<u64>,
 }
 
-impl Default for Members {
-    fn default() -> Self {
-        Self { ids: IdSet::default(), knowledge: Knowledge::Awaited, last: None }
-    }
-}
-
 impl Members {
-    /// The members, where they are known.
+    /// The members, once all have arrived.
     #[must_use]
-    pub fn known(&self) -> Option<&IdSet> {
-        (self.knowledge == Knowledge::Known).then_some(&self.ids)
+    pub fn complete(&self) -> Option<&BTreeSet<u64>> {
+        (self.progress == Progress::Complete).then_some(&self.ids)
     }
 
     /// Whether the server said that messages are missing, and no snapshot came since.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
-        self.knowledge == Knowledge::Uncertain
+        self.progress == Progress::Uncertain
     }
 
-    /// What was held is not certain any more.
+    /// Drops the members: messages are missing.
     pub fn forget(&mut self) {
-        self.knowledge = Knowledge::Uncertain;
+        self.progress = Progress::Uncertain;
         self.ids.clear();
     }
 
@@ -67,11 +57,10 @@ impl Members {
         if piece.first {
             self.ids.clear();
             self.last = None;
-            self.knowledge = Knowledge::Loading;
-        } else if self.knowledge != Knowledge::Loading {
+        } else if self.progress != Progress::Loading {
             counts.lose(1, || format!("the first piece of a snapshot of region {region}"));
-            self.knowledge = Knowledge::Loading;
         }
+        self.progress = Progress::Loading;
         for object in &piece.objects {
             match self.last {
                 Some(last) if *object == last => {
@@ -91,20 +80,20 @@ impl Members {
             counts.lose(total.abs_diff(held), || {
                 format!("a snapshot of region {region} has {held} members and says {total}")
             });
-            self.knowledge = Knowledge::Known;
+            self.progress = Progress::Complete;
         }
     }
 
-    /// Takes an event.
+    /// Applies an event.
     pub fn event(&mut self, region: u64, object: u64, kind: EventKind, counts: &mut Counts) {
-        match self.knowledge {
-            // A snapshot follows and holds what this is about.
-            Knowledge::Uncertain => return,
-            Knowledge::Awaited | Knowledge::Loading => {
+        match self.progress {
+            // The snapshot that follows includes this event.
+            Progress::Uncertain => return,
+            Progress::Awaited | Progress::Loading => {
                 counts.misorder(1, || format!("an event of region {region} before its snapshot"));
                 return;
             }
-            Knowledge::Known => {}
+            Progress::Complete => {}
         }
         let about = || format!("{} of object {object} in region {region}", kind.as_str_name());
         match kind {

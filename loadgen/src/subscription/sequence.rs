@@ -1,13 +1,13 @@
-//! Does every number of a session's messages come once, and in order?
+//! Checks that each sequence number of a session comes once, and in order.
 //!
-//! A number that is skipped counts as lost; if it comes later after all, it was not lost but out of
-//! order. One that was there already is repeated.
+//! A skipped number counts as lost; when it comes later, it counts as misordered instead. A number
+//! that came before is repeated.
 
 use std::collections::BTreeSet;
 
 use super::counts::Counts;
 
-/// Skipped numbers that are remembered; more of them stay lost whatever comes.
+/// Skipped numbers that are remembered; others stay lost.
 const MISSING_MAX: usize = 4_096;
 
 /// The numbers of one session so far.
@@ -32,19 +32,19 @@ impl Sequence {
         self.next
     }
 
-    /// Takes a message that stands for `first` to `last`; whether any of these is new.
+    /// Takes the message of the numbers `first` to `last`; whether any of them is new.
     pub fn take(&mut self, first: u64, last: u64, counts: &mut Counts) -> bool {
         if first == 0 || last < first {
-            counts.misorder(1, || format!("a message stands for numbers {first} to {last}"));
+            counts.misorder(1, || format!("a message has the numbers {first} to {last}"));
             return true;
         }
         let next = self.next;
         if first > next {
             counts.lose(first - next, || format!("message {first} follows {}", next - 1));
-            let room = MISSING_MAX.saturating_sub(self.missing.len());
-            self.missing.extend((next..first).take(room));
+            let left = MISSING_MAX.saturating_sub(self.missing.len());
+            self.missing.extend((next..first).take(left));
         }
-        // A message may stand for very many numbers; only those already passed need a look.
+        // A message may have very many numbers; only those already passed need a check.
         let passed = first..(last + 1).min(next).max(first);
         let late: Vec<u64> = self.missing.range(passed.clone()).copied().collect();
         for number in &late {
@@ -61,10 +61,10 @@ impl Sequence {
         last >= next || late > 0
     }
 
-    /// Goes on at `next`, as the server says; what lies between is lost.
+    /// Resumes at `next`, as the server says; the numbers between are lost.
     pub fn skip_to(&mut self, next: u64, counts: &mut Counts) {
         let missing = if next > self.next { next - self.next } else { 1 };
-        counts.lose(missing, || format!("the server goes on at {next} after {}", self.next - 1));
+        counts.lose(missing, || format!("the server resumes at {next} after {}", self.next - 1));
         self.next = next.max(1);
         self.missing.clear();
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn faults_are_distinguished() {
         assert_eq!(counted(&[(1, 1), (3, 3)]), (1, 0, 0));
         assert_eq!(counted(&[(1, 1), (1, 1)]), (0, 1, 0));
         assert_eq!(counted(&[(1, 1), (3, 3), (2, 2), (4, 4)]), (0, 0, 1));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_lost_and_the_stream_goes_on_behind_it() {
+    fn a_gap_is_lost_and_the_stream_resumes_after_it() {
         let (mut sequence, mut counts) = (Sequence::default(), Counts::default());
         sequence.take(1, 1, &mut counts);
         sequence.skip_to(7, &mut counts);

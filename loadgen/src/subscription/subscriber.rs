@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-use super::compare::{Found, ask, compare};
+use super::compare::{Found, compare, query_regions};
 use super::epoch_times::{EpochTimes, Moment};
 use super::follower::Follower;
 use super::regions::SessionRegions;
@@ -335,8 +335,9 @@ impl Subscriber {
         let ids: Vec<u64> = self.with.regions.ids().collect();
         let some = ids.iter().cycle().skip(skip).take(most.min(count));
         let regions = some.filter_map(|id| Some((*id, self.with.regions.region(*id)?))).collect();
-        let asking = ask(self.with.channel.clone(), self.with.session.fleet.clone(), regions);
-        self.comparison = Comparison::Asked(tokio::spawn(asking));
+        let query =
+            query_regions(self.with.channel.clone(), self.with.session.fleet.clone(), regions);
+        self.comparison = Comparison::Asked(tokio::spawn(query));
     }
 
     fn receive(&mut self, message: SubscribeResponse) {

@@ -1,29 +1,28 @@
-//! How does an answer differ from the right one?
+//! Differences between the server's replies and the model's.
 //!
-//! Exactly: totals, ids and their order, whole records, distances to the bit. The first difference
-//! is told with both values, so that it can be looked into without running again.
+//! Comparison is exact: counts, refusals, totals, ids and their order, whole records, distances to
+//! the bit. The first difference is reported with both values.
+
+use std::collections::BTreeMap;
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
-use shoal_engine::{Projection, Query, Space};
-use shoal_proto::v1::FixRecord;
+use shoal_engine::query::Answer;
+use shoal_engine::{RequestOutcome, Space};
+use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
 
 use super::event::GotAnswer;
-use super::expected::Expected;
 
-/// The first difference between an answer and the right one, `None` when they are equal.
+/// Refused rows that an ack lists; the server's limit.
+const REFUSED_ROWS_LISTED_MAX: usize = 256;
+
+/// The first difference between an answer and the model's, if there is one.
 #[must_use]
-pub fn difference(
-    space: &Space,
-    query: &Query,
-    expected: &Expected,
-    got: &GotAnswer,
-) -> Option<String> {
+pub fn answer_difference(space: &Space, expected: &Answer<'_>, got: &GotAnswer) -> Option<String> {
     if let Some(failed) = &got.failed {
         return Some(format!("the query failed: {failed}"));
     }
-    let objects: Vec<u64> = expected.rows.iter().map(|row| row.object).collect();
-    if objects != got.objects {
-        return Some(object_difference(&objects, got));
+    if expected.objects != got.objects {
+        return Some(object_difference(expected.objects, got));
     }
     if expected.total != got.total {
         return Some(format!("total is {}, expected {}", got.total, expected.total));
@@ -35,17 +34,15 @@ pub fn difference(
     if !distances.iter().map(|m| m.to_bits()).eq(got.distance_m.iter().map(|m| m.to_bits())) {
         return Some(format!("distances are {:?}, expected {distances:?}", got.distance_m));
     }
-    let wanted = if query.projection == Projection::Fixes { expected.rows.as_slice() } else { &[] };
-    if wanted.len() != got.fixes.len() {
-        return Some(format!("{} records, expected {}", got.fixes.len(), wanted.len()));
+    if expected.fixes.len() != got.fixes.len() {
+        return Some(format!("{} records, expected {}", got.fixes.len(), expected.fixes.len()));
     }
-    let records = wanted.iter().zip(&got.fixes);
-    records
-        .map(|(row, record)| (row, api_record(space, row), record))
-        .find(|(_, expected, record)| *record != expected)
-        .map(|(row, expected, record)| {
-            format!("record of object {} is {record:?}, expected {expected:?}", row.object)
-        })
+    expected.fixes.iter().zip(&got.fixes).find_map(|(row, record)| {
+        let right = api_record(space, row);
+        let object = row.object;
+        (*record != right)
+            .then(|| format!("record of object {object} is {record:?}, expected {right:?}"))
+    })
 }
 
 /// Names the first place at which the ids differ.
@@ -56,7 +53,7 @@ fn object_difference(expected: &[u64], got: &GotAnswer) -> String {
         None => "the end".to_owned(),
     };
     format!(
-        "{} objects (total {}), expected {}; at place {place} stands {}, expected {}",
+        "{} objects (total {}), expected {}; place {place} has {}, expected {}",
         got.objects.len(),
         got.total,
         expected.len(),
@@ -65,7 +62,7 @@ fn object_difference(expected: &[u64], got: &GotAnswer) -> String {
     )
 }
 
-/// A stored record as the API states it.
+/// A stored record in the units of the API.
 fn api_record(space: &Space, row: &FixRow) -> FixRecord {
     let (x, y) = space.to_api(row.x, row.y);
     let known = |is_known: bool, value: f64| is_known.then_some(value);
@@ -77,5 +74,75 @@ fn api_record(space: &Space, row: &FixRow) -> FixRecord {
         heading_deg: known(row.heading_cdeg != HEADING_UNKNOWN, f64::from(row.heading_cdeg) / 1e2),
         altitude_m: known(row.altitude_mm != ALTITUDE_UNKNOWN, f64::from(row.altitude_mm) / 1e3),
         state: row.state,
+    }
+}
+
+/// The difference between a removal's response and its outcome, if there is one.
+#[must_use]
+pub fn removal_difference(expected: &RequestOutcome, got: &RemoveResponse) -> Option<String> {
+    let epoch = got.epoch;
+    let expected = (expected.removed, expected.missing);
+    let got = (got.removed_count, got.missing_count);
+    (expected != got).then(|| {
+        format!("removal in epoch {epoch}: (removed, missing) is {got:?}, expected {expected:?}")
+    })
+}
+
+/// The first difference between an ack and the outcomes of its messages, by number. `is_loose`
+/// compares accepted rows by their sum alone, where the epochs of the messages are not known.
+#[must_use]
+pub fn ack_difference(
+    expected: &[(u64, RequestOutcome)],
+    ack: &ReportAck,
+    is_loose: bool,
+) -> Option<String> {
+    let differ = |what: &str, got: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
+        Some(format!(
+            "ack of messages {} to {} in epochs {} to {}: {what} {got:?}, expected {expected:?}",
+            ack.first_message, ack.last_message, ack.first_epoch, ack.epoch
+        ))
+    };
+    let (mut rows, mut got) = (row_counts(expected), ack.rows.unwrap_or_default());
+    if is_loose {
+        (rows, got) = (merged(&rows), merged(&got));
+    }
+    if rows != got {
+        return differ("rows", &got, &rows);
+    }
+    let refused = expected.iter().flat_map(|(message, outcome)| {
+        outcome.refused.iter().map(|(row, reason)| (*message, *row, *reason as i32))
+    });
+    let mut by_reason = BTreeMap::<i32, u64>::new();
+    refused.clone().for_each(|(_, _, reason)| *by_reason.entry(reason).or_default() += 1);
+    let count = |(reason, rows): (i32, u64)| RefusedCount { reason, rows };
+    let by_reason: Vec<RefusedCount> = by_reason.into_iter().map(count).collect();
+    if by_reason != ack.refused_by_reason {
+        return differ("refusals", &ack.refused_by_reason, &by_reason);
+    }
+    let listed = |row: &RefusedRow| (row.message, row.row, row.reason);
+    let listed: Vec<_> = ack.refused_rows.iter().map(listed).collect();
+    let refused: Vec<_> = refused.take(REFUSED_ROWS_LISTED_MAX).collect();
+    if listed == refused { None } else { differ("refused rows", &listed, &refused) }
+}
+
+/// The rows of some messages by outcome.
+fn row_counts(outcomes: &[(u64, RequestOutcome)]) -> RowCounts {
+    let mut sum = RowCounts::default();
+    for (_, outcome) in outcomes {
+        sum.applied += outcome.applied;
+        sum.duplicate += outcome.duplicate;
+        sum.superseded += outcome.superseded;
+        sum.late += outcome.late;
+        sum.refused += outcome.refused.len() as u64;
+    }
+    sum
+}
+
+/// Accepted rows as one count.
+fn merged(rows: &RowCounts) -> RowCounts {
+    RowCounts {
+        applied: rows.applied + rows.duplicate + rows.superseded + rows.late,
+        refused: rows.refused,
+        ..RowCounts::default()
     }
 }

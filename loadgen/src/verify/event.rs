@@ -1,31 +1,30 @@
-//! What does the oracle learn of?
-//!
-//! Acknowledged changes and answers, each with what was sent beside what came back. Plain values;
-//! the ledger keeps them in order.
+//! What the verifier receives: acknowledged changes and answers, each with what was sent.
 
 use std::sync::Arc;
 
 use crate::error::status_text;
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::FixColumns;
 use shoal_engine::Query;
 use shoal_proto::v1::{AnswerHeader, BatchResult, FixRecord, RemoveResponse, ReportAck};
 
-/// The rows of one message as the server stores them, poison included.
+/// The rows of one message as the server stores them, with the poison values of refused rows.
 #[derive(Clone, Debug)]
 pub struct SentRows {
     /// The rows; a prepared block is sent many times.
     pub columns: Arc<FixColumns>,
-    /// What this sending adds to their times.
+    /// Milliseconds that this sending adds to their times.
     pub shift_ms: i64,
 }
 
 impl SentRows {
-    /// Row `index` as it was sent.
+    /// The rows as they were sent.
     #[must_use]
-    pub fn row(&self, index: usize) -> FixRow {
-        let mut row = self.columns.row(index);
-        row.time_ms = row.time_ms.saturating_add(self.shift_ms);
-        row
+    pub fn into_columns(self) -> FixColumns {
+        let mut columns = Arc::unwrap_or_clone(self.columns);
+        for time_ms in &mut columns.time_ms {
+            *time_ms = time_ms.saturating_add(self.shift_ms);
+        }
+        columns
     }
 }
 
@@ -34,7 +33,7 @@ impl SentRows {
 pub struct Acked {
     /// The messages `first_message..=last_message` of the ack.
     pub messages: Vec<SentRows>,
-    /// What the server said.
+    /// The server's ack.
     pub ack: ReportAck,
 }
 
@@ -43,25 +42,25 @@ pub struct Acked {
 pub struct Removed {
     /// Ids, in order.
     pub objects: Vec<u64>,
-    /// What the server said.
+    /// The server's response.
     pub response: RemoveResponse,
 }
 
 /// The answers to one message of queries.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    /// What was asked.
+    /// The queries.
     pub queries: Arc<[Query]>,
     /// Fleet, term, epoch and clock of the answers.
     pub header: AnswerHeader,
     /// One per query, in order.
     pub answers: Vec<GotAnswer>,
-    /// The answers had to be at least at this epoch.
+    /// The least epoch that the request allowed.
     pub epoch_min: u64,
 }
 
 impl Answered {
-    /// Bytes that this keeps in memory, about.
+    /// Approximate bytes in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let rows = |answer: &GotAnswer| {
@@ -71,7 +70,7 @@ impl Answered {
     }
 }
 
-/// One answer, put together from its chunks.
+/// One answer, assembled from its chunks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GotAnswer {
     /// Objects that match.
@@ -89,7 +88,7 @@ pub struct GotAnswer {
 }
 
 impl GotAnswer {
-    /// Adds a chunk; total and truncated stand in the first.
+    /// Adds a chunk; the first one holds total and truncated.
     pub fn push(&mut self, chunk: BatchResult, is_first: bool) {
         if is_first {
             self.total = chunk.total;

@@ -1,9 +1,9 @@
-//! Which epochs are complete, and which may the oracle leave?
+//! The ledger: what came back, and which epochs are complete.
 //!
-//! A message sent when epoch e was known to be applied is applied later than e, and an answer asked
-//! for then holds at e or later. So the oldest message without an ack bounds what may still come,
-//! per connection, and the oldest question without an answer bounds what may still be compared. One
-//! lock joins these bounds with the events, so the verifier never sees one without the other.
+//! A change sent when epoch e was known to be applied is applied after e, and a query sent then is
+//! answered at e or later. The oldest change without an ack therefore bounds the complete epochs of
+//! a connection, and the oldest query without an answer bounds the epochs still to be compared. One
+//! lock joins these bounds with the events: the verifier never sees one without the other.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::event::{Acked, Answered, Removed};
 
-/// Something that came back.
+/// A reply of the server.
 #[derive(Debug)]
 pub enum Event {
     /// Reports were acknowledged.
@@ -23,16 +23,16 @@ pub enum Event {
     Answered(Answered),
 }
 
-/// What the verifier may do now.
+/// Events and bounds that the verifier takes together.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// Everything that came back since the last time, per connection in order.
+    /// All events since the last call, in order per connection.
     pub events: Vec<Event>,
     /// No change of this epoch or an earlier one is still to come.
     pub complete: u64,
     /// No answer at an epoch below this one is still to come.
     pub answered_below: u64,
-    /// Nothing will come any more.
+    /// No event is still to come.
     pub closed: bool,
 }
 
@@ -46,12 +46,12 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Inner {
     /// The latest epoch that is known to be applied.
-    known: u64,
+    applied: u64,
     /// The latest acknowledged epoch and its token.
     token: (u64, Bytes),
     reports: Vec<Reports>,
-    /// Per connection the least epochs of the answers under way, oldest first.
-    questions: Vec<VecDeque<u64>>,
+    /// Per connection the least epochs of the answers in flight, oldest first.
+    queries: Vec<VecDeque<u64>>,
     events: Vec<Event>,
     closed: bool,
 }
@@ -73,15 +73,15 @@ impl Reports {
 }
 
 impl Ledger {
-    /// A ledger for so many connections; `epoch` is the fleet's last before the run.
+    /// A ledger for that many connections; `epoch` is the fleet's last before the run.
     #[must_use]
     pub fn new(connections: usize, epoch: u64) -> Self {
         Self {
             inner: Mutex::new(Inner {
-                known: epoch,
+                applied: epoch,
                 token: (epoch, Bytes::new()),
                 reports: vec![Reports::default(); connections],
-                questions: vec![VecDeque::new(); connections],
+                queries: vec![VecDeque::new(); connections],
                 events: Vec::new(),
                 closed: false,
             }),
@@ -94,14 +94,14 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change (report or removal) is about to be sent; call before it is.
-    pub fn sent(&self, connection: u32) {
+    /// Records a change (report or removal); call before it is sent.
+    pub fn change_sent(&self, connection: u32) {
         let mut inner = self.inner();
-        let least = inner.known + 1;
+        let least = inner.applied + 1;
         inner.reports[connection as usize].in_flight.push_back(least);
     }
 
-    /// Reports came back acknowledged.
+    /// Records an ack.
     pub fn acked(&self, connection: u32, acked: Acked) {
         let (epoch, count) = (acked.ack.epoch, acked.messages.len());
         let token = Bytes::copy_from_slice(&acked.ack.token);
@@ -109,7 +109,7 @@ impl Ledger {
         self.changed.notify_one();
     }
 
-    /// A removal came back.
+    /// Records the response to a removal.
     pub fn removed(&self, connection: u32, removed: Removed) {
         let epoch = removed.response.epoch;
         let token = Bytes::copy_from_slice(&removed.response.token);
@@ -117,49 +117,49 @@ impl Ledger {
         self.changed.notify_one();
     }
 
-    /// A message of queries is about to be sent. Gives the epoch that its answers will have at
-    /// least, and the token that makes the server keep to it when `with_token` is set.
+    /// Records a message of queries; call before it is sent. Returns the least epoch of its answers
+    /// and, if `with_token` is set, the token that makes the server guarantee it.
     #[must_use]
-    pub fn asked(&self, connection: u32, with_token: bool) -> (u64, Bytes) {
+    pub fn query_sent(&self, connection: u32, with_token: bool) -> (u64, Bytes) {
         let mut inner = self.inner();
         let (least, token) = if with_token && !inner.token.1.is_empty() {
             inner.token.clone()
         } else {
-            (inner.known, Bytes::new())
+            (inner.applied, Bytes::new())
         };
-        inner.questions[connection as usize].push_back(least);
+        inner.queries[connection as usize].push_back(least);
         (least, token)
     }
 
-    /// The oldest message of queries of a connection was answered, or failed without an answer.
+    /// Records the answers to a connection's oldest message of queries, or its failure.
     pub fn answered(&self, connection: u32, answered: Option<Answered>) {
         let mut inner = self.inner();
-        inner.questions[connection as usize].pop_front();
+        inner.queries[connection as usize].pop_front();
         if let Some(answered) = answered {
-            inner.known = inner.known.max(answered.header.epoch);
+            inner.applied = inner.applied.max(answered.header.epoch);
             inner.events.push(Event::Answered(answered));
         }
         drop(inner);
         self.changed.notify_one();
     }
 
-    /// Nothing will come any more; what is still under way never will.
+    /// Ends the ledger; what is still in flight never comes back.
     pub fn close(&self) {
         self.inner().closed = true;
         self.changed.notify_one();
     }
 
-    /// Waits for news and takes it.
+    /// Waits for events and takes them.
     #[must_use]
     pub fn take(&self) -> Taken {
         let waiting = |inner: &mut Inner| inner.events.is_empty() && !inner.closed;
         let inner = self.changed.wait_while(self.inner(), waiting);
         let mut inner = inner.unwrap_or_else(PoisonError::into_inner);
         let pending = inner.reports.iter().filter_map(Reports::bound).min();
-        let questions = inner.questions.iter().filter_map(|least| least.front()).min();
+        let queries = inner.queries.iter().filter_map(|least| least.front()).min();
         Taken {
-            complete: pending.map_or(inner.known, |least| (least - 1).min(inner.known)),
-            answered_below: questions.copied().unwrap_or(u64::MAX),
+            complete: pending.map_or(inner.applied, |least| (least - 1).min(inner.applied)),
+            answered_below: queries.copied().unwrap_or(u64::MAX),
             events: std::mem::take(&mut inner.events),
             closed: inner.closed,
         }
@@ -167,14 +167,12 @@ impl Ledger {
 }
 
 impl Inner {
-    /// Takes `count` messages of a connection as applied up to `epoch`.
+    /// Counts the oldest `count` messages of a connection as applied up to `epoch`.
     fn settle(&mut self, connection: u32, epoch: u64, count: usize, token: Bytes, event: Event) {
         let reports = &mut self.reports[connection as usize];
-        for _ in 0..count {
-            reports.in_flight.pop_front();
-        }
+        reports.in_flight.drain(..count.min(reports.in_flight.len()));
         reports.last_epoch = reports.last_epoch.max(epoch);
-        self.known = self.known.max(epoch);
+        self.applied = self.applied.max(epoch);
         if epoch >= self.token.0 && !token.is_empty() {
             self.token = (epoch, token);
         }
@@ -208,9 +206,9 @@ mod tests {
     #[test]
     fn an_epoch_is_complete_when_nothing_sent_can_fall_into_it() {
         let ledger = Ledger::new(2, 0);
-        ledger.sent(0);
-        ledger.sent(0);
-        ledger.sent(1);
+        ledger.change_sent(0);
+        ledger.change_sent(0);
+        ledger.change_sent(1);
         ack(&ledger, 0, 1, 5);
         assert_eq!(ledger.take().complete, 0, "connection 1 may have been applied in 1");
         ack(&ledger, 1, 1, 9);
@@ -218,7 +216,7 @@ mod tests {
         ack(&ledger, 0, 1, 5);
         let taken = ledger.take();
         assert_eq!((taken.complete, taken.events.len()), (9, 1));
-        ledger.sent(0);
+        ledger.change_sent(0);
         ledger.close();
         assert_eq!(ledger.take().complete, 9, "what is sent now comes after 9");
     }
@@ -226,7 +224,7 @@ mod tests {
     #[test]
     fn merged_acks_settle_all_their_messages() {
         let ledger = Ledger::new(1, 0);
-        (0..3).for_each(|_| ledger.sent(0));
+        (0..3).for_each(|_| ledger.change_sent(0));
         ack(&ledger, 0, 3, 8);
         assert_eq!(ledger.take().complete, 8);
     }
@@ -234,15 +232,15 @@ mod tests {
     #[test]
     fn an_epoch_is_left_when_no_answer_can_be_at_it() {
         let ledger = Ledger::new(2, 3);
-        assert_eq!(ledger.asked(0, true), (3, Bytes::new()), "no token yet");
-        ledger.sent(1);
+        assert_eq!(ledger.query_sent(0, true), (3, Bytes::new()), "no token yet");
+        ledger.change_sent(1);
         ack(&ledger, 1, 1, 6);
-        assert_eq!(ledger.asked(1, true), (6, Bytes::from_static(&[7, 6])));
+        assert_eq!(ledger.query_sent(1, true), (6, Bytes::from_static(&[7, 6])));
         assert_eq!(ledger.take().answered_below, 3);
         answer(&ledger, 0, 7);
         assert_eq!(ledger.take().answered_below, 6);
-        assert_eq!(ledger.asked(0, false), (7, Bytes::new()), "an answer proves its epoch");
-        assert_eq!(ledger.asked(0, true).0, 6, "a token stands for the last ack");
+        assert_eq!(ledger.query_sent(0, false), (7, Bytes::new()), "an answer proves its epoch");
+        assert_eq!(ledger.query_sent(0, true).0, 6, "a token stands for the last ack");
         ledger.answered(1, None);
         ledger.close();
         let taken = ledger.take();

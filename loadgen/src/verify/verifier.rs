@@ -1,49 +1,42 @@
-//! Who compares, and when?
+//! The verifier: one thread that applies epochs to the model and compares the server's replies.
 //!
-//! One thread. It applies an epoch once it is complete and no answer of an earlier one can come,
-//! and compares answers once their epoch is complete; answers that wait for the same state share
-//! one pass. An answer at an epoch whose changes cannot be told apart (a merged ack) is counted,
-//! never skipped silently.
+//! It applies an epoch once the epoch is complete and no answer of an earlier one can come, and
+//! compares answers once their epoch is complete; answers at the same state share one scan. Answers
+//! at an epoch whose changes are not known (a merged ack) are counted as unverifiable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_REQUESTS_MAX};
+use shoal_engine::{Backend as _, CycleInput, EngineError, Model, Request, RequestOutcome};
 use shoal_proto::v1::{RemoveResponse, ReportAck};
 use tokio::sync::{Semaphore, watch};
 
-use super::difference::difference;
+use super::difference::{ack_difference, answer_difference, removal_difference};
 use super::event::{Acked, Answered, Removed, SentRows};
-use super::expected::expected;
 use super::ledger::{Event, Ledger};
-use super::oracle::{Change, Oracle};
-use super::outcome::Outcome;
-use crate::limits::{MISMATCHES_TOLD_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
+use crate::limits::{MISMATCHES_REPORTED_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
 use crate::measure::Counters;
 
-/// What was compared, and how it came out.
+const _: () = assert!(
+    VERIFY_ROWS_HELD_MAX as usize <= CYCLE_FIXES_MAX,
+    "the rows of an epoch, which the verifier holds together, fit one cycle of the model"
+);
+
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// Queries whose answers were compared.
     pub queries: u64,
     /// Acks and removals whose counts were compared.
     pub acks: u64,
-    /// Answers at an epoch that a merged ack spans, or without a token at one already left.
+    /// Answers at an epoch inside a merged ack, or without a token at an epoch already passed.
     pub unverifiable: u64,
     /// Wrong answers and wrong acks.
     pub mismatches: u64,
     /// The first of them.
-    pub told: Vec<String>,
-}
-
-impl Verdict {
-    /// Counts a mismatch and keeps the first few.
-    pub fn mismatch(&mut self, text: impl FnOnce() -> String) {
-        self.mismatches += 1;
-        if self.told.len() < MISMATCHES_TOLD_MAX {
-            self.told.push(text());
-        }
-    }
+    pub problems: Vec<String>,
 }
 
 /// The running verifier.
@@ -53,33 +46,33 @@ pub struct Verifier {
     thread: JoinHandle<Verdict>,
 }
 
-/// Where connections bring what came back, and what makes them wait.
+/// A connection's access to the verifier, with its backpressure.
 #[derive(Clone, Debug)]
 pub struct VerifierLink {
     /// Bounds and events of all connections.
     pub ledger: Arc<Ledger>,
-    /// Room for rows that the oracle has not applied yet.
-    rows_room: Arc<Semaphore>,
+    /// A permit for each row that may wait for the model.
+    rows_permits: Arc<Semaphore>,
     /// Bytes of answers that wait to be compared.
     answer_bytes: Arc<watch::Sender<usize>>,
 }
 
 impl VerifierLink {
-    /// Waits until the oracle can hold so many more rows; it gives the room back by itself.
-    pub async fn rows_room(&self, rows: u32) {
+    /// Waits until the verifier can hold that many more rows; applying them releases them.
+    pub async fn reserve_rows(&self, rows: u32) {
         // Never closed, and no message has more rows than there are permits.
-        if let Ok(permits) = self.rows_room.acquire_many(rows).await {
+        if let Ok(permits) = self.rows_permits.acquire_many(rows).await {
             permits.forget();
         }
     }
 
-    /// Waits until answers may be kept again.
-    pub async fn answer_room(&self) {
+    /// Waits until the verifier can hold more answers.
+    pub async fn answer_capacity(&self) {
         let mut held = self.answer_bytes.subscribe();
         let _ = held.wait_for(|bytes| *bytes < VERIFY_ANSWER_BYTES_MAX).await;
     }
 
-    /// Brings the answers to a message of queries.
+    /// Hands over the answers to a message of queries.
     pub fn answered(&self, connection: u32, answered: Answered) {
         let bytes = answered.held_bytes();
         self.answer_bytes.send_modify(|held| *held += bytes);
@@ -88,40 +81,41 @@ impl VerifierLink {
 }
 
 impl Verifier {
-    /// Starts the thread. `term` is the fleet's, `epoch` its last one.
+    /// Starts the thread. `model` has the fleet's options, term, epoch and clock; the server
+    /// refuses event times after `time_max_ms`.
     ///
     /// # Errors
     /// The system gives no thread.
     pub fn start(
-        oracle: Oracle,
+        model: Model,
+        fleet: String,
+        time_max_ms: i64,
         connections: u32,
-        fleet: (String, u64, u64),
         counters: Arc<Counters>,
     ) -> std::io::Result<Self> {
-        let (fleet, term, epoch) = fleet;
+        let epoch = model.epoch();
         let ledger = Arc::new(Ledger::new(connections as usize, epoch));
-        let rows_room = Arc::new(Semaphore::new(VERIFY_ROWS_HELD_MAX as usize));
+        let rows_permits = Arc::new(Semaphore::new(VERIFY_ROWS_HELD_MAX as usize));
         let answer_bytes = Arc::new(watch::Sender::new(0));
+        let link = VerifierLink { ledger, rows_permits, answer_bytes };
         let work = Work {
-            oracle,
+            model,
             fleet,
-            term,
+            time_max_ms,
             applied: epoch,
             complete: epoch,
             changes: BTreeMap::new(),
             answers: BTreeMap::new(),
             unclear: Vec::new(),
-            halves: HashMap::new(),
-            halves_begun: 0,
+            acks: HashMap::new(),
+            acks_begun: 0,
             verdict: Verdict::default(),
-            rows_room: Arc::clone(&rows_room),
-            answer_bytes: Arc::clone(&answer_bytes),
+            link: link.clone(),
             counters,
         };
-        let news = Arc::clone(&ledger);
         let thread = std::thread::Builder::new().name("verifier".to_owned());
-        let thread = thread.spawn(move || work.run(&news))?;
-        Ok(Self { link: VerifierLink { ledger, rows_room, answer_bytes }, thread })
+        let thread = thread.spawn(move || work.run())?;
+        Ok(Self { link, thread })
     }
 
     /// For a connection.
@@ -130,10 +124,10 @@ impl Verifier {
         self.link.clone()
     }
 
-    /// Ends the thread once everything brought was compared; blocks until then.
+    /// Ends the thread once everything handed over was compared; blocks until then.
     ///
     /// # Errors
-    /// The thread broke off.
+    /// The thread panicked.
     pub fn finish(self) -> Result<Verdict, String> {
         self.link.ledger.close();
         self.thread.join().map_err(|_| "the verifier panicked".to_owned())
@@ -142,50 +136,58 @@ impl Verifier {
 
 /// The state of the verifier's thread.
 struct Work {
-    oracle: Oracle,
+    model: Model,
     fleet: String,
-    term: u64,
-    /// The oracle's state is that after this epoch.
+    time_max_ms: i64,
+    /// The model's state is that after this epoch.
     applied: u64,
     /// Epochs up to this one are complete.
     complete: u64,
     /// Changes not applied yet, by epoch.
-    changes: BTreeMap<u64, Vec<(Change, Word)>>,
+    changes: BTreeMap<u64, Vec<(Change, Reply)>>,
     /// Answers not compared yet, by epoch.
     answers: BTreeMap<u64, Vec<Answered>>,
-    /// Epochs `first..last` whose changes cannot be told apart, for answers still to come.
+    /// Epochs `first..last` whose changes are not known, for answers still to come.
     unclear: Vec<(u64, u64)>,
-    /// First halves of acks over two messages in two epochs.
-    halves: HashMap<u64, Outcome>,
-    halves_begun: u64,
+    /// Acks that wait for outcomes, by a number of their own.
+    acks: HashMap<u64, PendingAck>,
+    acks_begun: u64,
     verdict: Verdict,
-    rows_room: Arc<Semaphore>,
-    answer_bytes: Arc<watch::Sender<usize>>,
+    link: VerifierLink,
     counters: Arc<Counters>,
 }
 
-/// What the server said of a change.
-enum Word {
-    /// An ack of just this.
-    Ack(ReportAck),
-    /// The ack of this half and the next comes with the next.
-    FirstHalf(u64),
-    /// The ack of the half before and of this.
-    SecondHalf(u64, ReportAck),
-    /// The response to a removal.
+/// A change to apply.
+enum Change {
+    Rows(SentRows),
+    Remove(Vec<u64>),
+}
+
+/// The server's reply to a change.
+enum Reply {
+    /// The number of the pending ack, and of the message in its stream.
+    Ack(u64, u64),
     Removal(RemoveResponse),
 }
 
+/// An ack whose messages are not all applied.
+struct PendingAck {
+    ack: ReportAck,
+    messages: usize,
+    /// Of the messages applied so far, with their numbers.
+    outcomes: Vec<(u64, RequestOutcome)>,
+}
+
 impl Work {
-    fn run(mut self, ledger: &Ledger) -> Verdict {
+    fn run(mut self) -> Verdict {
+        let ledger = Arc::clone(&self.link.ledger);
         loop {
             let taken = ledger.take();
             for event in taken.events {
                 self.sort_in(event);
             }
             self.complete = if taken.closed { u64::MAX } else { taken.complete };
-            let answered_below = if taken.closed { u64::MAX } else { taken.answered_below };
-            self.advance(answered_below);
+            self.advance(if taken.closed { u64::MAX } else { taken.answered_below });
             if taken.closed {
                 return self.verdict;
             }
@@ -196,8 +198,8 @@ impl Work {
         match event {
             Event::Acked(acked) => self.sort_in_ack(acked),
             Event::Removed(Removed { objects, response }) => {
-                let (epoch, word) = (response.epoch, Word::Removal(response));
-                self.put(epoch, Change::Remove(objects), word);
+                let (epoch, reply) = (response.epoch, Reply::Removal(response));
+                self.changes.entry(epoch).or_default().push((Change::Remove(objects), reply));
             }
             Event::Answered(answered) => {
                 self.answers.entry(answered.header.epoch).or_default().push(answered);
@@ -205,29 +207,26 @@ impl Work {
         }
     }
 
-    /// Puts the messages of an ack into their epochs. The first message's and the last's are told;
-    /// with more between them in different epochs, nobody knows where those belong.
+    /// Puts the messages of an ack into their epochs. An ack names the epochs of its first and its
+    /// last message; those of more messages between are not known.
     fn sort_in_ack(&mut self, acked: Acked) {
         let Acked { messages, ack } = acked;
         let (first, last) = (ack.first_epoch, ack.epoch);
         let mut rows: Vec<(u64, SentRows)> = (ack.first_message..).zip(messages).collect();
         rows.retain(|(number, _)| ack.failed.iter().all(|failed| failed.message != *number));
-        if first == last {
-            self.put(last, Change::Rows(rows), Word::Ack(ack));
-        } else if rows.len() == 2 {
-            let id = self.halves_begun;
-            self.halves_begun += 1;
-            let second = rows.split_off(1);
-            self.put(first, Change::Rows(rows), Word::FirstHalf(id));
-            self.put(last, Change::Rows(second), Word::SecondHalf(id, ack));
-        } else {
+        let messages = rows.len();
+        if first != last && messages != 2 {
             self.unclear.push((first, last));
-            self.put(last, Change::Rows(rows), Word::Ack(ack));
         }
-    }
-
-    fn put(&mut self, epoch: u64, change: Change, word: Word) {
-        self.changes.entry(epoch).or_default().push((change, word));
+        let id = self.acks_begun;
+        self.acks_begun += 1;
+        self.acks.insert(id, PendingAck { ack, messages, outcomes: Vec::new() });
+        self.settle_ack(id, false);
+        for (at, (number, rows)) in rows.into_iter().enumerate() {
+            let epoch = if messages == 2 && at == 0 { first } else { last };
+            let change = (Change::Rows(rows), Reply::Ack(id, number));
+            self.changes.entry(epoch).or_default().push(change);
+        }
     }
 
     /// Applies and compares what is complete, in the order of epochs.
@@ -247,40 +246,69 @@ impl Work {
         self.unclear.retain(|(_, last)| *last > applied || answered_below < *last);
     }
 
-    fn apply(&mut self, epoch: u64, changes: Vec<(Change, Word)>) {
-        let outcomes = self.oracle.apply(changes.iter().map(|(change, _)| change));
-        let rows: usize = changes.iter().map(|(change, _)| rows_of(change)).sum();
+    fn apply(&mut self, epoch: u64, changes: Vec<(Change, Reply)>) {
         let is_within = |(first, last): &(u64, u64)| *first <= epoch && epoch <= *last;
         let is_loose = self.unclear.iter().any(is_within);
-        for ((_, word), outcome) in changes.into_iter().zip(outcomes) {
-            if let Some(text) = self.difference(word, outcome, is_loose) {
-                self.counters.mismatches.add(1);
-                self.verdict.mismatch(|| text);
+        let mut changes = changes.into_iter().peekable();
+        // Only unclear epochs have more requests than a cycle may.
+        while changes.peek().is_some() {
+            let some = changes.by_ref().take(CYCLE_REQUESTS_MAX);
+            let (requests, replies): (Vec<_>, Vec<_>) =
+                some.map(|(change, reply)| (change.into_request(), reply)).unzip();
+            let input =
+                CycleInput { time_max_ms: self.time_max_ms, requests, ..Default::default() };
+            match self.run_model(input) {
+                Ok(outcomes) => self.compare_replies(replies, outcomes, is_loose),
+                Err(error) => self.mismatch(format!("epoch {epoch} is impossible: {error}")),
             }
         }
         self.applied = self.applied.max(epoch);
-        self.rows_room.add_permits(rows);
     }
 
-    /// How the server's word of a change differs from what should have become of it.
-    fn difference(&mut self, word: Word, outcome: Outcome, is_loose: bool) -> Option<String> {
-        self.verdict.acks += u64::from(!matches!(word, Word::FirstHalf(_)));
-        match word {
-            Word::Ack(ack) => outcome.ack_difference(&ack, is_loose),
-            Word::Removal(response) => outcome.removal_difference(&response),
-            Word::FirstHalf(id) => {
-                self.halves.insert(id, outcome);
-                None
-            }
-            Word::SecondHalf(id, ack) => {
-                let mut sum = self.halves.remove(&id).unwrap_or_default();
-                sum.add(&outcome);
-                sum.ack_difference(&ack, is_loose)
+    /// Applies one cycle and releases its rows.
+    fn run_model(&mut self, input: CycleInput) -> Result<Vec<RequestOutcome>, EngineError> {
+        let is_rows = |request: &&Request| matches!(request, Request::Fixes(_));
+        let rows = input.requests.iter().filter(is_rows).map(Request::rows).sum();
+        let output = self.model.run(input);
+        self.link.rows_permits.add_permits(rows);
+        output.map(|output| output.requests)
+    }
+
+    fn compare_replies(
+        &mut self,
+        replies: Vec<Reply>,
+        outcomes: Vec<RequestOutcome>,
+        is_loose: bool,
+    ) {
+        for (reply, outcome) in replies.into_iter().zip(outcomes) {
+            match reply {
+                Reply::Ack(id, message) => {
+                    let pending = self.acks.get_mut(&id).expect("the ack waits for its messages");
+                    pending.outcomes.push((message, outcome));
+                    self.settle_ack(id, is_loose);
+                }
+                Reply::Removal(response) => {
+                    self.verdict.acks += 1;
+                    let difference = removal_difference(&outcome, &response);
+                    difference.into_iter().for_each(|text| self.mismatch(text));
+                }
             }
         }
     }
 
-    /// Compares all answers at epochs below `end`; the oracle stands at the last change before.
+    /// Compares an ack once all of its messages are applied.
+    fn settle_ack(&mut self, id: u64, is_loose: bool) {
+        if self.acks[&id].outcomes.len() < self.acks[&id].messages {
+            return;
+        }
+        if let Some(PendingAck { ack, outcomes, .. }) = self.acks.remove(&id) {
+            self.verdict.acks += 1;
+            let difference = ack_difference(&outcomes, &ack, is_loose);
+            difference.into_iter().for_each(|text| self.mismatch(text));
+        }
+    }
+
+    /// Compares all answers at epochs below `end`; the model is at the last change before it.
     fn compare_below(&mut self, end: u64) {
         let later = self.answers.split_off(&end);
         let now: Vec<Answered> =
@@ -289,27 +317,24 @@ impl Work {
         let (clear, unclear): (Vec<_>, Vec<_>) =
             now.into_iter().partition(|answered| self.is_clear(answered));
         for answered in &unclear {
-            self.unverified(answered);
+            self.unverifiable(answered);
         }
         self.compare(&clear);
-        self.answer_bytes.send_modify(|held| *held -= bytes);
+        self.link.answer_bytes.send_modify(|held| *held -= bytes);
     }
 
-    /// Whether the state at the answer's epoch is known to be the oracle's.
+    /// Whether the state at the answer's epoch is known to be the model's.
     fn is_clear(&self, answered: &Answered) -> bool {
         let epoch = answered.header.epoch;
         let is_split = self.unclear.iter().any(|(first, last)| *first <= epoch && epoch < *last);
         epoch >= self.applied && !is_split
     }
 
-    /// Counts answers that cannot be compared; one that breaks its token is a mismatch.
-    fn unverified(&mut self, answered: &Answered) {
+    /// Counts answers that cannot be compared; one older than its token is a mismatch.
+    fn unverifiable(&mut self, answered: &Answered) {
         let (epoch, least) = (answered.header.epoch, answered.epoch_min);
         if epoch < least {
-            self.counters.mismatches.add(1);
-            self.verdict.mismatch(|| {
-                format!("an answer at epoch {epoch}, though its token stood for epoch {least}")
-            });
+            self.mismatch(format!("an answer at epoch {epoch}, its token demands {least}"));
         }
         self.verdict.unverifiable += answered.queries.len() as u64;
     }
@@ -318,48 +343,55 @@ impl Work {
         if answered.is_empty() {
             return;
         }
-        let queries: Vec<_> =
-            answered.iter().flat_map(|answered| answered.queries.iter()).collect();
-        let right = expected(&self.oracle, &queries);
-        let got = answered
-            .iter()
-            .flat_map(|answered| answered.answers.iter().map(|answer| (&answered.header, answer)));
+        let queries = answered.iter().flat_map(|answered| answered.queries.iter());
+        let right = self.model.answer(queries.clone(), self.model.clock_ms());
         for answered in answered {
             self.compare_header(answered);
         }
-        for ((query, right), (header, answer)) in queries.iter().zip(&right).zip(got) {
-            if let Some(text) = difference(self.oracle.space(), query, right, answer) {
-                self.counters.mismatches.add(1);
-                self.verdict.mismatch(|| format!("at epoch {}: {text}; {query:?}", header.epoch));
+        let got = answered
+            .iter()
+            .flat_map(|answered| answered.answers.iter().map(|answer| (&answered.header, answer)));
+        let space = self.model.options().space;
+        for ((query, right), (header, answer)) in queries.zip(right.iter()).zip(got) {
+            if let Some(text) = answer_difference(&space, &right, answer) {
+                self.mismatch(format!("at epoch {}: {text}; {query:?}", header.epoch));
             }
         }
-        self.verdict.queries += queries.len() as u64;
-        self.counters.verified.add(queries.len() as u64);
+        self.verdict.queries += right.len() as u64;
+        self.counters.verified.add(right.len() as u64);
     }
 
     fn compare_header(&mut self, answered: &Answered) {
-        let header = &answered.header;
+        let Answered { queries, header, answers, epoch_min } = answered;
         let got = (header.fleet.as_str(), header.term, header.clock_ms);
-        let right = (self.fleet.as_str(), self.term, self.oracle.clock_ms());
-        let enough = header.epoch >= answered.epoch_min;
-        if got != right || !enough || answered.answers.len() != answered.queries.len() {
-            let epoch = header.epoch;
-            let (least, answers) = (answered.epoch_min, answered.answers.len());
+        let right = (self.fleet.as_str(), self.model.options().term, self.model.clock_ms());
+        let epoch = header.epoch;
+        if got != right || epoch < *epoch_min || answers.len() != queries.len() {
             let text = format!(
                 "at epoch {epoch}: (fleet, term, clock) is {got:?}, expected {right:?}; epoch at \
-                 least {least}; {answers} answers to {} queries",
-                answered.queries.len()
+                 least {epoch_min}; {} answers to {} queries",
+                answers.len(),
+                queries.len()
             );
-            self.counters.mismatches.add(1);
-            self.verdict.mismatch(|| text);
+            self.mismatch(text);
+        }
+    }
+
+    /// Counts a mismatch and keeps the first few.
+    fn mismatch(&mut self, text: String) {
+        self.counters.mismatches.add(1);
+        self.verdict.mismatches += 1;
+        if self.verdict.problems.len() < MISMATCHES_REPORTED_MAX {
+            self.verdict.problems.push(text);
         }
     }
 }
 
-/// Rows that a change held in memory.
-fn rows_of(change: &Change) -> usize {
-    match change {
-        Change::Rows(messages) => messages.iter().map(|(_, rows)| rows.columns.len()).sum(),
-        Change::Remove(_) => 0,
+impl Change {
+    fn into_request(self) -> Request {
+        match self {
+            Self::Rows(rows) => Request::Fixes(rows.into_columns()),
+            Self::Remove(objects) => Request::Remove(objects),
+        }
     }
 }

@@ -29,7 +29,7 @@ pub use backend::{Backend, Clock, EngineOptions};
 pub use cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};
-pub use model::{Model, ModelAnswer};
+pub use model::Model;
 pub use query::{
     Answer, AnswerSet, DeferredAnswer, Filter, Projection, Query, QueryKind, SharedFixes,
     SharedWords,

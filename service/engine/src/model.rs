@@ -1,9 +1,11 @@
-//! The plain truth: a map and a scan, against which every backend is compared.
+//! The reference implementation of [`Backend`]: a map and a scan.
 //!
-//! Follows the words of [`Backend`] one by one and is as slow as it looks. Shares types, regions
-//! and the judge with the backends, nothing of how they work.
+//! It follows the contract clause by clause, and every backend and the load generator are measured
+//! by it. It shares types, regions and the row validator with the backends, none of their
+//! algorithms. Its one index orders records by time, so that expiry does not scan all of them.
 
-mod standing;
+mod answer;
+mod continuous_query;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,67 +15,33 @@ use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Refusal, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::limits::CYCLES_IN_FLIGHT_MAX;
-use crate::query::{Answer, AnswerHead, AnswerPage, AnswerSet, Projection, Query, QueryKind};
-use crate::rank::Ranker;
+use crate::query::{AnswerPage, AnswerSet, Query};
 use crate::stage::dispatch::RowValidator;
 use crate::subscription::EventKind;
-use standing::{Changed, ObjectChange, StandingRegions};
+use answer::Search;
+use continuous_query::{ContinuousQueries, ModifiedObject, ObjectChange};
 
 /// One fleet as a map from object to record.
 #[derive(Clone, Debug)]
 pub struct Model {
     options: EngineOptions,
     records: BTreeMap<u64, FixRow>,
+    /// (`time_ms`, object) of every record; empty without a TTL.
+    by_time: BTreeSet<(i64, u64)>,
     epoch: u64,
     clock_ms: i64,
-    standing: StandingRegions,
+    continuous: ContinuousQueries,
     outputs: BTreeMap<Ticket, CycleOutput>,
-}
-
-/// What a query returns, owned; the fields of [`Answer`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ModelAnswer {
-    /// Objects that match, whether returned or not.
-    pub total: u64,
-    /// True when the limit cut rows off.
-    pub truncated: bool,
-    /// Ids in the order of the answer.
-    pub objects: Vec<u64>,
-    /// Records beside them, if asked for.
-    pub fixes: Vec<FixRow>,
-    /// Ranks beside them, for nearest.
-    pub ranks: Vec<u64>,
-}
-
-impl PartialEq<Answer<'_>> for ModelAnswer {
-    fn eq(&self, other: &Answer<'_>) -> bool {
-        (self.total, self.truncated) == (other.total, other.truncated)
-            && self.objects == other.objects
-            && self.fixes == other.fixes
-            && self.ranks == other.ranks
-    }
-}
-
-/// An object that a cycle has touched so far.
-struct Touched {
-    /// Its record at the start of the cycle; none once a removal or clear has arrived.
-    start: Option<FixRow>,
-    /// Whether it exists at this point of the order of arrival.
-    exists: bool,
-    /// The winner so far of the rows since the last removal, and its request.
-    winner: Option<(usize, FixRow)>,
-    /// Rows that are neither refused nor late, and ends of its life.
-    arrived: Vec<ObjectChange>,
 }
 
 /// A cycle while its requests arrive one by one.
 struct Arrivals<'a> {
     records: &'a BTreeMap<u64, FixRow>,
-    judge: RowValidator,
+    validator: RowValidator,
     /// Objects that exist at this point of the order of arrival.
     objects: u64,
     objects_max: u64,
-    touched: BTreeMap<u64, Touched>,
+    modified: BTreeMap<u64, ModifiedObject>,
     outcomes: Vec<RequestOutcome>,
     /// The largest event time that was not refused.
     time_max_ms: Option<i64>,
@@ -90,19 +58,17 @@ impl Arrivals<'_> {
             },
             Request::Remove(objects) => {
                 for object in objects {
-                    if self.remove(*object, EventKind::Removed) {
-                        self.outcome().removed += 1;
-                    } else {
-                        self.outcome().missing += 1;
-                    }
+                    let existed = self.remove(*object, EventKind::Removed);
+                    self.outcome().removed += u64::from(existed);
+                    self.outcome().missing += u64::from(!existed);
                 }
             }
             Request::Clear => {
-                let known: BTreeSet<u64> =
-                    self.records.keys().chain(self.touched.keys()).copied().collect();
-                for object in known {
-                    let was_alive = self.remove(object, EventKind::Cleared);
-                    self.outcome().removed += u64::from(was_alive);
+                let objects: BTreeSet<u64> =
+                    self.records.keys().chain(self.modified.keys()).copied().collect();
+                for object in objects {
+                    let existed = self.remove(object, EventKind::Cleared);
+                    self.outcome().removed += u64::from(existed);
                 }
             }
         }
@@ -111,13 +77,6 @@ impl Arrivals<'_> {
     /// The outcome of the request that is arriving.
     fn outcome(&mut self) -> &mut RequestOutcome {
         self.outcomes.last_mut().expect("a request is arriving")
-    }
-
-    fn touch(&mut self, object: u64) -> &mut Touched {
-        let start = self.records.get(&object).copied();
-        let exists = start.is_some();
-        let fresh = || Touched { start, exists, winner: None, arrived: Vec::new() };
-        self.touched.entry(object).or_insert_with(fresh)
     }
 
     fn rows(&mut self, columns: &FixColumns) {
@@ -129,59 +88,53 @@ impl Arrivals<'_> {
     }
 
     fn row(&mut self, row: FixRow) -> Option<Refusal> {
-        if let Some(refusal) = self.judge.validate_row(&row) {
+        if let Some(refusal) = self.validator.validate_row(&row) {
             return Some(refusal);
         }
-        let is_full = self.objects >= self.objects_max;
-        let touched = self.touch(row.object);
-        if !touched.exists {
-            if is_full {
+        let record = || ModifiedObject::new(self.records.get(&row.object).copied());
+        let object = self.modified.entry(row.object).or_insert_with(record);
+        if !object.exists {
+            if self.objects >= self.objects_max {
                 return Some(Refusal::ObjectLimit);
             }
-            touched.exists = true;
+            object.exists = true;
             self.objects += 1;
         }
-        self.accept(row);
-        None
-    }
-
-    /// Takes a row that is not refused.
-    fn accept(&mut self, row: FixRow) {
         self.time_max_ms = self.time_max_ms.max(Some(row.time_ms));
         let request = self.outcomes.len() - 1;
-        let touched = self.touch(row.object);
-        if touched.start.is_some_and(|start| row.time_ms < start.time_ms) {
-            self.outcome().late += 1;
-            return;
+        if object.start.is_some_and(|start| row.time_ms < start.time_ms) {
+            self.outcomes[request].late += 1;
+            return None;
         }
-        touched.arrived.push(ObjectChange::Row(row));
+        object.arrived.push(ObjectChange::Row(row));
         // At equal time the later arrival wins.
-        let loser = match touched.winner {
+        let loser = match object.winner {
             Some((_, winner)) if row.time_ms < winner.time_ms => Some(request),
             before => {
-                touched.winner = Some((request, row));
+                object.winner = Some((request, row));
                 before.map(|(request, _)| request)
             }
         };
         if let Some(request) = loser {
             self.outcomes[request].superseded += 1;
         }
+        None
     }
 
-    /// Takes an object away; whether it existed.
+    /// Ends an object's life; whether it existed.
     fn remove(&mut self, object: u64, reason: EventKind) -> bool {
-        let touched = self.touch(object);
-        let mut arrived = std::mem::take(&mut touched.arrived);
-        if touched.exists {
-            arrived.push(ObjectChange::End(reason));
+        let record = || ModifiedObject::new(self.records.get(&object).copied());
+        let object = self.modified.entry(object).or_insert_with(record);
+        let existed = std::mem::take(&mut object.exists);
+        if existed {
+            object.arrived.push(ObjectChange::End(reason));
         }
-        let gone = Touched { start: None, exists: false, winner: None, arrived };
-        let before = std::mem::replace(touched, gone);
-        if let Some((request, _)) = before.winner {
+        object.start = None;
+        if let Some((request, _)) = object.winner.take() {
             self.outcomes[request].superseded += 1;
         }
-        self.objects -= u64::from(before.exists);
-        before.exists
+        self.objects -= u64::from(existed);
+        existed
     }
 }
 
@@ -189,9 +142,15 @@ impl Model {
     /// An engine without objects.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
-        let (records, outputs) = (BTreeMap::new(), BTreeMap::new());
-        let standing = StandingRegions::default();
-        Self { options, records, epoch: 0, clock_ms: 0, standing, outputs }
+        Self {
+            options,
+            records: BTreeMap::new(),
+            by_time: BTreeSet::new(),
+            epoch: 0,
+            clock_ms: 0,
+            continuous: ContinuousQueries::default(),
+            outputs: BTreeMap::new(),
+        }
     }
 
     /// The last submitted cycle; 0 at the start.
@@ -212,80 +171,54 @@ impl Model {
         &self.records
     }
 
-    /// Answers a query on the current state, ages judged at `clock_ms`.
+    /// Answers queries on the current state in one scan of all records, ages judged at `clock_ms`.
     #[must_use]
-    pub fn answer(&self, query: &Query, clock_ms: i64) -> ModelAnswer {
-        let passing = |row: &&FixRow| query.passes(row, clock_ms);
-        let mut found: Vec<(u64, FixRow)> = match &query.kind {
-            QueryKind::Get(objects) => {
-                let objects: BTreeSet<u64> = objects.iter().copied().collect();
-                let known = objects.iter().filter_map(|object| self.records.get(object));
-                known.filter(passing).map(|row| (0, *row)).collect()
-            }
-            QueryKind::Range(region) => {
-                let inside = |row: &&FixRow| region.contains(row.x, row.y);
-                let rows = self.records.values().filter(passing).filter(inside);
-                rows.map(|row| (0, *row)).collect()
-            }
-            QueryKind::Nearest { x, y, rank_max, .. } => {
-                let ranker = Ranker::new(&self.options.space, *x, *y);
-                let rows = self.records.values().filter(passing);
-                let ranked = rows.map(|row| (ranker.rank(row.x, row.y), *row));
-                ranked.filter(|(rank, _)| rank <= rank_max).collect()
-            }
-        };
-        let is_nearest = matches!(query.kind, QueryKind::Nearest { .. });
-        if let QueryKind::Nearest { k, .. } = query.kind {
-            found.sort_by_key(|(rank, row)| (*rank, row.object));
-            found.truncate(k as usize);
-        }
-        let total = found.len() as u64;
-        if query.projection == Projection::Count {
-            return ModelAnswer { total, ..ModelAnswer::default() };
-        }
-        let limit = query.limit.unwrap_or(u64::MAX);
-        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        let is_fixes = query.projection == Projection::Fixes;
-        ModelAnswer {
-            total,
-            truncated: (found.len() as u64) < total,
-            objects: found.iter().map(|(_, row)| row.object).collect(),
-            fixes: found.iter().filter(|_| is_fixes).map(|(_, row)| *row).collect(),
-            ranks: found.iter().filter(|_| is_nearest).map(|(rank, _)| *rank).collect(),
-        }
+    pub fn answer<'a>(
+        &self,
+        queries: impl IntoIterator<Item = &'a Query>,
+        clock_ms: i64,
+    ) -> AnswerSet {
+        let search = |query| Search::new(query, &self.options.space, &self.records, clock_ms);
+        let mut searches: Vec<Search<'_>> = queries.into_iter().map(search).collect();
+        Search::scan(&mut searches, self.records.values(), clock_ms);
+        let mut page = AnswerPage::default();
+        searches.into_iter().for_each(|search| search.finish(&mut page));
+        let places = (0..page.heads.len() as u32).map(|head| (0, head)).collect();
+        AnswerSet::new(vec![page], places)
     }
 
     fn cycle(&mut self, input: CycleInput) -> CycleOutput {
         let mut arrivals = Arrivals {
             records: &self.records,
-            judge: RowValidator::new(&self.options.space, input.time_max_ms),
+            validator: RowValidator::new(&self.options.space, input.time_max_ms),
             objects: self.objects(),
             objects_max: self.options.objects_max,
-            touched: BTreeMap::new(),
+            modified: BTreeMap::new(),
             outcomes: Vec::new(),
             time_max_ms: None,
         };
         for request in &input.requests {
             arrivals.request(request);
         }
-        let Arrivals { touched, mut outcomes, time_max_ms, .. } = arrivals;
+        let Arrivals { mut modified, outcomes: mut requests, time_max_ms, .. } = arrivals;
         let now_ms = match self.options.clock {
             Clock::System => Some(input.system_ms),
             Clock::Event => time_max_ms,
         };
         self.clock_ms = now_ms.map_or(self.clock_ms, |now_ms| now_ms.max(self.clock_ms));
-        let (changed, expired) = self.apply(touched, &mut outcomes);
         self.epoch += 1;
-        let (options, clock_ms) = (&self.options, self.clock_ms);
+        self.apply(&mut modified, &mut requests);
+        let expired = self.expire(&mut modified);
         let changes = input.subscriptions;
-        let events = self.standing.cycle(options, clock_ms, changes, &changed, &self.records);
+        let (options, clock_ms, records) = (&self.options, self.clock_ms, &self.records);
+        let events = self.continuous.cycle(options, clock_ms, changes, &modified, records);
         CycleOutput {
             epoch: self.epoch,
-            clock_ms: self.clock_ms,
-            requests: outcomes,
+            clock_ms,
+            requests,
             answer_epoch: self.epoch,
-            answer_clock_ms: self.clock_ms,
-            answers: self.answers(&input.queries),
+            answer_clock_ms: clock_ms,
+            answers: self.answer(&input.queries, clock_ms),
             unanswered: None,
             queries: input.queries,
             events,
@@ -294,64 +227,56 @@ impl Model {
         }
     }
 
-    /// Writes what has won, removes what is gone or too old; what became of every object that was
-    /// touched, and how many were too old.
+    /// Writes the winners and removes the objects that ended.
     fn apply(
         &mut self,
-        touched: BTreeMap<u64, Touched>,
+        modified: &mut BTreeMap<u64, ModifiedObject>,
         outcomes: &mut [RequestOutcome],
-    ) -> (BTreeMap<u64, Changed>, u64) {
-        let mut changed = BTreeMap::new();
-        for (object, touched) in touched {
-            let before = self.records.get(&object).copied();
-            let mut is_written = false;
-            match touched.winner {
-                Some((request, winner)) if touched.start == Some(winner) => {
+    ) {
+        for (id, object) in modified {
+            match object.winner {
+                Some((request, winner)) if object.start == Some(winner) => {
                     outcomes[request].duplicate += 1;
                 }
                 Some((request, winner)) => {
                     outcomes[request].applied += 1;
-                    self.records.insert(object, winner);
-                    is_written = true;
+                    self.insert(winner);
+                    object.is_written = true;
                 }
-                None if !touched.exists => {
-                    self.records.remove(&object);
-                }
+                None if !object.exists => self.remove(*id),
                 None => {}
             }
-            let after = self.records.get(&object).copied();
-            let arrived = touched.arrived;
-            changed.insert(object, Changed { before, after, is_written, arrived, expired: None });
         }
-        let Some(ttl_ms) = self.options.ttl_ms else { return (changed, 0) };
-        let records = self.records.iter();
-        let old = records.filter(|(_, row)| self.clock_ms - row.time_ms > ttl_ms);
-        let old: Vec<FixRow> = old.map(|(_, row)| *row).collect();
-        for row in &old {
-            self.records.remove(&row.object);
-            let untouched = || Changed { before: Some(*row), ..Changed::default() };
-            let change = changed.entry(row.object).or_insert_with(untouched);
-            (change.after, change.expired) = (None, Some(*row));
-        }
-        (changed, old.len() as u64)
     }
 
-    /// All answers of a cycle in one page.
-    fn answers(&self, queries: &[Query]) -> AnswerSet {
-        let mut page = AnswerPage::default();
-        for query in queries {
-            let answer = self.answer(query, self.clock_ms);
-            let objects = (page.objects.len(), page.objects.len() + answer.objects.len());
-            let fixes = (page.fixes.len(), page.fixes.len() + answer.fixes.len());
-            let ranks = (page.ranks.len(), page.ranks.len() + answer.ranks.len());
-            let ModelAnswer { total, truncated, .. } = answer;
-            page.heads.push(AnswerHead { total, truncated, objects, fixes, ranks });
-            page.objects.extend(answer.objects);
-            page.fixes.extend(answer.fixes);
-            page.ranks.extend(answer.ranks);
+    /// Removes the records that are too old; how many there were.
+    fn expire(&mut self, modified: &mut BTreeMap<u64, ModifiedObject>) -> u64 {
+        let mut expired = 0;
+        while let (Some(ttl_ms), Some(&(time_ms, id))) = (self.options.ttl_ms, self.by_time.first())
+            && self.clock_ms - time_ms > ttl_ms
+        {
+            let record = Some(self.records[&id]);
+            modified.entry(id).or_insert_with(|| ModifiedObject::new(record)).expired = record;
+            self.remove(id);
+            expired += 1;
         }
-        let places = (0..queries.len() as u32).map(|head| (0, head)).collect();
-        AnswerSet::new(vec![page], places)
+        expired
+    }
+
+    /// Makes a row the record of its object.
+    fn insert(&mut self, row: FixRow) {
+        if let Some(before) = self.records.insert(row.object, row) {
+            self.by_time.remove(&(before.time_ms, row.object));
+        }
+        if self.options.ttl_ms.is_some() {
+            self.by_time.insert((row.time_ms, row.object));
+        }
+    }
+
+    fn remove(&mut self, object: u64) {
+        if let Some(before) = self.records.remove(&object) {
+            self.by_time.remove(&(before.time_ms, object));
+        }
     }
 }
 
@@ -369,7 +294,7 @@ impl Backend for Model {
             return Err(EngineError::TooManyInFlight(self.outputs.len()));
         }
         input.check()?;
-        input.check_regions(self.standing.len(), |region| self.standing.stands(region))?;
+        input.check_regions(self.continuous.len(), |region| self.continuous.contains(region))?;
         let output = self.cycle(input);
         let ticket = Ticket(output.epoch);
         self.outputs.insert(ticket, output);
@@ -387,23 +312,20 @@ impl Backend for Model {
 
     fn import(&mut self, snapshot: Snapshot) -> Result<(), EngineError> {
         snapshot.check(&self.options, self.epoch)?;
+        (self.epoch, self.clock_ms) = (snapshot.epoch, snapshot.clock_ms);
         self.records.clear();
+        self.by_time.clear();
         for batch in &snapshot.batches {
-            for row in (0..batch.len()).map(|row| batch.row(row)) {
-                self.records.insert(row.object, row);
-            }
+            (0..batch.len()).for_each(|row| self.insert(batch.row(row)));
         }
-        self.epoch = snapshot.epoch;
-        self.clock_ms = snapshot.clock_ms;
         Ok(())
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let oldest_ms = self.records.values().map(|row| row.time_ms).min();
-        let expires =
-            |(oldest_ms, ttl_ms): (i64, i64)| oldest_ms.saturating_add(ttl_ms).saturating_add(1);
-        let expiry_ms = oldest_ms.zip(self.options.ttl_ms).map(expires);
-        expiry_ms.into_iter().chain(self.standing.due_ms(&self.records)).min()
+        let expiry_ms = self.by_time.first().zip(self.options.ttl_ms);
+        let expiry_ms = expiry_ms
+            .map(|((time_ms, _), ttl_ms)| time_ms.saturating_add(ttl_ms).saturating_add(1));
+        expiry_ms.into_iter().chain(self.continuous.due_ms(&self.records)).min()
     }
 
     fn objects(&self) -> u64 {

@@ -200,9 +200,13 @@ impl Followers {
                 limit: None,
             };
             let model = trial.model();
-            let members = model.answer(&query, tick_ms(model.clock_ms())).objects;
+            let answers = model.answer([&query], tick_ms(model.clock_ms()));
             let epoch = model.epoch();
-            assert!(members.iter().eq(held), "epoch {epoch}: region {} holds {held:?}", region.0);
+            assert!(
+                answers.get(0).objects.iter().eq(held),
+                "epoch {epoch}: region {} holds {held:?}",
+                region.0
+            );
         }
     }
 }

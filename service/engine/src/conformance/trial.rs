@@ -4,19 +4,31 @@
 //! before the cycle. A difference panics with the label (which holds the seed), the cycle and the
 //! place.
 
+use shoal_codec::FixRow;
+
 use super::compare::{first_difference, snapshot_difference};
 use super::rows::{START_MS, query};
 use crate::backend::{Backend, EngineOptions};
 use crate::cycle::{CycleInput, CycleOutput, Request, RequestOutcome, Snapshot, Ticket};
 use crate::error::EngineError;
 use crate::events::EventSet;
-use crate::model::{Model, ModelAnswer};
-use crate::query::{AnswerHead, AnswerPage, AnswerSet, Query, QueryKind};
+use crate::model::Model;
+use crate::query::{Query, QueryKind};
 use crate::space::Space;
 use crate::subscription::SubscriptionChange;
 
 /// Makes an empty engine.
 pub type Make = fn(EngineOptions) -> Box<dyn Backend>;
+
+/// An answer, owned; the fields of [`crate::query::Answer`].
+#[derive(Debug)]
+pub struct OwnedAnswer {
+    pub(super) total: u64,
+    pub(super) truncated: bool,
+    pub(super) objects: Vec<u64>,
+    pub(super) fixes: Vec<FixRow>,
+    pub(super) ranks: Vec<u64>,
+}
 
 /// A backend and the model on the same input.
 pub struct Trial {
@@ -94,38 +106,19 @@ impl Trial {
     /// Submits a cycle to both.
     pub fn submit(&mut self, requests: Vec<Request>, queries: Vec<Query>) {
         let input = self.input(requests, queries);
-        let earlier = (self.backend.answer_lag() == 1).then(|| self.earlier_answers(&input));
+        let lagging = (self.backend.answer_lag() == 1).then(|| {
+            let clock_ms = self.model.clock_ms();
+            (self.model.epoch(), clock_ms, self.model.answer(&input.queries, clock_ms))
+        });
         let mut expected = self.model.run(input.clone()).expect("the model takes the cycle");
-        if let Some((epoch, clock_ms, answers)) = earlier {
-            expected.answer_epoch = epoch;
-            expected.answer_clock_ms = clock_ms;
-            expected.answers = answers;
+        if let Some(lagging) = lagging {
+            (expected.answer_epoch, expected.answer_clock_ms, expected.answers) = lagging;
         }
         let epoch = expected.epoch;
         let ticket = self.backend.submit(input);
         let ticket = ticket.unwrap_or_else(|error| panic!("{} cycle {epoch}: {error}", self.label));
         self.owed.push((ticket, expected));
         self.check_state();
-    }
-
-    /// What the model says before a cycle.
-    fn earlier_answers(&self, input: &CycleInput) -> (u64, i64, AnswerSet) {
-        let clock_ms = self.model.clock_ms();
-        let answers = input.queries.iter().map(|query| self.model.answer(query, clock_ms));
-        let (mut pages, mut places) = (Vec::new(), Vec::new());
-        for (page, answer) in answers.enumerate() {
-            let ModelAnswer { total, truncated, objects, fixes, ranks } = answer;
-            let head = AnswerHead {
-                total,
-                truncated,
-                objects: (0, objects.len()),
-                fixes: (0, fixes.len()),
-                ranks: (0, ranks.len()),
-            };
-            pages.push(AnswerPage { heads: vec![head], objects, fixes, ranks });
-            places.push((page as u32, 0));
-        }
-        (self.model.epoch(), clock_ms, AnswerSet::new(pages, places))
     }
 
     /// Cycles submitted and not yet waited for.
@@ -166,7 +159,7 @@ impl Trial {
     }
 
     /// Runs a cycle without changes and returns the answer: the state as it is, whatever the lag.
-    pub fn ask(&mut self, query: &Query) -> ModelAnswer {
+    pub fn ask(&mut self, query: &Query) -> OwnedAnswer {
         if self.backend.answer_lag() == 1 {
             // Lets the clock of the answer catch up.
             self.send(Vec::new());
@@ -174,7 +167,7 @@ impl Trial {
         self.submit(Vec::new(), vec![query.clone()]);
         let output = self.wait(self.owed.len() - 1);
         let answer = output.answers.get(0);
-        ModelAnswer {
+        OwnedAnswer {
             total: answer.total,
             truncated: answer.truncated,
             objects: answer.objects.to_vec(),
