@@ -1,11 +1,10 @@
-//! What do all tasks of a run share?
-//!
-//! The plan, the fleet, the counters, the link to the verifier, and two signals: start and stop.
-//! Nothing here decides anything.
+//! What all tasks of a run share: the plan, the fleet, the counters, the link to the verifier, and
+//! the signals to start and stop.
 
 use std::future::Future;
 use std::sync::Arc;
 
+use shoal_client::Quantizer;
 use shoal_engine::Space;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -25,6 +24,8 @@ pub struct Session {
     pub fleet: String,
     /// Its space.
     pub space: Space,
+    /// Rounds fixes as the fleet stores them.
+    pub quantizer: Quantizer,
     /// Milliseconds added to every event time: a fleet that is used again has a clock already.
     pub shift_ms: i64,
     /// Progress.

@@ -1,7 +1,5 @@
-//! How do `100:10` and `range:80,nearest:10` read?
-//!
-//! Small value types of the command line: a ratio of updates to queries and the mix of question
-//! kinds. They hold what was written; what a run does with it is decided elsewhere.
+//! Value types of the command line: the ratio of updates to queries (`100:10`) and the mix of kinds
+//! of query (`range:80,nearest:10`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +29,8 @@ impl FromStr for UpdateQuery {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no ratio like 100:10, two whole numbers, not both 0");
+        let wrong =
+            || format!("{text:?} is not a ratio like 100:10: two whole numbers, not both 0");
         let (updates, queries) = text.split_once(':').ok_or_else(wrong)?;
         let ratio = Self {
             updates: updates.parse().map_err(|_| wrong())?,
@@ -50,7 +49,7 @@ impl fmt::Display for UpdateQuery {
     }
 }
 
-/// A kind of question.
+/// A kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionKind {
     /// Everything in a rectangle: the workload's window.
@@ -76,7 +75,7 @@ impl QuestionKind {
     ];
 }
 
-/// Weights of the kinds of question, in the order of [`QuestionKind::ALL`].
+/// Weights of the kinds of query, in the order of [`QuestionKind::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuestionMix([u32; QuestionKind::ALL.len()]);
 
@@ -118,11 +117,11 @@ impl FromStr for QuestionMix {
             let place = QuestionKind::ALL.iter().position(|(_, known)| *known == name);
             let place = place.ok_or_else(|| {
                 let names: Vec<_> = QuestionKind::ALL.iter().map(|(_, name)| *name).collect();
-                format!("{name:?} is no kind of question; there are {}", names.join(", "))
+                format!("{name:?} is not a kind of query; the kinds are {}", names.join(", "))
             })?;
             mix.0[place] = weight
                 .parse()
-                .map_err(|_| format!("weight {weight:?} of {name} is no whole number"))?;
+                .map_err(|_| format!("weight {weight:?} of {name} is not a whole number"))?;
         }
         if mix.total() == 0 {
             return Err("the weights of a mix must not all be 0".to_owned());

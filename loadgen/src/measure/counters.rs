@@ -1,6 +1,5 @@
-//! What has happened so far, for the progress line?
-//!
-//! Relaxed atomics that every task adds to; the summary is made of the tasks' own exact tallies.
+//! Counters of a running run, for the progress line: relaxed atomics. The summary is made of the
+//! exact tallies of the tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,7 @@
-//! When should the next message leave?
+//! The intended moments of messages at a given rate.
 //!
-//! At a given rate every message has an intended moment, fixed before the run, and latency counts
-//! from it: a sender that is held up does not hide the waiting of the messages behind it (no
-//! coordinated omission). At full speed there is no intended moment.
+//! They are fixed before the run, and latency counts from them: a delayed sender does not hide the
+//! waiting of the messages behind it (no coordinated omission).
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What came out of a run?
+//! The results of a run, as a table for people and as JSON for scripts; the keys of the JSON are a
+//! contract.
 //!
-//! One record, as a table for people and as JSON for scripts; the keys of the JSON are a contract.
-//! Rates count from the start of the clock to the last ack or answer. Rows placed before the clock
-//! starts count for nothing but `preloaded_rows`.
+//! Rates count from the start of the clock to the last ack or answer. Rows sent before the clock
+//! starts count only in `preloaded_rows`.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,31 +1,27 @@
-//! What came back for the queries of a connection?
-//!
-//! Reads a Batch stream, puts answers together from their chunks, measures, and hands those that
-//! are to be compared to the verifier. Answers come in the order of the messages; anything else
-//! breaks the protocol.
+//! The reading half of a Batch stream: assembles answers, measures, and passes those to the
+//! verifier that are to be compared.
 
 use std::sync::Arc;
 
-use shoal_proto::v1::query_service_client::QueryServiceClient;
-use shoal_proto::v1::{AnswerHeader, BatchRequest, BatchResponse, BatchResult};
+use shoal_client::v1::{BatchRequest, BatchResponse};
+use shoal_client::{BatchReader, Client, ServerError};
 use tokio::time::Instant;
-use tonic::transport::Channel;
 
-use super::asker::{Asked, Pending, ToVerify};
-use crate::error::{LoadError, status_text};
-use crate::limits::ANSWER_BYTES_MAX;
+use super::query_sender::{SentQueries, ToVerify};
+use crate::InFlight;
+use crate::error::LoadError;
 use crate::measure::Latency;
 use crate::session::Session;
-use crate::verify::{Answered, GotAnswer};
+use crate::verify::Answered;
 
-/// What a connection's answers were.
+/// The answers of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct QuestionTally {
     /// Latency of each query: its message's, from the intended moment.
     pub latency: Latency,
     /// The same from the moment of sending.
     pub latency_sent: Latency,
-    /// Queries that got an answer.
+    /// Queries that were answered.
     pub queries: u64,
     /// Queries that failed.
     pub failed: u64,
@@ -37,16 +33,25 @@ pub struct QuestionTally {
     pub last_answer: Option<Instant>,
 }
 
-/// Failures that are kept to be told.
-const FAILURES_TOLD_MAX: usize = 3;
+/// Failures that are listed.
+const FAILURES_LISTED_MAX: usize = 3;
 
 impl QuestionTally {
     /// Counts a failure of `queries` queries.
-    pub fn fail(&mut self, queries: u64, failed: &tonic_types::Status) {
+    pub fn fail(&mut self, queries: u64, error: &ServerError) {
         self.failed += queries;
-        if self.failures.len() < FAILURES_TOLD_MAX {
-            self.failures.push(status_text(Some(failed)));
+        if self.failures.len() < FAILURES_LISTED_MAX {
+            self.failures.push(error.to_string());
         }
+    }
+
+    /// Counts queries that were answered now.
+    pub fn answer(&mut self, queries: u64, intended: Instant, sent: Instant) {
+        let now = Instant::now();
+        self.latency.record(now - intended, queries);
+        self.latency_sent.record(now - sent, queries);
+        self.queries += queries;
+        self.last_answer = Some(now);
     }
 }
 
@@ -55,152 +60,85 @@ impl QuestionTally {
 pub struct AnswerReader {
     session: Arc<Session>,
     connection: u32,
-    pending: Arc<Pending>,
-    message: u64,
-    /// Header of the message whose chunks are arriving.
-    header: Option<AnswerHeader>,
-    /// Its answers so far, when they are compared.
-    answers: Vec<GotAnswer>,
-    /// Its queries begun so far.
-    begun: u32,
-    current: Option<Asked>,
+    in_flight: Arc<InFlight<SentQueries>>,
+    reader: BatchReader,
+    /// The message whose answers are arriving.
+    current: Option<SentQueries>,
     tally: QuestionTally,
 }
 
 impl AnswerReader {
-    /// A reader for the messages that are put into `pending`.
+    /// A reader for the messages that are pushed to `in_flight`.
     #[must_use]
-    pub fn new(session: Arc<Session>, connection: u32, pending: Arc<Pending>) -> Self {
-        Self {
-            session,
-            connection,
-            pending,
-            message: 1,
-            header: None,
-            answers: Vec::new(),
-            begun: 0,
-            current: None,
-            tally: QuestionTally::default(),
-        }
+    pub fn new(
+        session: Arc<Session>,
+        connection: u32,
+        in_flight: Arc<InFlight<SentQueries>>,
+    ) -> Self {
+        let (reader, tally) = (BatchReader::new(false), QuestionTally::default());
+        Self { session, connection, in_flight, reader, current: None, tally }
     }
 
     /// Opens the stream and reads answers until the server ends it.
     ///
     /// # Errors
-    /// [`LoadError::Call`] when the stream breaks, [`LoadError::Protocol`] for answers out of order
-    /// or messages that never got one.
+    /// [`LoadError::Call`] if the stream breaks, [`LoadError::Protocol`] for answers out of order
+    /// or messages without answer.
     pub async fn run(
         mut self,
-        channel: Channel,
+        client: Client,
         requests: impl tokio_stream::Stream<Item = BatchRequest> + Send + 'static,
     ) -> Result<QuestionTally, LoadError> {
-        let mut client =
-            QueryServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        let response = client.batch(requests).await.map_err(LoadError::call("Batch"))?;
-        let mut chunks = response.into_inner();
+        let response = client.query_service().batch(requests).await;
+        let mut chunks = response.map_err(LoadError::call("Batch"))?.into_inner();
         while let Some(chunk) = chunks.message().await.map_err(LoadError::call("Batch"))? {
             self.session.counters.arrivals.add(1);
-            self.chunk(chunk)?;
+            self.read(chunk)?;
         }
-        if self.current.is_some() || self.pending.pop().is_some() {
-            let problem = "the stream of queries ended with messages not answered";
+        if self.current.is_some() || !self.in_flight.is_empty() {
+            let problem = "the stream of queries ended before the last answer";
             return Err(LoadError::Protocol(problem.to_owned()));
         }
         Ok(self.tally)
     }
 
-    fn chunk(&mut self, chunk: BatchResponse) -> Result<(), LoadError> {
-        if chunk.message != self.message {
-            return Err(LoadError::Protocol(format!(
-                "answers to message {}, though {} is next",
-                chunk.message, self.message
-            )));
-        }
+    fn read(&mut self, chunk: BatchResponse) -> Result<(), LoadError> {
         if self.current.is_none() {
-            self.current = Some(self.pending.pop().ok_or_else(|| {
-                LoadError::Protocol(format!("answers to message {}, never sent", chunk.message))
-            })?);
-            self.header = chunk.header;
-            self.begun = 0;
-        }
-        for result in chunk.results {
-            self.result(result)?;
-        }
-        if let Some(failed) = &chunk.error {
-            return self.whole_failed(failed);
-        }
-        if chunk.last { self.complete() } else { Ok(()) }
-    }
-
-    /// Takes one piece of an answer.
-    fn result(&mut self, result: BatchResult) -> Result<(), LoadError> {
-        let asked = self.current.as_ref().expect("set with the first chunk");
-        let is_first = result.query == self.begun;
-        let is_more = result.query + 1 == self.begun;
-        if !(is_first || is_more) || u64::from(result.query) >= asked.queries {
-            return Err(LoadError::Protocol(format!(
-                "an answer to query {} of message {}, {} is next of {}",
-                result.query, self.message, self.begun, asked.queries
-            )));
-        }
-        self.begun += u32::from(is_first);
-        self.tally.rows += result.objects.len() as u64;
-        if let Some(failed) = &result.error {
-            self.tally.fail(1, failed);
-        }
-        if asked.to_verify.is_some() {
-            if is_first {
-                self.answers.push(GotAnswer::default());
-            }
-            let answer = self.answers.last_mut().expect("pushed with its first piece");
-            answer.push(result, is_first);
-        }
-        Ok(())
-    }
-
-    /// The message as a whole failed.
-    fn whole_failed(&mut self, failed: &tonic_types::Status) -> Result<(), LoadError> {
-        let asked = self.next_message();
-        self.tally.fail(asked.queries, failed);
-        self.answers.clear();
-        if let (Some(verifier), Some(_)) = (&self.session.verifier, asked.to_verify) {
-            verifier.ledger.answered(self.connection, None);
-        }
-        Ok(())
-    }
-
-    /// All answers of the message have arrived.
-    fn complete(&mut self) -> Result<(), LoadError> {
-        let now = Instant::now();
-        let asked = self.next_message();
-        if u64::from(self.begun) != asked.queries {
-            return Err(LoadError::Protocol(format!(
-                "{} answers to the {} queries of message {}",
-                self.begun,
-                asked.queries,
-                self.message - 1
-            )));
-        }
-        self.tally.latency.record(now - asked.intended, asked.queries);
-        self.tally.latency_sent.record(now - asked.sent, asked.queries);
-        self.tally.queries += asked.queries;
-        self.tally.last_answer = Some(now);
-        self.session.counters.queries.add(asked.queries);
-        let answers = std::mem::take(&mut self.answers);
-        if let (Some(verifier), Some(to_verify)) = (&self.session.verifier, asked.to_verify) {
-            let header = self.header.take().ok_or_else(|| {
-                LoadError::Protocol("answers without a header that names their epoch".to_owned())
+            let number = chunk.message;
+            let sent = self.in_flight.pop().ok_or_else(|| {
+                LoadError::Protocol(format!("answers to message {number}, which was never sent"))
             })?;
-            let ToVerify { queries, epoch_min } = to_verify;
-            let answered = Answered { queries, header, answers, epoch_min };
+            self.in_flight.release(1);
+            self.reader.keep_rows(sent.to_verify.is_some());
+            self.current = Some(sent);
+        }
+        let rows = chunk.results.iter().map(|result| result.objects.len() as u64);
+        self.tally.rows += rows.sum::<u64>();
+        let Some(answer) = self.reader.read(chunk)? else { return Ok(()) };
+        let sent = self.current.take().expect("set with the first chunk");
+        self.session.counters.questions_in_flight.sub(1);
+        for error in answer.answers.iter().filter_map(|answer| answer.error.as_ref()) {
+            self.tally.fail(1, error);
+        }
+        let verifier = self.session.verifier.as_ref().zip(sent.to_verify);
+        let Some(header) = answer.header.filter(|_| answer.error.is_none()) else {
+            answer.error.iter().for_each(|error| self.tally.fail(sent.queries, error));
+            if let Some((verifier, _)) = verifier {
+                verifier.ledger.answered(self.connection, None);
+            }
+            return Ok(());
+        };
+        let count = answer.answers.len();
+        if count as u64 != sent.queries {
+            let queries = sent.queries;
+            return Err(LoadError::Protocol(format!("{count} answers to {queries} queries")));
+        }
+        self.tally.answer(sent.queries, sent.intended, sent.sent);
+        self.session.counters.queries.add(sent.queries);
+        if let Some((verifier, ToVerify { queries, epoch_min })) = verifier {
+            let answered = Answered { queries, header, answers: answer.answers, epoch_min };
             verifier.answered(self.connection, answered);
         }
         Ok(())
-    }
-
-    fn next_message(&mut self) -> Asked {
-        self.message += 1;
-        self.session.counters.questions_in_flight.sub(1);
-        self.current.take().expect("set with the first chunk")
     }
 }

@@ -1,7 +1,6 @@
-//! Which question is asked next?
+//! Draws queries: windows from the workload, kinds from the mix, everything from the seed.
 //!
-//! Windows come from the workload, kinds from the mix, everything from the seed. Each question
-//! exists in the form of the wire and, for the oracle, in that of the engine, built from the same
+//! Each query exists in the wire's form and, for the oracle, in the engine's, built from the same
 //! doubles.
 
 use std::sync::Arc;
@@ -256,18 +255,12 @@ mod tests {
     use shoal_workload::Params;
 
     use super::*;
-    use crate::args::{Asking, Wanted};
+    use crate::args::Wanted;
 
     fn chooser(mix: &str, wanted: Wanted, seed: u64) -> Chooser {
         let params = Params { seed, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
-        let plan = QuestionPlan {
-            mix: mix.parse().unwrap(),
-            asking: Asking::Batch,
-            wanted,
-            nearest_k: 5,
-            get_objects: 3,
-        };
+        let plan = QuestionPlan { mix: mix.parse().unwrap(), wanted, nearest_k: 5, get_objects: 3 };
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
         let seen = Arc::new(SeenObjects::default());
         Chooser::new(workload, space, plan, 1_000, seen, Random::new(seed, 0))

@@ -1,19 +1,19 @@
-//! How are queries asked, and how do their answers come back?
+//! Queries and their answers.
 //!
-//! `chooser` draws questions, `asker` paces and sends them, `answers` reads a Batch stream,
-//! `single` asks one call after the other. Nothing here judges an answer.
+//! `chooser` draws queries, `query_sender` paces and sends them, `answers` reads a Batch stream, `single_sender`
+//! sends one call after the other. `verify` compares the answers.
 
 pub mod answers;
-pub mod asker;
-pub mod asking;
 pub mod chooser;
 pub mod options;
+pub mod query_sender;
 pub mod seen;
-pub mod single;
+pub mod single_sender;
+pub mod turn;
 
 pub use answers::{AnswerReader, QuestionTally};
-pub use asker::Asker;
-pub use asking::Turn;
 pub use chooser::{Chooser, Question};
+pub use query_sender::QuerySender;
 pub use seen::SeenObjects;
-pub use single::SingleAsker;
+pub use single_sender::SingleSender;
+pub use turn::Turn;

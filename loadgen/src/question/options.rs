@@ -1,15 +1,14 @@
-//! What conditions may a message of questions carry?
+//! The conditions of a message of queries: projection, filter and limit.
 //!
-//! Projection, filter and limit are common to all queries of a message. To check a server they
-//! vary; to measure one they do not. Wire form and engine form are built from the same whole
-//! numbers, so that both mean the same.
+//! They vary to check a server, not to measure one. The wire's form and the engine's are built from
+//! the same whole numbers.
 
+use shoal_client::duration;
 use shoal_engine::{Filter, Projection};
 use shoal_proto::v1::{self as proto, Interval, QueryOptions};
 
 use super::chooser::Random;
 use crate::args::Wanted;
-use crate::fleet::duration;
 
 /// Conditions in both forms.
 #[derive(Clone, Debug)]
@@ -72,7 +71,7 @@ impl Conditions {
             0 => {
                 let age_max_ms = random.below(2 * age_ms.unsigned_abs() + 1) as i64;
                 self.filter.age_max_ms = Some(age_max_ms);
-                filter.age_max = Some(duration(age_max_ms));
+                filter.age_max = Some(duration::from_millis(age_max_ms.unsigned_abs()));
             }
             1 => {
                 let (from, to) = (random.below(500) as u32, 500 + random.below(500) as u32);

@@ -1,7 +1,5 @@
-//! Which objects exist, for questions about single ones?
-//!
-//! A bounded sample of ids that were sent lately. Real data numbers its objects as it likes, so ids
-//! cannot be drawn from a range.
+//! A bounded sample of object ids that were sent recently, for get queries. Ids of real data cannot
+//! be drawn from a range.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,7 +1,5 @@
-//! How do ready-made messages enter a gRPC stream?
-//!
-//! A codec whose messages are bytes already: encoding is one copy into tonic's buffer. A prepared
-//! block gets its base time and sequence at that moment, in place. Acks are read by prost.
+//! A gRPC codec whose requests are bytes already: encoding is one copy into tonic's buffer. A
+//! prepared block gets its base time and sequence at that moment, in place. prost decodes acks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

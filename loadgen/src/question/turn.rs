@@ -1,7 +1,7 @@
-//! When is the next message of questions due, and how many queries does it hold?
+//! Decides when the next message of queries is due, and how many queries it has.
 //!
-//! At full speed queries are earned by rows; at a rate they have moments of their own. Either way
-//! at least as many are asked as the plan says, after the last row if need be.
+//! At full speed rows earn queries; at a rate queries have moments of their own. In both cases at
+//! least as many are sent as the plan says, if necessary after the last row.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ pub struct Turn {
     start: Instant,
     deadline: Option<Instant>,
     pace: Option<Pace>,
-    /// Queries to ask at least.
+    /// Least number of queries.
     least: u64,
-    asked: u64,
+    sent: u64,
 }
 
 impl Turn {
@@ -42,7 +42,7 @@ impl Turn {
             deadline: plan.seconds.map(|seconds| start + Duration::from_secs_f64(seconds)),
             pace: plan.question_pace(connection),
             least: plan.queries_min_of(connection),
-            asked: 0,
+            sent: 0,
             session,
         })
     }
@@ -55,12 +55,12 @@ impl Turn {
             Some(pace) => self.paced(pace, most).await?,
             None => (self.earned(most).await?, None),
         };
-        self.asked += turn.0;
+        self.sent += turn.0;
         Some(turn)
     }
 
     async fn paced(&self, pace: Pace, most: u64) -> Option<(u64, Option<Instant>)> {
-        let intended = pace.intended(self.start, self.asked);
+        let intended = pace.intended(self.start, self.sent);
         self.session.unless_stopped(sleep_until(intended)).await?;
         let is_late = self.deadline.is_some_and(|deadline| intended >= deadline);
         let are_rows_over = self.session.plan.sends_rows() && self.allowance.are_rows_ended();
@@ -84,15 +84,15 @@ impl Turn {
         }
     }
 
-    /// Queries still to be asked to reach the least number.
+    /// Queries missing to the least number.
     fn left(&self, most: u64) -> Option<u64> {
-        Some(self.least.saturating_sub(self.asked).min(most)).filter(|left| *left > 0)
+        Some(self.least.saturating_sub(self.sent).min(most)).filter(|left| *left > 0)
     }
 }
 
 impl Drop for Turn {
-    /// A sender must not wait for queries that nobody will ask.
+    /// The sender of rows must not wait for queries that will not be sent.
     fn drop(&mut self) {
-        self.allowance.end_asking();
+        self.allowance.end_queries();
     }
 }

@@ -1,18 +1,16 @@
-//! How do many queries travel in one message?
-//!
-//! The sending half of a Batch stream: waits for its turn and for room under way, draws the
-//! questions, decides whether their answers are verified, sends.
+//! The sending half of a Batch stream: waits for its turn and for capacity in flight, draws the
+//! queries, decides whether their answers are verified, sends.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use shoal_engine::Query;
 use shoal_proto::v1::BatchRequest;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::asking::Turn;
 use super::chooser::Chooser;
+use super::turn::Turn;
+use crate::InFlight;
 use crate::error::LoadError;
 use crate::measure::Allowance;
 use crate::session::Session;
@@ -26,54 +24,21 @@ pub struct ToVerify {
     pub epoch_min: u64,
 }
 
-/// A message of queries under way.
+/// A message of queries in flight.
 #[derive(Debug)]
-pub struct Asked {
+pub struct SentQueries {
     /// The moment at which it should have been sent.
     pub intended: Instant,
     /// The moment at which it was handed to the stream.
     pub sent: Instant,
     /// Its queries.
     pub queries: u64,
-    /// Set when the answers are compared.
+    /// Set if the answers are compared.
     pub to_verify: Option<ToVerify>,
 }
 
-/// Messages under way of one connection, oldest first.
-#[derive(Debug)]
-pub struct Pending {
-    queue: Mutex<VecDeque<Asked>>,
-    room: Semaphore,
-}
-
-impl Pending {
-    /// At most so many.
-    #[must_use]
-    pub fn new(most: u32) -> Self {
-        Self { queue: Mutex::new(VecDeque::new()), room: Semaphore::new(most as usize) }
-    }
-
-    /// Takes the oldest out and gives its room back.
-    pub fn pop(&self) -> Option<Asked> {
-        let asked = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()?;
-        self.room.add_permits(1);
-        Some(asked)
-    }
-
-    async fn room(&self) {
-        // Never closed.
-        if let Ok(permit) = self.room.acquire().await {
-            permit.forget();
-        }
-    }
-
-    fn push(&self, asked: Asked) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(asked);
-    }
-}
-
-/// Asks on behalf of one connection.
-pub struct Asker {
+/// Sends the queries of one connection.
+pub struct QuerySender {
     /// Shared by all.
     pub session: Arc<Session>,
     /// Which connection.
@@ -82,25 +47,25 @@ pub struct Asker {
     pub chooser: Chooser,
     /// Earned by rows, spent here.
     pub allowance: Arc<Allowance>,
-    /// Messages under way.
-    pub pending: Arc<Pending>,
+    /// Messages in flight.
+    pub in_flight: Arc<InFlight<SentQueries>>,
     /// Into the gRPC stream; dropping it ends the stream.
     pub requests: mpsc::Sender<BatchRequest>,
 }
 
-impl Asker {
-    /// Asks until the end.
+impl QuerySender {
+    /// Sends until the end.
     ///
     /// # Errors
-    /// The run ended before it started; a broken stream is the answer reader's to tell.
+    /// The run ended before it started. The reader of answers reports a broken stream.
     pub async fn run(mut self) -> Result<(), LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
         while let Some((count, intended)) = turn.next().await {
-            if self.session.unless_stopped(self.pending.room()).await.is_none() {
+            if self.session.unless_stopped(self.in_flight.acquire()).await.is_none() {
                 break;
             }
-            if !self.ask(count, intended).await {
+            if !self.send(count, intended).await {
                 break;
             }
         }
@@ -108,7 +73,7 @@ impl Asker {
     }
 
     /// Sends one message; false when the stream has ended.
-    async fn ask(&mut self, count: u64, intended: Option<Instant>) -> bool {
+    async fn send(&mut self, count: u64, intended: Option<Instant>) -> bool {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
         let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
         let question = self.chooser.draw(count as usize, verifier.is_some());
@@ -121,7 +86,7 @@ impl Asker {
         let place = self.session.unless_stopped(self.requests.reserve()).await;
         let Some(Ok(place)) = place else { return false };
         if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
-            // Half of the messages carry a token, so that both ways of asking are checked.
+            // Half of the messages carry a token, so that both forms are checked.
             let with_token = self.chooser.falls_into(0.5);
             let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             let epoch_min = if token.is_empty() { 0 } else { least };
@@ -130,7 +95,7 @@ impl Asker {
         }
         let sent = Instant::now();
         let intended = intended.unwrap_or(sent);
-        self.pending.push(Asked { intended, sent, queries: count, to_verify });
+        self.in_flight.push(SentQueries { intended, sent, queries: count, to_verify });
         self.session.counters.questions_in_flight.add(1);
         place.send(BatchRequest { options: Some(options), queries: question.queries });
         true
