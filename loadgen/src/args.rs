@@ -1,4 +1,6 @@
-//! The flags of `shoal-loadgen run`: names, defaults and help. `plan` validates them together.
+//! The flags of `shoal-loadgen run`: names, defaults and help.
+//!
+//! `plan` validates them together. clap rejects values that it cannot parse with exit code 2.
 
 use std::path::PathBuf;
 

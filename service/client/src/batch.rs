@@ -1,4 +1,6 @@
 //! Answers of Batch streams: parts of many answers, assembled message by message.
+//!
+//! Messages and queries come in order; anything else is an error of the server.
 
 use shoal_proto::v1;
 

@@ -1,4 +1,6 @@
 //! Errors of the client, by what the caller can do about them.
+//!
+//! A status of a call and a status inside a message are the same type, [`ServerError`].
 
 use std::collections::HashMap;
 use std::fmt;

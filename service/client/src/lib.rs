@@ -1,3 +1,4 @@
+//! The client library of Shoal: fleets, reports, queries and subscriptions.
 #![doc = include_str!("../README.md")]
 
 mod answer;

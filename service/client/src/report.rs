@@ -1,4 +1,6 @@
-//! A stream of reports: messages in, acknowledgements summed up.
+//! Streams of reports: messages in, sums of acknowledgements out.
+//!
+//! `report_worker` sends and reads; the stream here is the handle of its task.
 
 use std::time::Duration;
 
@@ -71,6 +73,8 @@ impl ReportOptions {
 }
 
 /// A stream of reports to one fleet. Messages are pipelined; a task reads acknowledgements.
+///
+/// A stream that is dropped sends what it was given in the background; [`ReportStream::finish`] waits.
 ///
 /// Numbered messages (see [`ReportOptions::producer`]) survive broken connections: the stream
 /// connects again and sends every unacknowledged message with its number. A numbered message that

@@ -13,9 +13,7 @@ use shoal_client::{AnswerStream, Client, duration};
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
-use super::values::{
-    CircleValue, IntervalValue, PointValue, RectValue, bits, metres, object, span,
-};
+use super::values::{bits, circle, interval, metres, object, point, rectangle, span};
 use super::{fleet_space, polygon};
 
 /// Rows that a table shows unless `--limit` is given.
@@ -44,8 +42,8 @@ pub struct RangeArgs {
 #[derive(Args, Debug)]
 pub struct NearestArgs {
     /// Where: longitude and latitude in degrees, or metres
-    #[arg(value_name = "X,Y", allow_hyphen_values = true)]
-    pub centre: PointValue,
+    #[arg(value_name = "X,Y", allow_hyphen_values = true, value_parser = point)]
+    pub centre: (f64, f64),
     /// How many, at most 4,096
     #[arg(short, value_name = "N", default_value_t = 10)]
     pub k: u32,
@@ -61,11 +59,12 @@ pub struct NearestArgs {
 #[group(required = true, multiple = false)]
 pub struct RegionArgs {
     /// Rectangle; west > east crosses the antimeridian
-    #[arg(long, value_name = "WEST,SOUTH,EAST,NORTH", allow_hyphen_values = true)]
-    pub rect: Option<RectValue>,
+    #[arg(long, value_name = "WEST,SOUTH,EAST,NORTH", allow_hyphen_values = true,
+          value_parser = rectangle)]
+    pub rect: Option<v1::Rectangle>,
     /// Circle
-    #[arg(long, value_name = "X,Y,RADIUS_M", allow_hyphen_values = true)]
-    pub circle: Option<CircleValue>,
+    #[arg(long, value_name = "X,Y,RADIUS_M", allow_hyphen_values = true, value_parser = circle)]
+    pub circle: Option<v1::Circle>,
     /// GeoJSON file with one Polygon or MultiPolygon, bare or in a Feature; - for standard input
     #[arg(long, value_name = "FILE")]
     pub polygon: Option<String>,
@@ -78,12 +77,8 @@ impl RegionArgs {
     /// [`CliError::Input`] for a file that does not hold exactly one polygon.
     pub fn region(&self) -> Result<v1::Region, CliError> {
         let kind = match (self.rect, self.circle, &self.polygon) {
-            (Some(RectValue { west, south, east, north }), ..) => {
-                Kind::Rectangle(v1::Rectangle { west, south, east, north })
-            }
-            (_, Some(CircleValue { x, y, radius_m }), _) => {
-                Kind::Circle(v1::Circle { x, y, radius_m })
-            }
+            (Some(rectangle), ..) => Kind::Rectangle(rectangle),
+            (_, Some(circle), _) => Kind::Circle(circle),
             (.., Some(file)) => polygon::read(file)?,
             _ => {
                 return Err(CliError::Usage("give --rect, --circle or --polygon".to_owned()));
@@ -107,31 +102,28 @@ pub struct FilterArgs {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub max_age: Option<Duration>,
     /// Speed in metres per second
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
-    pub speed: Option<IntervalValue>,
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
+    pub speed: Option<v1::Interval>,
     /// Heading in degrees clockwise from north; 350..10 passes through north
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
-    pub heading: Option<IntervalValue>,
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
+    pub heading: Option<v1::Interval>,
     /// Altitude in metres
-    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
-    pub altitude: Option<IntervalValue>,
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true, value_parser = interval)]
+    pub altitude: Option<v1::Interval>,
 }
 
 impl FilterArgs {
     /// The filter; `None` without conditions.
     #[must_use]
     pub fn filter(&self) -> Option<v1::Filter> {
-        let interval = |value: Option<IntervalValue>| {
-            value.map(|IntervalValue { min, max }| v1::Interval { min, max })
-        };
         let state_mask = self.state_mask.unwrap_or(0);
         let filter = v1::Filter {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
             age_max: self.max_age.map(duration::from_std),
-            speed_mps: interval(self.speed),
-            heading_deg: interval(self.heading),
-            altitude_m: interval(self.altitude),
+            speed_mps: self.speed,
+            heading_deg: self.heading,
+            altitude_m: self.altitude,
         };
         (filter != v1::Filter::default()).then_some(filter)
     }
@@ -292,8 +284,8 @@ pub async fn range(
 pub async fn nearest(client: &Client, args: &NearestArgs) -> Result<Exit, CliError> {
     let request = v1::NearestRequest {
         options: args.query.options(),
-        x: args.centre.x,
-        y: args.centre.y,
+        x: args.centre.0,
+        y: args.centre.1,
         k: args.k,
         distance_max_m: args.within,
     };

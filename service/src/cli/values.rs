@@ -3,8 +3,9 @@
 //! A parser rejects numbers that are not finite and names the form that it wants. The server
 //! decides whether a position lies in the space of a fleet.
 
-use std::str::FromStr;
 use std::time::Duration;
+
+use shoal_client::v1;
 
 /// Comma-separated finite numbers, exactly `N` of them.
 fn numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
@@ -29,85 +30,43 @@ fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `W,S,E,N`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RectValue {
-    /// Least x, or where the rectangle begins going east.
-    pub west: f64,
-    /// Least y.
-    pub south: f64,
-    /// Greatest x, or where it ends; below `west` it crosses the antimeridian.
-    pub east: f64,
-    /// Greatest y.
-    pub north: f64,
+/// `WEST,SOUTH,EAST,NORTH`; `WEST` above `EAST` crosses the antimeridian.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn rectangle(text: &str) -> Result<v1::Rectangle, String> {
+    let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
+    Ok(v1::Rectangle { west, south, east, north })
 }
 
-impl FromStr for RectValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
-        Ok(Self { west, south, east, north })
+/// `X,Y,RADIUS_M`, the radius in metres.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn circle(text: &str) -> Result<v1::Circle, String> {
+    let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
+    if radius_m < 0.0 {
+        return Err(format!("the radius is {radius_m} m; it must be 0 or more"));
     }
+    Ok(v1::Circle { x, y, radius_m })
 }
 
-/// `X,Y,RADIUS_M`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CircleValue {
-    /// Longitude in degrees, or metres.
-    pub x: f64,
-    /// Latitude in degrees, or metres.
-    pub y: f64,
-    /// Metres, 0 or more.
-    pub radius_m: f64,
+/// `X,Y`: longitude and latitude in degrees, or metres.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn point(text: &str) -> Result<(f64, f64), String> {
+    numbers(text, "X,Y (longitude first)").map(|[x, y]| (x, y))
 }
 
-impl FromStr for CircleValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
-        if radius_m < 0.0 {
-            return Err(format!("the radius is {radius_m} m; it must be 0 or more"));
-        }
-        Ok(Self { x, y, radius_m })
-    }
-}
-
-/// `X,Y`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PointValue {
-    /// Longitude in degrees, or metres.
-    pub x: f64,
-    /// Latitude in degrees, or metres.
-    pub y: f64,
-}
-
-impl FromStr for PointValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [x, y] = numbers(text, "X,Y (longitude first)")?;
-        Ok(Self { x, y })
-    }
-}
-
-/// `A..B`, both ends inside.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IntervalValue {
-    /// First end.
-    pub min: f64,
-    /// Second end; for headings it may be below `min`: then the range passes through north.
-    pub max: f64,
-}
-
-impl FromStr for IntervalValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
-        Ok(Self { min: number(min)?, max: number(max)? })
-    }
+/// `A..B`, both ends inside. For headings `B` may be below `A`: then the interval passes through
+/// north.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn interval(text: &str) -> Result<v1::Interval, String> {
+    let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
+    Ok(v1::Interval { min: number(min)?, max: number(max)? })
 }
 
 /// An object id: `0` to `2^64 - 1`.
@@ -205,12 +164,13 @@ mod tests {
 
     #[test]
     fn coordinates_are_read_with_signs_and_refused_with_the_form() {
-        let rect: RectValue = "-97.9,30.1,-97.6,30.5".parse().unwrap();
-        assert_eq!(rect, RectValue { west: -97.9, south: 30.1, east: -97.6, north: 30.5 });
-        let circle: CircleValue = "-97.7, 30.2,1e3".parse().unwrap();
-        assert_eq!(circle, CircleValue { x: -97.7, y: 30.2, radius_m: 1000.0 });
+        let rect = rectangle("-97.9,30.1,-97.6,30.5").unwrap();
+        assert_eq!(rect, v1::Rectangle { west: -97.9, south: 30.1, east: -97.6, north: 30.5 });
+        let parsed = circle("-97.7, 30.2,1e3").unwrap();
+        assert_eq!(parsed, v1::Circle { x: -97.7, y: 30.2, radius_m: 1000.0 });
+        assert_eq!(point("-1,2"), Ok((-1.0, 2.0)));
         for bad in ["1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", ""] {
-            let reason = bad.parse::<CircleValue>().unwrap_err();
+            let reason = circle(bad).unwrap_err();
             assert!(reason.contains("must be"), "{bad}: {reason}");
         }
     }
@@ -229,10 +189,8 @@ mod tests {
 
     #[test]
     fn intervals_bits_and_spans_have_one_form_each() {
-        let interval: IntervalValue = "-1.5..2".parse().unwrap();
-        assert_eq!(interval, IntervalValue { min: -1.5, max: 2.0 });
-        assert!("5".parse::<IntervalValue>().is_err());
-        assert!("5..".parse::<IntervalValue>().is_err());
+        assert_eq!(interval("-1.5..2"), Ok(v1::Interval { min: -1.5, max: 2.0 }));
+        assert!(interval("5").is_err() && interval("5..").is_err());
         assert_eq!((bits("0x1f"), bits("31")), (Ok(31), Ok(31)));
         assert!(bits("-1").is_err());
         assert_eq!(millis(span("1m 30s").unwrap()), 90_000);

@@ -48,7 +48,7 @@ pub struct WatchArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Events")]
 pub struct RuleArgs {
-    /// Only these
+    /// Only these events
     #[arg(long, value_name = "EVENT,...", value_enum, value_delimiter = ',')]
     pub events: Vec<EventName>,
     /// Which fixes are evaluated

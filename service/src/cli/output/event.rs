@@ -11,7 +11,7 @@ use super::json::RowJson;
 use crate::cli::timestamp::rfc3339;
 use crate::cli::watch::{EventForm, EventRow};
 
-/// An event; the record's keys are there when records were asked for.
+/// An event, with the keys of the record if records are reported.
 #[derive(Clone, Debug, Serialize)]
 struct EventJson<'a> {
     event: &'a str,

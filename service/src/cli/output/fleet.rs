@@ -1,4 +1,6 @@
 //! A fleet as a row of a table, as a list of its properties, or as JSON.
+//!
+//! All three are made from the same description.
 
 use comfy_table::Table;
 use serde::Serialize;

@@ -85,7 +85,7 @@ impl RowJson {
     }
 }
 
-/// Writes `{header..., "rows": [...]}`; without `rows` when only the count was asked for.
+/// Writes `{header..., "rows": [...]}`; without `rows` for a count.
 #[derive(Clone, Debug)]
 pub struct JsonWriter {
     count_only: bool,
