@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use shoal_codec::PlanChoice;
 use shoal_workload::{SpeedRange, SpeedUnit};
 
-use crate::shares::{QuestionMix, UpdateQuery};
+use crate::shares::{QueryMix, UpdateQuery};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -148,7 +148,7 @@ pub struct RunArgs {
     /// Kinds of query by weight: range, circle, polygon, nearest, get; for instance
     /// range:80,nearest:10,get:10.
     #[arg(long, default_value = "range:1", value_name = "MIX")]
-    pub query_mix: QuestionMix,
+    pub query_mix: QueryMix,
     /// Form of queries: messages of many on a Batch stream, or single calls.
     #[arg(long, value_enum, default_value_t = QueryForm::Batch)]
     pub ask: QueryForm,

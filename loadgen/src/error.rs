@@ -43,7 +43,7 @@ pub enum LoadError {
     Protocol(String),
     /// Nothing came back for too long.
     #[error(
-        "no ack and no answer for {waited_s} s with {reports} reports and {questions} messages of \
+        "no ack and no answer for {waited_s} s with {reports} reports and {queries} messages of \
          queries in flight"
     )]
     Stalled {
@@ -52,7 +52,7 @@ pub enum LoadError {
         /// Reports without an ack.
         reports: u64,
         /// Messages of queries without an answer.
-        questions: u64,
+        queries: u64,
     },
     /// The results could not be written.
     #[error("cannot write {}: {source}", file.display())]

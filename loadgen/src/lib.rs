@@ -1,6 +1,6 @@
 //! The load generator: the library behind the binary `shoal-loadgen`.
 //!
-//! `plan` defines a run, `report` sends rows and reads acks, `question` sends queries and reads
+//! `plan` defines a run, `report` sends rows and reads acks, `query` sends queries and reads
 //! answers, `subscription` follows regions, `verify` compares with the engine's model, `measure`
 //! counts and summarizes, `run` connects them.
 
@@ -12,7 +12,7 @@ pub mod in_flight;
 pub mod limits;
 pub mod measure;
 pub mod plan;
-pub mod question;
+pub mod query;
 pub mod report;
 pub mod run;
 pub mod session;

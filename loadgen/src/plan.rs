@@ -8,7 +8,7 @@ use crate::args::{Encoding, QueryForm, RunArgs, Wanted};
 use crate::error::LoadError;
 use crate::limits::*;
 use crate::measure::Pace;
-use crate::shares::QuestionMix;
+use crate::shares::QueryMix;
 use crate::subscription::SubscriptionPlan;
 
 /// A checked run.
@@ -33,16 +33,16 @@ pub struct Plan {
     /// Share of the messages of queries that are compared with the oracle; `None`: no oracle.
     pub verify_share: Option<f64>,
     /// Kinds and forms of queries.
-    pub questions: QuestionPlan,
+    pub queries: QueryPlan,
     /// The subscribers, if there are any.
     pub subscription: Option<SubscriptionPlan>,
 }
 
 /// Kinds and forms of queries.
 #[derive(Clone, Debug)]
-pub struct QuestionPlan {
+pub struct QueryPlan {
     /// Kinds by weight.
-    pub mix: QuestionMix,
+    pub mix: QueryMix,
     /// The projection.
     pub wanted: Wanted,
     /// Neighbours of a nearest query.
@@ -83,7 +83,7 @@ impl Plan {
             batch_rows: 0,
             message_queries: 0,
             verify_share,
-            questions: QuestionPlan {
+            queries: QueryPlan {
                 mix: args.query_mix,
                 wanted: args.want.unwrap_or(if args.verify { Wanted::Mixed } else { Wanted::Ids }),
                 nearest_k: args.nearest_k,
@@ -145,7 +145,7 @@ impl Plan {
 
     /// The pace of the messages of queries of one connection; `None` at full speed.
     #[must_use]
-    pub fn question_pace(&self, connection: u32) -> Option<Pace> {
+    pub fn query_pace(&self, connection: u32) -> Option<Pace> {
         let rate = self.queries_per_s().filter(|rate| *rate > 0.0)?;
         Some(Pace::new(self.message_queries, rate, connection, self.connections()))
     }
@@ -162,8 +162,12 @@ impl Plan {
 
     /// Most messages of queries of one connection in flight.
     #[must_use]
-    pub fn questions_in_flight_max(&self) -> u32 {
-        if self.rate.is_some() { QUESTIONS_IN_FLIGHT_PACED_MAX } else { QUESTIONS_IN_FLIGHT_MAX }
+    pub fn query_messages_in_flight_max(&self) -> u32 {
+        if self.rate.is_some() {
+            QUERY_MESSAGES_IN_FLIGHT_PACED_MAX
+        } else {
+            QUERY_MESSAGES_IN_FLIGHT_MAX
+        }
     }
 
     /// Rows per second of one connection.
@@ -294,7 +298,7 @@ mod tests {
         let plan = plan("").unwrap();
         assert_eq!((plan.batch_rows, plan.message_queries), (8_192, 256));
         assert_eq!((plan.seconds, plan.rate, plan.verify_share), (Some(10.0), None, None));
-        assert!(plan.report_pace(0).is_none() && plan.question_pace(0).is_none());
+        assert!(plan.report_pace(0).is_none() && plan.query_pace(0).is_none());
         assert!(!plan.preload && plan.sends_rows() && plan.asks());
     }
 
@@ -311,10 +315,10 @@ mod tests {
     fn without_updates_the_rate_counts_queries_and_objects_are_placed_first() {
         let idle = plan("--update-query 0:1 --rate 100 --connections 1 --ask single").unwrap();
         assert!(idle.preload && !idle.sends_rows());
-        assert_eq!(idle.question_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
+        assert_eq!(idle.query_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
         assert!(!plan("--update-query 0:1 --fleet mine").unwrap().preload);
         assert_eq!(plan("--update-query 0:1 --queries 9").unwrap().seconds, Some(0.0));
-        assert!(plan("--update-query 5:0 --rate 100").unwrap().question_pace(0).is_none());
+        assert!(plan("--update-query 5:0 --rate 100").unwrap().query_pace(0).is_none());
     }
 
     #[test]

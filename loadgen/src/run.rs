@@ -46,7 +46,7 @@ pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, Loa
     Ok(summary)
 }
 
-/// What keeps a run's tasks going, and what they answer to.
+/// The tasks of a run and their signals.
 struct Drive {
     session: Arc<Session>,
     tasks: Tasks,
@@ -94,7 +94,7 @@ async fn drive(
         totals: Totals::default(),
     };
     let ran = drive.run().await;
-    // With the set go all tasks that are still running.
+    // Dropping the set aborts all tasks that are still running.
     let Drive { totals, start, .. } = drive;
     let verdict = finish(verifier).await;
     progress.abort();
@@ -198,7 +198,7 @@ impl Drive {
     }
 }
 
-/// Notices that nothing comes back any more.
+/// Detects that no more acks and answers arrive.
 struct Watchdog {
     arrivals: u64,
     since: Instant,
@@ -211,9 +211,9 @@ impl Watchdog {
 
     fn check(&mut self, counters: &Counters) -> Result<(), LoadError> {
         let arrivals = counters.arrivals.get();
-        let (reports, questions) =
-            (counters.reports_in_flight.get(), counters.questions_in_flight.get());
-        if arrivals != self.arrivals || reports + questions == 0 {
+        let (reports, queries) =
+            (counters.reports_in_flight.get(), counters.query_messages_in_flight.get());
+        if arrivals != self.arrivals || reports + queries == 0 {
             *self = Self::new(counters);
             return Ok(());
         }
@@ -221,6 +221,6 @@ impl Watchdog {
         if waited_s < STALL_S_MAX {
             return Ok(());
         }
-        Err(LoadError::Stalled { waited_s, reports, questions })
+        Err(LoadError::Stalled { waited_s, reports, queries })
     }
 }

@@ -18,7 +18,7 @@ use crate::verify::VerifierLink;
 /// Shared by the tasks of one run.
 #[derive(Debug)]
 pub struct Session {
-    /// What to do.
+    /// The plan of the run.
     pub plan: Plan,
     /// Name of the fleet.
     pub fleet: String,
@@ -43,7 +43,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Says that a task is ready and waits for the clock to start.
+    /// Reports that a task is ready and waits for the clock to start.
     ///
     /// # Errors
     /// The run ended before.

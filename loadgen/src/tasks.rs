@@ -12,13 +12,11 @@ use crate::InFlight;
 use crate::args::{Encoding, QueryForm};
 use crate::connect::connect;
 use crate::error::LoadError;
-use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUESTIONS_IN_FLIGHT_MAX};
+use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUERY_MESSAGES_IN_FLIGHT_MAX};
 use crate::measure::Allowance;
 use crate::plan::Plan;
-use crate::question::chooser::Random;
-use crate::question::{
-    AnswerReader, Chooser, QuerySender, QuestionTally, SeenObjects, SingleSender,
-};
+use crate::query::chooser::Random;
+use crate::query::{AnswerReader, Chooser, QuerySender, QueryTally, SeenObjects, SingleSender};
 use crate::report::removal::Remover;
 use crate::report::sender::SentTally;
 use crate::report::{AckReader, BatchMaker, ReportTally, Sender, Source};
@@ -34,7 +32,7 @@ pub enum Outcome {
     /// Queries were sent.
     QueriesSent,
     /// Their answers were read.
-    Answered(QuestionTally),
+    Answered(QueryTally),
 }
 
 /// The tasks of a run.
@@ -77,7 +75,7 @@ pub async fn spawn(
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
     let seen = Arc::new(SeenObjects::default());
-    let backlog = QUESTIONS_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
+    let backlog = QUERY_MESSAGES_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
     let allowance = Arc::new(Allowance::new(plan.flags.update_query, backlog.into()));
     if !plan.asks() {
         allowance.end_queries();
@@ -86,7 +84,7 @@ pub async fn spawn(
         spawn_reports(session, connection, &allowance, &seen, tasks).await?;
     }
     if plan.asks() {
-        spawn_questions(session, connection, &allowance, seen, tasks).await?;
+        spawn_queries(session, connection, &allowance, seen, tasks).await?;
     }
     Ok(())
 }
@@ -143,7 +141,7 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     Ok(Source::clean(workload, shift_ms, is_bare, is_block))
 }
 
-async fn spawn_questions(
+async fn spawn_queries(
     session: &Arc<Session>,
     connection: u32,
     allowance: &Arc<Allowance>,
@@ -155,7 +153,7 @@ async fn spawn_questions(
     let chooser = Chooser::new(
         open_workload(plan, connection)?,
         session.space,
-        plan.questions.clone(),
+        plan.queries.clone(),
         plan.params.step_ms,
         seen,
         Random::new(plan.params.seed, connection),
@@ -166,7 +164,7 @@ async fn spawn_questions(
         tasks.spawn(async { Ok(Outcome::Answered(sender.run(client).await?)) });
         return Ok(());
     }
-    let in_flight = Arc::new(InFlight::new(plan.questions_in_flight_max()));
+    let in_flight = Arc::new(InFlight::new(plan.query_messages_in_flight_max()));
     let (requests, stream) = mpsc::channel(1);
     let reader = AnswerReader::new(Arc::clone(&session), connection, Arc::clone(&in_flight));
     let sender = QuerySender { session, connection, chooser, allowance, in_flight, requests };

@@ -1,6 +1,6 @@
 //! Is every answer right on every workload, however its rows travel?
 //!
-//! Small runs against a server in this process, every answer compared, all kinds of question. Run
+//! Small runs against a server in this process, every answer compared, all kinds of query_message. Run
 //! by rows and queries, not by time, so that a slow machine does the same work.
 
 mod in_process;

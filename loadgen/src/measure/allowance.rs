@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::shares::UpdateQuery;
 
-/// What one connection's sender and asker share.
+/// Shared by the senders of rows and queries of one connection.
 #[derive(Debug)]
 pub struct Allowance {
     ratio: UpdateQuery,

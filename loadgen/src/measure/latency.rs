@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest latency that is told apart: an hour.
+/// The longest latency that is distinguished: an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
 /// Latencies of one kind.

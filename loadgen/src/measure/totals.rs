@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::summary::Summary;
 use crate::args::Encoding;
 use crate::plan::Plan;
-use crate::question::QuestionTally;
+use crate::query::QueryTally;
 use crate::report::ReportTally;
 use crate::report::sender::SentTally;
 use crate::subscription::FollowTally;
@@ -19,7 +19,7 @@ use crate::verify::Verdict;
 pub struct Totals {
     acks: ReportTally,
     sent: SentTally,
-    answers: QuestionTally,
+    answers: QueryTally,
     followed: FollowTally,
     problems: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl Totals {
         self.problems.extend(acks.failures);
     }
 
-    fn add_answers(&mut self, answers: QuestionTally) {
+    fn add_answers(&mut self, answers: QueryTally) {
         self.answers.latency.add(&answers.latency);
         self.answers.latency_sent.add(&answers.latency_sent);
         self.answers.queries += answers.queries;
@@ -120,7 +120,7 @@ fn rate(count: u64, divisor: f64) -> f64 {
     if divisor > 0.0 { count as f64 / divisor } else { 0.0 }
 }
 
-/// What a summary repeats of the plan.
+/// The part of a summary that repeats the plan.
 fn of_plan(plan: &Plan) -> Summary {
     Summary {
         prepared: plan.flags.prepared,
@@ -135,7 +135,7 @@ fn of_plan(plan: &Plan) -> Summary {
         block_plan: (plan.flags.encoding == Encoding::Block).then(|| plan.flags.block_plan.name()),
         batch_rows: plan.batch_rows,
         update_query: plan.flags.update_query.to_string(),
-        query_mix: plan.questions.mix.to_string(),
+        query_mix: plan.queries.mix.to_string(),
         window: plan.params.window,
         rate: plan.rate.unwrap_or(0.0),
         ..Summary::default()

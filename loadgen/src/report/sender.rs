@@ -18,11 +18,11 @@ use crate::InFlight;
 use crate::error::LoadError;
 use crate::limits::{PREPARED_BYTES_MAX, PREPARED_ROUNDS};
 use crate::measure::{Allowance, Pace};
-use crate::question::SeenObjects;
+use crate::query::SeenObjects;
 use crate::session::Session;
 use crate::verify::SentRows;
 
-/// What a connection sent.
+/// Sums over the reports of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct SentTally {
     /// Messages while the clock ran.
@@ -216,7 +216,7 @@ impl Sender {
     }
 
     /// Hands a message to the stream as soon as that takes one; false when the stream or the run
-    /// has ended. While the clock runs, room was waited for by [`Sender::turn`].
+    /// has ended. While the clock runs, [`Sender::turn`] acquires the permit.
     async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;

@@ -77,14 +77,14 @@ impl Source {
         (&self.drawn[from..self.given], removals)
     }
 
-    /// What the workload says of its own end: an error, and rows it could not read.
+    /// The error that ended the workload, if any, and the number of rows that it could not read.
     pub fn end(&mut self) -> (Option<String>, u64) {
-        let told = |workload: &dyn Workload| {
+        let end = |workload: &dyn Workload| {
             (workload.failure().map(ToString::to_string), workload.unreadable_rows())
         };
         match &mut self.stream {
-            Stream::Clean(workload) => told(workload.as_ref()),
-            Stream::Mixed(mix, _) => told(mix.workload()),
+            Stream::Clean(workload) => end(workload.as_ref()),
+            Stream::Mixed(mix, _) => end(mix.workload()),
         }
     }
 

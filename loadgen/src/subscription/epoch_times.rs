@@ -33,7 +33,7 @@ struct Connection {
     last_epoch: u64,
 }
 
-/// What is known of an epoch's moment.
+/// The moment of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A message of it may still lack its ack.
@@ -45,7 +45,7 @@ pub enum Moment {
 }
 
 impl EpochTimes {
-    /// For so many connections.
+    /// For some connections.
     #[must_use]
     pub fn new(connections: u32) -> Self {
         let connections = vec![Connection::default(); connections as usize];

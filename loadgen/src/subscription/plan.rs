@@ -23,7 +23,7 @@ pub struct SubscriptionPlan {
 }
 
 impl SubscriptionPlan {
-    /// The subscribers that some flags ask for, if any.
+    /// The subscribers of some flags, if any.
     ///
     /// # Errors
     /// [`LoadError::Usage`] names the flag and what it may be.

@@ -149,20 +149,20 @@ mod tests {
         assert_eq!(session.advance(Duration::ZERO, |_| false), None);
         let request =
             session.advance(Duration::from_secs(4), |region| region == before[0]).unwrap();
-        let mut stands: BTreeMap<u64, ()> = before.iter().map(|region| (*region, ())).collect();
+        let mut live: BTreeMap<u64, ()> = before.iter().map(|region| (*region, ())).collect();
         for region in &request.remove {
-            stands.remove(region).unwrap();
+            live.remove(region).unwrap();
         }
         for region in &request.change {
-            assert!(stands.contains_key(&region.region_id));
+            assert!(live.contains_key(&region.region_id));
             assert_eq!(region.snapshot, region.region_id == before[0]);
         }
         for region in &request.add {
-            assert!(region.snapshot && stands.insert(region.region_id, ()).is_none());
+            assert!(region.snapshot && live.insert(region.region_id, ()).is_none());
         }
         assert!(!request.change.is_empty() && !request.add.is_empty());
         let after: Vec<u64> = session.ids().collect();
-        assert_eq!(after, stands.into_keys().collect::<Vec<_>>());
+        assert_eq!(after, live.into_keys().collect::<Vec<_>>());
         assert_eq!(after.len(), 20);
     }
 }

@@ -17,7 +17,7 @@ use super::tally::FollowTally;
 use crate::connect::{connect, connect_narrow};
 use crate::error::LoadError;
 use crate::limits::CHANNEL_SESSIONS_MAX;
-use crate::question::chooser::Random;
+use crate::query::chooser::Random;
 use crate::session::Session;
 
 /// The sessions of a run.

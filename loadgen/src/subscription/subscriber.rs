@@ -24,7 +24,7 @@ use super::stream::{modify, open};
 use super::tally::FollowTally;
 use crate::error::LoadError;
 use crate::limits::{COMPARED_REGIONS, SUBSCRIBER_END_S_MAX};
-use crate::question::chooser::Random;
+use crate::query::chooser::Random;
 use crate::session::Session;
 
 /// Between two changes of a session's regions.
@@ -34,7 +34,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// Longest time without a stream after one was broken off, milliseconds.
 const AWAY_MS_MAX: u64 = 500;
 
-/// What a subscriber is made of.
+/// The parts of a subscriber.
 pub struct Start {
     /// Shared by all.
     pub session: Arc<Session>,
@@ -89,7 +89,7 @@ enum Comparison {
     Ended,
 }
 
-/// What happens next.
+/// The next event of a session's loop.
 enum Happened {
     Message(Option<SubscribeResponse>),
     Changed(ModifyResponse),
@@ -105,7 +105,7 @@ impl Subscriber {
     pub fn new(with: Start) -> Self {
         let now = Instant::now();
         let mut random = with.random.clone();
-        // Sessions do not all ask at the same moment.
+        // Sessions compare at different moments.
         let lag = COMPARE_EVERY.mul_f64(random.unit());
         Self {
             handle: None,
@@ -127,7 +127,7 @@ impl Subscriber {
     /// Runs from opening to closing.
     ///
     /// # Errors
-    /// [`LoadError`] of calls; a stream that breaks though nobody broke it off.
+    /// [`LoadError`] of calls; a stream that breaks unexpectedly.
     pub async fn run(mut self) -> Result<FollowTally, LoadError> {
         let regions = self.with.regions.subscriptions();
         self.with.regions.ids().for_each(|region| self.follower.add(region));
@@ -146,7 +146,7 @@ impl Subscriber {
             Ok(ended) => ended?,
             Err(_) => {
                 return Err(LoadError::Protocol(format!(
-                    "a session stands at epoch {} for {SUBSCRIBER_END_S_MAX} s, though all rows \
+                    "a session remains at epoch {} for {SUBSCRIBER_END_S_MAX} s, though all rows \
                      were acknowledged",
                     self.follower.done()
                 )));
@@ -372,7 +372,7 @@ impl Subscriber {
     fn compare(&mut self) {
         let next = if self.is_ending { Comparison::Ended } else { Comparison::None };
         if let Comparison::Answered(found) = std::mem::replace(&mut self.comparison, next) {
-            // What is further than the answer already cannot be compared with it.
+            // Members of a later epoch cannot be compared with the answer.
             if self.follower.is_beyond(found.epoch) {
                 let text = || format!("a later range query is at epoch {}", found.epoch);
                 self.follower.counts.misorder(1, text);
@@ -384,7 +384,7 @@ impl Subscriber {
 
     fn count(&mut self, message: &SubscribeResponse) {
         let Some(Kind::Events(batch)) = &message.kind else { return };
-        // What a silent session reads at the end is late because it wanted it to be.
+        // Events that a silent session reads at the end are late on purpose.
         if self.started().is_none() || self.with.is_silent {
             return;
         }

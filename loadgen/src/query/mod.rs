@@ -7,13 +7,13 @@ pub mod answers;
 pub mod chooser;
 pub mod options;
 pub mod query_sender;
-pub mod seen;
+pub mod seen_objects;
 pub mod single_sender;
 pub mod turn;
 
-pub use answers::{AnswerReader, QuestionTally};
-pub use chooser::{Chooser, Question};
+pub use answers::{AnswerReader, QueryTally};
+pub use chooser::{Chooser, QueryMessage};
 pub use query_sender::QuerySender;
-pub use seen::SeenObjects;
+pub use seen_objects::SeenObjects;
 pub use single_sender::SingleSender;
 pub use turn::Turn;

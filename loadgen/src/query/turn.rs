@@ -40,7 +40,7 @@ impl Turn {
             allowance,
             start,
             deadline: plan.seconds.map(|seconds| start + Duration::from_secs_f64(seconds)),
-            pace: plan.question_pace(connection),
+            pace: plan.query_pace(connection),
             least: plan.queries_min_of(connection),
             sent: 0,
             session,

@@ -16,7 +16,7 @@ use crate::verify::Answered;
 
 /// The answers of a connection.
 #[derive(Clone, Debug, Default)]
-pub struct QuestionTally {
+pub struct QueryTally {
     /// Latency of each query: its message's, from the intended moment.
     pub latency: Latency,
     /// The same from the moment of sending.
@@ -36,7 +36,7 @@ pub struct QuestionTally {
 /// Failures that are listed.
 const FAILURES_LISTED_MAX: usize = 3;
 
-impl QuestionTally {
+impl QueryTally {
     /// Counts a failure of `queries` queries.
     pub fn fail(&mut self, queries: u64, error: &ServerError) {
         self.failed += queries;
@@ -64,7 +64,7 @@ pub struct AnswerReader {
     reader: BatchReader,
     /// The message whose answers are arriving.
     current: Option<SentQueries>,
-    tally: QuestionTally,
+    tally: QueryTally,
 }
 
 impl AnswerReader {
@@ -75,7 +75,7 @@ impl AnswerReader {
         connection: u32,
         in_flight: Arc<InFlight<SentQueries>>,
     ) -> Self {
-        let (reader, tally) = (BatchReader::new(false), QuestionTally::default());
+        let (reader, tally) = (BatchReader::new(false), QueryTally::default());
         Self { session, connection, in_flight, reader, current: None, tally }
     }
 
@@ -88,7 +88,7 @@ impl AnswerReader {
         mut self,
         client: Client,
         requests: impl tokio_stream::Stream<Item = BatchRequest> + Send + 'static,
-    ) -> Result<QuestionTally, LoadError> {
+    ) -> Result<QueryTally, LoadError> {
         let response = client.query_service().batch(requests).await;
         let mut chunks = response.map_err(LoadError::call("Batch"))?.into_inner();
         while let Some(chunk) = chunks.message().await.map_err(LoadError::call("Batch"))? {
@@ -116,7 +116,7 @@ impl AnswerReader {
         self.tally.rows += rows.sum::<u64>();
         let Some(answer) = self.reader.read(chunk)? else { return Ok(()) };
         let sent = self.current.take().expect("set with the first chunk");
-        self.session.counters.questions_in_flight.sub(1);
+        self.session.counters.query_messages_in_flight.sub(1);
         for error in answer.answers.iter().filter_map(|answer| answer.error.as_ref()) {
             self.tally.fail(1, error);
         }

@@ -13,15 +13,15 @@ use shoal_proto::v1::{self as proto, BatchQuery, GetQuery, NearestQuery, QueryOp
 use shoal_workload::{Window, Workload};
 
 use super::options::Conditions;
-use super::seen::SeenObjects;
-use crate::plan::QuestionPlan;
-use crate::shares::QuestionKind;
+use super::seen_objects::SeenObjects;
+use crate::plan::QueryPlan;
+use crate::shares::DrawnKind;
 
 /// Metres of a degree of latitude.
 const DEGREE_M: f64 = 111_195.0;
 /// Vertices of a drawn polygon: few, so that edges cross often.
 const VERTICES: usize = 7;
-/// One window in so many is widened, to see answers of many rows, when what is asked varies.
+/// One in this many windows is widened, to get answers of many rows, if conditions vary.
 const WIDE_SHARE: u64 = 256;
 
 /// Seeded random numbers.
@@ -29,7 +29,7 @@ const WIDE_SHARE: u64 = 256;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The numbers of one connection's questions.
+    /// The random numbers of one connection's queries.
     #[must_use]
     pub fn new(seed: u64, connection: u32) -> Self {
         // Two halves of one number: streams of different connections never coincide by accident.
@@ -55,7 +55,7 @@ impl Random {
 
 /// Questions that travel together.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct QueryMessage {
     /// Common to all; fleet and token are still open.
     pub options: QueryOptions,
     /// For the wire.
@@ -64,11 +64,11 @@ pub struct Question {
     pub engine: Option<Arc<[Query]>>,
 }
 
-/// Draws the questions of one connection.
+/// Draws the queries of one connection.
 pub struct Chooser {
     workload: Box<dyn Workload>,
     space: Space,
-    plan: QuestionPlan,
+    plan: QueryPlan,
     step_ms: i64,
     seen: Arc<SeenObjects>,
     random: Random,
@@ -80,7 +80,7 @@ impl Chooser {
     pub fn new(
         workload: Box<dyn Workload>,
         space: Space,
-        plan: QuestionPlan,
+        plan: QueryPlan,
         step_ms: i64,
         seen: Arc<SeenObjects>,
         random: Random,
@@ -93,16 +93,15 @@ impl Chooser {
         self.random.unit() < share
     }
 
-    /// A message of `count` questions; `is_verified` adds their form for the oracle.
-    pub fn draw(&mut self, count: usize, is_verified: bool) -> Question {
+    /// A message of `count` queries; `is_verified` adds their form for the oracle.
+    pub fn draw(&mut self, count: usize, is_verified: bool) -> QueryMessage {
         let conditions = Conditions::draw(self.plan.wanted, self.step_ms, &mut self.random);
         let mut queries = Vec::with_capacity(count);
         let mut engine = Vec::new();
         while queries.len() < count {
             let kind = self.kind(conditions.options.after_object.is_some());
             if is_verified {
-                // What the engine would refuse as a region (a drawn polygon without area) is not
-                // asked.
+                // Regions that the engine would reject (a polygon without area) are not sent.
                 let Some(kind) = engine_kind(&self.space, &kind) else {
                     continue;
                 };
@@ -116,39 +115,39 @@ impl Chooser {
             queries.push(BatchQuery { kind: Some(kind) });
         }
         let engine = is_verified.then(|| engine.into());
-        Question { options: conditions.options, queries, engine }
+        QueryMessage { options: conditions.options, queries, engine }
     }
 
-    /// One question. With a cursor a circle takes the place of nearest, which knows no cursor.
+    /// One query. With a cursor a circle replaces nearest, which has no cursor.
     fn kind(&mut self, has_cursor: bool) -> Kind {
         let draw = self.random.below(self.plan.mix.total());
         let window = self.window();
         let (x, y) = centre(&window);
         let drawn = self.plan.mix.pick(draw);
-        let is_nearest = matches!(drawn, QuestionKind::Nearest);
-        let kind = if is_nearest && has_cursor { QuestionKind::Circle } else { drawn };
+        let is_nearest = matches!(drawn, DrawnKind::Nearest);
+        let kind = if is_nearest && has_cursor { DrawnKind::Circle } else { drawn };
         match kind {
-            QuestionKind::Range => range(region::Kind::Rectangle(proto::Rectangle {
+            DrawnKind::Range => range(region::Kind::Rectangle(proto::Rectangle {
                 west: window.west,
                 south: window.south,
                 east: window.east,
                 north: window.north,
             })),
-            QuestionKind::Circle => {
+            DrawnKind::Circle => {
                 let radius_m = self.half_height_m(&window);
                 range(region::Kind::Circle(proto::Circle { x, y, radius_m }))
             }
-            QuestionKind::Polygon => range(self.polygons(&window)),
-            QuestionKind::Nearest => {
+            DrawnKind::Polygon => range(self.polygons(&window)),
+            DrawnKind::Nearest => {
                 let is_bounded = self.is_mixed() && self.random.below(4) == 0;
                 let distance_max_m = is_bounded.then(|| self.half_height_m(&window));
                 Kind::Nearest(NearestQuery { x, y, k: self.plan.nearest_k, distance_max_m })
             }
-            QuestionKind::Get => Kind::Get(GetQuery { objects: self.objects() }),
+            DrawnKind::Get => Kind::Get(GetQuery { objects: self.objects() }),
         }
     }
 
-    /// Whether questions of every form are asked, to be checked.
+    /// Whether conditions vary, to check a server.
     fn is_mixed(&self) -> bool {
         self.plan.wanted == crate::args::Wanted::Mixed
     }
@@ -196,7 +195,7 @@ impl Chooser {
         proto::Polygon { rings: vec![proto::Ring { x, y }] }
     }
 
-    /// Some ids: mostly objects that were sent, now and then one that never was.
+    /// Some ids: mostly of objects that were sent, sometimes of one that never was.
     fn objects(&mut self) -> Vec<u64> {
         let count = 1 + self.random.below(self.plan.get_objects.into());
         let mut object = || {
@@ -212,12 +211,12 @@ fn centre(window: &Window) -> (f64, f64) {
     ((window.west + window.east) / 2.0, (window.south + window.north) / 2.0)
 }
 
-/// A region as a question.
+/// A region as a range query.
 fn range(kind: region::Kind) -> Kind {
     Kind::Range(proto::Region { kind: Some(kind) })
 }
 
-/// A question as the engine sees it; `None` when its region cannot be.
+/// A query in the engine's form; `None` for an invalid region.
 fn engine_kind(space: &Space, kind: &Kind) -> Option<QueryKind> {
     match kind {
         Kind::Get(objects) => Some(QueryKind::Get(objects.objects.clone())),
@@ -260,7 +259,7 @@ mod tests {
     fn chooser(mix: &str, wanted: Wanted, seed: u64) -> Chooser {
         let params = Params { seed, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
-        let plan = QuestionPlan { mix: mix.parse().unwrap(), wanted, nearest_k: 5, get_objects: 3 };
+        let plan = QueryPlan { mix: mix.parse().unwrap(), wanted, nearest_k: 5, get_objects: 3 };
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
         let seen = Arc::new(SeenObjects::default());
         Chooser::new(workload, space, plan, 1_000, seen, Random::new(seed, 0))
@@ -269,9 +268,9 @@ mod tests {
     #[test]
     fn the_mix_decides_the_kinds() {
         let mut chooser = chooser("range:50,nearest:25,get:25", Wanted::Ids, 3);
-        let question = chooser.draw(4_000, true);
-        let engine = question.engine.unwrap();
-        assert_eq!((question.queries.len(), engine.len()), (4_000, 4_000));
+        let query_message = chooser.draw(4_000, true);
+        let engine = query_message.engine.unwrap();
+        assert_eq!((query_message.queries.len(), engine.len()), (4_000, 4_000));
         let share = |is_kind: fn(&QueryKind) -> bool| {
             engine.iter().filter(|query| is_kind(&query.kind)).count()
         };

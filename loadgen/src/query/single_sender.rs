@@ -11,7 +11,7 @@ use shoal_client::{Answer, Client, Error};
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::answers::QuestionTally;
+use super::answers::QueryTally;
 use super::chooser::Chooser;
 use super::turn::Turn;
 use crate::error::LoadError;
@@ -25,7 +25,7 @@ pub struct SingleSender {
     pub session: Arc<Session>,
     /// Which connection.
     pub connection: u32,
-    /// Draws the questions.
+    /// Draws the queries.
     pub chooser: Chooser,
     /// Earned by rows, spent here.
     pub allowance: Arc<Allowance>,
@@ -36,8 +36,8 @@ impl SingleSender {
     ///
     /// # Errors
     /// [`LoadError::Call`] if the server is gone. A query that fails is counted.
-    pub async fn run(mut self, client: Client) -> Result<QuestionTally, LoadError> {
-        let mut tally = QuestionTally::default();
+    pub async fn run(mut self, client: Client) -> Result<QueryTally, LoadError> {
+        let mut tally = QueryTally::default();
         let allowance = Arc::clone(&self.allowance);
         let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
         while let Some((_, intended)) = turn.next().await {
@@ -51,12 +51,12 @@ impl SingleSender {
         &mut self,
         client: &Client,
         intended: Option<Instant>,
-        tally: &mut QuestionTally,
+        tally: &mut QueryTally,
     ) -> Result<(), LoadError> {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
         let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
-        let mut question = self.chooser.draw(1, verifier.is_some());
-        let mut options = question.options;
+        let mut query_message = self.chooser.draw(1, verifier.is_some());
+        let mut options = query_message.options;
         options.fleet = self.session.fleet.clone();
         let mut epoch_min = 0;
         if let Some(verifier) = &verifier {
@@ -66,11 +66,11 @@ impl SingleSender {
             epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();
         }
-        let query = question.queries.pop().expect("one was drawn");
-        self.session.counters.questions_in_flight.add(1);
+        let query = query_message.queries.pop().expect("one was drawn");
+        self.session.counters.query_messages_in_flight.add(1);
         let sent = Instant::now();
         let outcome = call(client, options, query).await;
-        self.session.counters.questions_in_flight.sub(1);
+        self.session.counters.query_messages_in_flight.sub(1);
         self.session.counters.arrivals.add(1);
         let (header, answer) = match outcome {
             Ok(outcome) => outcome,
@@ -84,7 +84,7 @@ impl SingleSender {
         tally.answer(1, intended.unwrap_or(sent), sent);
         tally.rows += answer.objects.len() as u64;
         self.session.counters.queries.add(1);
-        if let (Some(verifier), Some(queries)) = (verifier, question.engine) {
+        if let (Some(verifier), Some(queries)) = (verifier, query_message.engine) {
             let answered = Answered { queries, header, answers: vec![answer], epoch_min };
             verifier.answered(self.connection, answered);
         }
@@ -93,7 +93,7 @@ impl SingleSender {
 }
 
 /// Counts a failed call; an unreachable server ends the run.
-fn refused(error: Error, tally: &mut QuestionTally) -> Result<(), LoadError> {
+fn refused(error: Error, tally: &mut QueryTally) -> Result<(), LoadError> {
     match error {
         Error::Server(error) if !matches!(error.code, Code::Unavailable | Code::Unknown) => {
             tally.fail(1, &error);

@@ -79,7 +79,7 @@ impl Conditions {
                 filter.speed_mps = Some(Interval { min: from.into(), max: to.into() });
             }
             2 => {
-                // Either way round: from above to passes through north.
+                // In either order: from > to passes through north.
                 let (from, to) = (random.below(360) as u16, random.below(360) as u16);
                 self.filter.heading_cdeg = Some((from * 100, to * 100));
                 filter.heading_deg = Some(Interval { min: from.into(), max: to.into() });
