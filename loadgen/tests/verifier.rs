@@ -312,7 +312,7 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         (
             |answer| {
                 answer.error =
-                    Some(ServerError::from(tonic::Status::resource_exhausted("too large")))
+                    Some(ServerError::from(tonic::Status::resource_exhausted("too large")));
             },
             "too large",
         ),

@@ -83,7 +83,7 @@ impl SessionRegions {
             match (stood, self.circles.contains_key(&region)) {
                 (false, true) => request.add.push(self.subscription(region, true)),
                 (true, true) => {
-                    request.change.push(self.subscription(region, is_uncertain(region)))
+                    request.change.push(self.subscription(region, is_uncertain(region)));
                 }
                 (true, false) => request.remove.push(region),
                 (false, false) => {}

@@ -102,7 +102,7 @@ pub struct ServerError {
 }
 
 impl ServerError {
-    fn new(code: Code, message: &str, details: ErrorDetails) -> Self {
+    fn new(code: Code, message: &str, details: &ErrorDetails) -> Self {
         let info = details.error_info();
         let violations = details.bad_request().map_or(&[][..], |bad| &bad.field_violations);
         Self {
@@ -139,13 +139,13 @@ impl ServerError {
 
 impl From<Status> for ServerError {
     fn from(status: Status) -> Self {
-        Self::new(status.code(), status.message(), status.get_error_details())
+        Self::new(status.code(), status.message(), &status.get_error_details())
     }
 }
 
 impl From<&tonic_types::Status> for ServerError {
     fn from(status: &tonic_types::Status) -> Self {
-        Self::new(Code::from_i32(status.code), &status.message, status.get_error_details())
+        Self::new(Code::from_i32(status.code), &status.message, &status.get_error_details())
     }
 }
 
