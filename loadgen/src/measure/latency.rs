@@ -1,5 +1,5 @@
-//! Latencies: microseconds in an HDR histogram of three digits up to an hour; longer ones count as an
-//! hour. One histogram per connection and kind, added at the end, so recording takes no lock.
+//! Latencies: microseconds in an HDR histogram of three digits up to an hour; longer ones count as
+//! an hour. One histogram per connection and kind, added at the end, so recording takes no lock.
 
 use std::fmt;
 use std::time::Duration;

@@ -268,9 +268,9 @@ mod tests {
     #[test]
     fn the_mix_decides_the_kinds() {
         let mut chooser = chooser("range:50,nearest:25,get:25", Wanted::Ids, 3);
-        let query_message = chooser.draw(4_000, true);
-        let engine = query_message.engine.unwrap();
-        assert_eq!((query_message.queries.len(), engine.len()), (4_000, 4_000));
+        let message = chooser.draw(4_000, true);
+        let engine = message.engine.unwrap();
+        assert_eq!((message.queries.len(), engine.len()), (4_000, 4_000));
         let share = |is_kind: fn(&QueryKind) -> bool| {
             engine.iter().filter(|query| is_kind(&query.kind)).count()
         };

@@ -76,8 +76,8 @@ impl QuerySender {
     async fn send(&mut self, count: u64, intended: Option<Instant>) -> bool {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
         let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
-        let query_message = self.chooser.draw(count as usize, verifier.is_some());
-        let mut options = query_message.options;
+        let message = self.chooser.draw(count as usize, verifier.is_some());
+        let mut options = message.options;
         options.fleet = self.session.fleet.clone();
         let mut to_verify = None;
         if let Some(verifier) = &verifier {
@@ -85,7 +85,7 @@ impl QuerySender {
         }
         let place = self.session.unless_stopped(self.requests.reserve()).await;
         let Some(Ok(place)) = place else { return false };
-        if let (Some(verifier), Some(queries)) = (verifier, query_message.engine) {
+        if let (Some(verifier), Some(queries)) = (verifier, message.engine) {
             // Half of the messages carry a token, so that both forms are checked.
             let with_token = self.chooser.falls_into(0.5);
             let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
@@ -97,7 +97,7 @@ impl QuerySender {
         let intended = intended.unwrap_or(sent);
         self.in_flight.push(SentQueries { intended, sent, queries: count, to_verify });
         self.session.counters.query_messages_in_flight.add(1);
-        place.send(BatchRequest { options: Some(options), queries: query_message.queries });
+        place.send(BatchRequest { options: Some(options), queries: message.queries });
         true
     }
 }

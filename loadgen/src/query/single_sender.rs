@@ -55,8 +55,8 @@ impl SingleSender {
     ) -> Result<(), LoadError> {
         let share = self.session.plan.verify_share.unwrap_or(0.0);
         let verifier = self.session.verifier.clone().filter(|_| self.chooser.falls_into(share));
-        let mut query_message = self.chooser.draw(1, verifier.is_some());
-        let mut options = query_message.options;
+        let mut message = self.chooser.draw(1, verifier.is_some());
+        let mut options = message.options;
         options.fleet = self.session.fleet.clone();
         let mut epoch_min = 0;
         if let Some(verifier) = &verifier {
@@ -66,7 +66,7 @@ impl SingleSender {
             epoch_min = if token.is_empty() { 0 } else { least };
             options.min_token = token.into();
         }
-        let query = query_message.queries.pop().expect("one was drawn");
+        let query = message.queries.pop().expect("one was drawn");
         self.session.counters.query_messages_in_flight.add(1);
         let sent = Instant::now();
         let outcome = call(client, options, query).await;
@@ -84,7 +84,7 @@ impl SingleSender {
         tally.answer(1, intended.unwrap_or(sent), sent);
         tally.rows += answer.objects.len() as u64;
         self.session.counters.queries.add(1);
-        if let (Some(verifier), Some(queries)) = (verifier, query_message.engine) {
+        if let (Some(verifier), Some(queries)) = (verifier, message.engine) {
             let answered = Answered { queries, header, answers: vec![answer], epoch_min };
             verifier.answered(self.connection, answered);
         }

@@ -1,8 +1,8 @@
 //! Blocks that are encoded before the clock starts.
 //!
-//! Some rounds of the workload are encoded once and sent repeatedly; the times of each lap are later
-//! than those of the lap before by the time that all rounds span. Objects jump back once per lap.
-//! Memory is bounded: rounds that do not fit are not encoded.
+//! Some rounds of the workload are encoded once and sent repeatedly; the times of each lap are
+//! later than those of the lap before by the time that all rounds span. Objects jump back once per
+//! lap. Memory is bounded: rounds that do not fit are not encoded.
 
 use std::sync::{Arc, Mutex};
 

@@ -82,7 +82,8 @@ impl Sender {
     /// Sends until the end.
     ///
     /// # Errors
-    /// [`LoadError`] of making messages or of a removal. The reader of acks reports a broken stream.
+    /// [`LoadError`] of making messages or of a removal. A broken stream is an error of the reader
+    /// of acks.
     pub async fn run(mut self) -> Result<SentTally, LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let result = self.send_all().await;

@@ -74,7 +74,8 @@ impl ReportOptions {
 
 /// A stream of reports to one fleet. Messages are pipelined; a task reads acknowledgements.
 ///
-/// A stream that is dropped sends what it was given in the background; [`ReportStream::finish`] waits.
+/// A stream that is dropped sends what it was given in the background;
+/// [`ReportStream::finish`] waits.
 ///
 /// Numbered messages (see [`ReportOptions::producer`]) survive broken connections: the stream
 /// connects again and sends every unacknowledged message with its number. A numbered message that

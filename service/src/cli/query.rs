@@ -1,7 +1,7 @@
-//! `shoal get`, `range` and `nearest`: flags, requests, and the way of an answer to standard output.
+//! `shoal get`, `range` and `nearest`: flags, requests, and writing of answers.
 //!
-//! Flags become the wire's messages; the server validates them. Everything that can be wrong with
-//! a file is found before a server is contacted.
+//! Flags become the wire's messages; the server validates them. Errors in files are found before a
+//! server is contacted.
 
 use std::io::Write as _;
 use std::time::Duration;
