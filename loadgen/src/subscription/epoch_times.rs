@@ -2,8 +2,8 @@
 //!
 //! Acks name the epochs of their messages. The latency of an event counts from the earliest
 //! intended moment among the messages of its epoch, so it is never too short. A merged ack names
-//! only its first and last epoch; all between get its earliest moment. Epochs without rows sent while the
-//! clock ran have no moment.
+//! only its first and last epoch; all between get its earliest moment. Epochs without rows sent
+//! while the clock ran have no moment.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
