@@ -1,7 +1,6 @@
-//! Which flags does `shoal-loadgen run` take?
+//! The flags of `shoal-loadgen run`: names, defaults and help.
 //!
-//! Only their names, defaults and help; what they mean together is decided in `plan`, once. A value
-//! that cannot be read is refused by clap with exit code 2.
+//! `plan` validates them together. clap rejects values that it cannot parse with exit code 2.
 
 use std::path::PathBuf;
 
@@ -9,43 +8,47 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use shoal_codec::PlanChoice;
 use shoal_workload::{SpeedRange, SpeedUnit};
 
-use crate::shares::{QuestionMix, UpdateQuery};
+use crate::shares::{QueryMix, UpdateQuery};
 
 /// The command line.
 #[derive(Debug, Parser)]
-#[command(name = "shoal-loadgen", version, about = "What does a client of Shoal see under load?")]
+#[command(
+    name = "shoal-loadgen",
+    version,
+    about = "Load a Shoal server and measure what its clients see"
+)]
 pub struct CommandLine {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the program can do.
+/// All commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send a workload to a server, ask it questions, and tell the rates and latencies.
+    /// Send a workload to a server, query it, and print rates and latencies.
     Run(Box<RunArgs>),
 }
 
-/// How rows travel.
+/// The encoding of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Encoding {
     /// Plain protobuf rows of doubles.
     Rows,
-    /// One codec block a message.
+    /// One codec block per message.
     Block,
 }
 
-/// How queries travel.
+/// The form of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Asking {
+pub enum QueryForm {
     /// Many in a message of a Batch stream.
     Batch,
     /// One call of Range, Nearest or Get after the other.
     Single,
 }
 
-/// What is asked of each object found.
+/// What queries return of each object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wanted {
     /// Its id.
@@ -54,16 +57,16 @@ pub enum Wanted {
     Fixes,
     /// Nothing, only how many there are.
     Count,
-    /// Now this, now that, with filters and limits: to check a server, not to measure it.
+    /// All of these in turn, with filters and limits: to check a server, not to measure it.
     Mixed,
 }
 
-/// Which events subscribers are told.
+/// The events that subscribers receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ToldEvents {
-    /// Who comes and who goes.
+pub enum ReportedEvents {
+    /// The begin and the end of memberships.
     EnterLeave,
-    /// The same, and every report of a member.
+    /// The same, and each report of a member.
     WithMove,
 }
 
@@ -83,14 +86,14 @@ pub struct RunArgs {
     /// Seconds during which rows are sent [default: 10; a replay runs to the end of its file].
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Ask at least so many queries; asking goes on after the last row.
+    /// Least number of queries; they continue after the last row.
     #[arg(long, default_value_t = 0)]
     pub queries: u64,
-    /// Rows a second over all connections (queries a second with --update-query 0:N); 0 is the
-    /// most that bounded messages under way give.
+    /// Rows per second over all connections (queries per second with --update-query 0:N); 0 = as
+    /// fast as the in-flight window allows.
     #[arg(long, default_value_t = 0.0)]
     pub rate: f64,
-    /// Rows sent to queries asked; either may be 0.
+    /// Ratio of rows to queries; either may be 0.
     #[arg(long, default_value = "100:10", value_name = "U:Q")]
     pub update_query: UpdateQuery,
     /// Side of a query window as a share of the side of the space.
@@ -99,14 +102,14 @@ pub struct RunArgs {
     /// Connections; an object stays on one. Each has a channel for rows and one for queries.
     #[arg(long, default_value_t = 2)]
     pub connections: u32,
-    /// How rows travel.
+    /// Encoding of rows.
     #[arg(long, value_enum, default_value_t = Encoding::Rows)]
     pub encoding: Encoding,
-    /// How the columns of blocks are encoded: raw (costs the client least), fixes (the same trees
-    /// for every block), or planned (trees learned from the blocks before).
+    /// Encoding of the columns of blocks: raw (costs the client least), fixes (the same trees for
+    /// every block), or planned (trees learned from earlier blocks).
     #[arg(long, default_value_t = PlanChoice::Raw, value_name = "PLAN")]
     pub block_plan: PlanChoice,
-    /// Make the blocks before the clock starts; only base time and sequence change per send.
+    /// Encode the blocks before the clock starts; only base time and sequence change per send.
     #[arg(long)]
     pub prepared: bool,
     /// Rows of one message [default: 8192, with --verify 1024, fewer at a low --rate].
@@ -115,11 +118,11 @@ pub struct RunArgs {
     /// Queries of one message [default: 256, fewer at a low --rate].
     #[arg(long, value_name = "QUERIES")]
     pub query_batch: Option<u32>,
-    /// Leave speed and heading out of the rows.
+    /// Omit speed and heading.
     #[arg(long)]
     pub bare: bool,
-    /// Place every object (a replay: send the whole file) before the clock starts. Without updates
-    /// in the ratio this is done anyway.
+    /// Report every object once (a replay: send the whole file) before the clock starts. Implied
+    /// without updates in the ratio.
     #[arg(long)]
     pub preload: bool,
     /// Length of a round of `uniform` and of a time step of `gauss` and `network`, milliseconds.
@@ -128,14 +131,15 @@ pub struct RunArgs {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Compare a share of the answers, and all acks, with an oracle fed with what was acknowledged.
+    /// Compare all acks, and a share of the answers, with a model of the fleet.
     #[arg(long)]
     pub verify: bool,
-    /// Share of the messages of queries that are compared [default: 1, less from 100,000 objects
-    /// on].
+    /// Share of the messages of queries that are compared [default: 1; less with more than
+    /// 100,000 objects].
     #[arg(long, value_name = "SHARE")]
     pub verify_share: Option<f64>,
-    /// Use this fleet (made if there is none) and keep it, instead of a fresh one that is dropped.
+    /// Use this fleet (created if there is none) and keep it, instead of a fresh one that is
+    /// deleted.
     #[arg(long, value_name = "NAME")]
     pub fleet: Option<String>,
     /// Time to live of the fresh fleet's records at its event clock, milliseconds; 0 keeps them.
@@ -144,17 +148,17 @@ pub struct RunArgs {
     /// Kinds of query by weight: range, circle, polygon, nearest, get; for instance
     /// range:80,nearest:10,get:10.
     #[arg(long, default_value = "range:1", value_name = "MIX")]
-    pub query_mix: QuestionMix,
-    /// How queries travel.
-    #[arg(long, value_enum, default_value_t = Asking::Batch)]
-    pub ask: Asking,
-    /// What is asked of each object found [default: ids; mixed with --verify].
+    pub query_mix: QueryMix,
+    /// Form of queries: messages of many on a Batch stream, or single calls.
+    #[arg(long, value_enum, default_value_t = QueryForm::Batch)]
+    pub ask: QueryForm,
+    /// What queries return of each object [default: ids; mixed with --verify].
     #[arg(long, value_enum)]
     pub want: Option<Wanted>,
-    /// Neighbours that a nearest query asks for.
+    /// k of nearest queries.
     #[arg(long, default_value_t = 10)]
     pub nearest_k: u32,
-    /// Objects that a get query names, at most.
+    /// Most objects of a get query.
     #[arg(long, default_value_t = 8)]
     pub get_objects: u32,
     /// Share of fixes that arrive late.
@@ -163,10 +167,10 @@ pub struct RunArgs {
     /// Share of fixes that are sent twice.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub duplicate: f64,
-    /// Share of rows that are wrong, to see them refused.
+    /// Share of rows that are invalid and must be refused.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub bad: f64,
-    /// Share of fixes after which their object is removed; it comes back later.
+    /// Share of fixes after which their object is removed; it reports again later.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub remove: f64,
     /// Delay of late fixes in event time, milliseconds.
@@ -193,34 +197,34 @@ pub struct RunArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Subscribers")]
 pub struct SubscriptionArgs {
-    /// Circles that are followed while rows are sent. Their members are rebuilt from events and
-    /// compared with range queries at the end, with --verify all the time.
+    /// Circles to follow while rows are sent. Members are rebuilt from events and compared with
+    /// range queries at the end, and with --verify during the run.
     #[arg(long, default_value_t = 0, value_name = "CIRCLES")]
     pub subscriptions: u64,
-    /// Radius of a circle, metres; centres lie where windows of queries lie.
+    /// Radius of a circle, metres; centres are drawn as windows of queries are.
     #[arg(long, default_value_t = 500.0, value_name = "METRES")]
     pub radius: f64,
-    /// Share of the circles that is replaced in a second.
+    /// Share of the circles that is replaced per second.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub churn: f64,
-    /// Every circle follows an object that moves as the workload's do.
+    /// Each circle follows an object that moves as the workload's do.
     #[arg(long = "move")]
     pub follows: bool,
-    /// Which events are told.
-    #[arg(long, value_enum, default_value_t = ToldEvents::EnterLeave)]
-    pub told_events: ToldEvents,
-    /// Circles of one session at most.
+    /// Events to receive.
+    #[arg(long, value_enum, default_value_t = ReportedEvents::EnterLeave)]
+    pub told_events: ReportedEvents,
+    /// Most circles of one session.
     #[arg(long, default_value_t = 256, value_name = "CIRCLES")]
     pub session_regions: u32,
-    /// Streams that are broken off at random moments and resumed with their token, in all.
+    /// Total number of streams that are broken at random moments and resumed with their token.
     #[arg(long, default_value_t = 0, value_name = "TIMES")]
     pub kill_subscribers: u32,
-    /// Further sessions that read nothing before all rows were sent.
+    /// Additional sessions that read nothing before all rows were sent.
     #[arg(long, default_value_t = 0, value_name = "SESSIONS")]
     pub silent_subscribers: u32,
 }
 
-/// Flags that shape single workloads.
+/// Flags of single workloads.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Shape of single workloads")]
 pub struct ShapeArgs {
@@ -230,7 +234,7 @@ pub struct ShapeArgs {
     /// gauss: hot-spots.
     #[arg(long, default_value_t = 10)]
     pub hotspots: u32,
-    /// gauss, network: speeds, and rings around a hot-spot.
+    /// gauss, network: number of speeds, and of rings around a hot-spot.
     #[arg(long, default_value_t = 10)]
     pub speeds: u32,
     /// gauss, network: highest speed, metres per step.

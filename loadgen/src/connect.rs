@@ -1,47 +1,43 @@
-//! How does a connection to the server come up?
-//!
-//! One HTTP/2 channel each, with windows wide enough that answers are never held up by the reader's
-//! window alone. Plain text, as the server has it.
+//! Connections of the load generator: windows so wide that the reader alone limits the server, or
+//! narrow ones for subscribers that do not read.
 
-use tonic::transport::{Channel, Endpoint};
+use shoal_client::{Client, ConnectOptions};
+use tokio::time::Duration;
 
 use crate::error::LoadError;
-use crate::limits::{FRAME_BYTES_MAX, NARROW_WINDOW_BYTES, WINDOW_BYTES};
+use crate::limits::{
+    ANSWER_BYTES_MAX, FRAME_BYTES_MAX, NARROW_WINDOW_BYTES, STALL_S_MAX, WINDOW_BYTES,
+};
 
-/// Opens a channel of its own.
+/// Opens a connection of its own with wide windows.
 ///
 /// # Errors
-/// [`LoadError::Usage`] for a target that is no URL, [`LoadError::Connect`] when nobody answers.
-pub async fn connect(target: &str) -> Result<Channel, LoadError> {
-    let wide = endpoint(target)?
-        .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES)
-        .max_frame_size(FRAME_BYTES_MAX);
-    open(wide, target).await
+/// [`LoadError::Usage`] for an invalid target, [`LoadError::Connect`] if no server answers.
+pub async fn connect(target: &str) -> Result<Client, LoadError> {
+    open(target, WINDOW_BYTES, Some(FRAME_BYTES_MAX)).await
 }
 
-/// Opens a channel for those who read late or never: what is unread stays with the server but for
-/// [`NARROW_WINDOW_BYTES`] a stream. The channel's own window holds all of these, so that no stream
-/// waits for another.
+/// Opens a connection for streams that are read late or never: unread messages stay with the
+/// server but for [`NARROW_WINDOW_BYTES`] of each stream. The window of the connection holds all of
+/// these, so that no stream waits for another.
 ///
 /// # Errors
 /// As [`connect`].
-pub async fn connect_narrow(target: &str) -> Result<Channel, LoadError> {
-    let narrow = endpoint(target)?
-        .initial_stream_window_size(NARROW_WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES);
-    open(narrow, target).await
+pub async fn connect_narrow(target: &str) -> Result<Client, LoadError> {
+    open(target, NARROW_WINDOW_BYTES, None).await
 }
 
-fn endpoint(target: &str) -> Result<Endpoint, LoadError> {
-    let endpoint = Endpoint::from_shared(target.to_owned())
-        .map_err(|error| LoadError::Usage(format!("--target {target:?} is no URL: {error}")))?;
-    Ok(endpoint.tcp_nodelay(true))
-}
-
-async fn open(endpoint: Endpoint, target: &str) -> Result<Channel, LoadError> {
-    endpoint
-        .connect()
-        .await
-        .map_err(|source| LoadError::Connect { target: target.to_owned(), source })
+async fn open(
+    target: &str,
+    stream_window: u32,
+    frame_bytes_max: Option<u32>,
+) -> Result<Client, LoadError> {
+    let options = ConnectOptions {
+        timeout: Duration::from_secs(STALL_S_MAX),
+        stream_window_bytes: Some(stream_window),
+        connection_window_bytes: Some(WINDOW_BYTES),
+        frame_bytes_max,
+        message_bytes_max: ANSWER_BYTES_MAX,
+    };
+    Ok(Client::connect(target, options).await?)
 }

@@ -1,50 +1,50 @@
-//! What can end a run early, by what its caller can do about it?
+//! Errors that end a run early.
 //!
-//! A mismatch or a refused row is a result, not an error: it stands in the summary. Everything here
-//! leaves the program with exit code 1, except [`LoadError::Usage`] with 2.
+//! Mismatches and refused rows are results, not errors: they are in the summary. Every error gives
+//! exit code 1, except [`LoadError::Usage`] with 2.
 
 use std::path::PathBuf;
-use tonic_types::RpcStatusExt as _;
 
-/// A run that could not be made or not be finished.
+use shoal_client::{Error, ServerError};
+use tokio::time::{Duration, sleep};
+
+/// Between two calls while the server's queue is full: short, because this is a load generator.
+const BUSY_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Why a run could not start or finish.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Flags that make no sense together or lie outside their range: change them.
+    /// Flags that contradict each other or are outside their range.
     #[error("{0}")]
     Usage(String),
-    /// The workload could not be opened or broke off.
+    /// The workload could not be opened or ended early.
     #[error(transparent)]
     Workload(#[from] shoal_workload::WorkloadError),
-    /// The space of a fleet cannot be.
+    /// The space of a fleet is invalid.
     #[error("the fleet's space: {0}")]
     Space(#[from] shoal_engine::GeometryError),
-    /// A batch could not be made into a block.
-    #[error("a block could not be made: {0}")]
+    /// A batch cannot be encoded as a block.
+    #[error("cannot encode a block: {0}")]
     Block(#[from] shoal_codec::BlockError),
-    /// Nobody answers at the target: start a server, or name another address.
-    #[error("no server answers at {target}: {source}; start one with `shoal serve`")]
-    Connect {
-        /// The address tried.
-        target: String,
-        /// What went wrong.
-        source: tonic::transport::Error,
-    },
+    /// No server answers at the target.
+    #[error("{0}; start one with `shoal serve`")]
+    Connect(Error),
     /// A call failed.
-    #[error("{what} failed: {} ({:?})", status.message(), status.code())]
+    #[error("{what} failed: {source}")]
     Call {
         /// Which call.
         what: &'static str,
-        /// What the server said.
-        status: Box<tonic::Status>,
+        /// Why.
+        source: Error,
     },
-    /// The server broke its own contract in a way that leaves nothing to measure.
+    /// The server broke its contract in a way that leaves nothing to measure.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
     /// Nothing came back for too long.
     #[error(
-        "no ack and no answer for {waited_s} s with {reports} reports and {questions} messages of \
-         queries under way"
+        "no ack and no answer for {waited_s} s with {reports} reports and {queries} messages of \
+         queries in flight"
     )]
     Stalled {
         /// Seconds waited.
@@ -52,32 +52,53 @@ pub enum LoadError {
         /// Reports without an ack.
         reports: u64,
         /// Messages of queries without an answer.
-        questions: u64,
+        queries: u64,
     },
     /// The results could not be written.
     #[error("cannot write {}: {source}", file.display())]
     Output {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A task of the generator itself ended without a result.
-    #[error("a task of the load generator broke off: {0}")]
+    #[error("a task of the load generator ended early: {0}")]
     Task(String),
 }
 
-/// What failed inside a message: the text, and the stable reason.
+/// The text and the stable reason of a status inside a message.
 pub(crate) fn status_text(status: Option<&tonic_types::Status>) -> String {
-    let Some(status) = status else { return "no status".to_owned() };
-    let details = status.get_error_details();
-    let reason = details.error_info().map_or("no reason", |info| info.reason.as_str());
-    format!("{} ({reason})", status.message)
+    status.map_or_else(|| "no status".to_owned(), |status| ServerError::from(status).to_string())
 }
 
 impl LoadError {
     /// For `map_err` of a failed call.
-    pub(crate) fn call(what: &'static str) -> impl FnOnce(tonic::Status) -> Self {
-        move |status| Self::Call { what, status: Box::new(status) }
+    pub(crate) fn call<E: Into<Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::Call { what, source: error.into() }
+    }
+}
+
+impl From<Error> for LoadError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Target { .. } => Self::Usage(error.to_string()),
+            Error::Connect { .. } => Self::Connect(error),
+            Error::Protocol(problem) => Self::Protocol(problem),
+            Error::Block(error) => Self::Block(error),
+            source => Self::Call { what: "a call", source },
+        }
+    }
+}
+
+/// Repeats a call while the server's queue is full.
+pub(crate) async fn retry_while_busy<T, F: Future<Output = Result<T, Error>>>(
+    call: impl Fn() -> F,
+) -> Result<T, Error> {
+    loop {
+        match call().await {
+            Err(Error::Server(error)) if error.retry_after.is_some() => sleep(BUSY_INTERVAL).await,
+            result => return result,
+        }
     }
 }

@@ -1,21 +1,17 @@
-//! Which fleet does a run use, and who cleans up?
+//! The fleet of a run: a fresh one with a random name, the workload's space and an event clock,
+//! deleted at the end; or a named one that is kept.
 //!
-//! A fresh one with a random name, the workload's space and an event clock, dropped at the end; or
-//! a named one that is kept. The oracle must know all of a fleet's state, so it takes only an empty
-//! one.
+//! The oracle must know all state of a fleet, so it takes only an empty one.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use shoal_engine::Space;
-use shoal_proto::v1::fleet_service_client::FleetServiceClient;
-use shoal_proto::v1::{
-    self as proto, CreateFleetRequest, DeleteFleetRequest, Fleet, GeographicSpace, GetFleetRequest,
-    PlanarSpace, space,
+use shoal_client::v1::{
+    self as proto, CreateFleetRequest, ErrorReason, Fleet, GeographicSpace, PlanarSpace, space,
 };
+use shoal_client::{Client, duration};
+use shoal_engine::Space;
 use shoal_workload::WorkloadSpace;
-use tonic::Code;
-use tonic::transport::Channel;
 
 use crate::error::LoadError;
 use crate::plan::Plan;
@@ -23,7 +19,7 @@ use crate::plan::Plan;
 /// The fleet of a run.
 #[derive(Debug)]
 pub struct RunFleet {
-    client: FleetServiceClient<Channel>,
+    client: Client,
     /// The fleet as it was when the run began.
     pub fleet: Fleet,
     /// Its space.
@@ -32,29 +28,28 @@ pub struct RunFleet {
 }
 
 impl RunFleet {
-    /// Creates a fresh fleet, or opens the named one and makes it if there is none.
+    /// Creates a fresh fleet, or opens the named one and creates it if there is none.
     ///
     /// # Errors
-    /// [`LoadError::Usage`] when the named fleet cannot serve the run, [`LoadError::Call`].
+    /// [`LoadError::Usage`] if the named fleet cannot serve the run, [`LoadError::Call`].
     pub async fn open(
-        channel: Channel,
+        client: Client,
         plan: &Plan,
         space: WorkloadSpace,
     ) -> Result<Self, LoadError> {
-        let mut client = FleetServiceClient::new(channel);
-        let name = plan.fleet.clone().unwrap_or_else(fresh_name);
-        let existing = match &plan.fleet {
+        let name = plan.flags.fleet.clone().unwrap_or_else(fresh_name);
+        let existing = match &plan.flags.fleet {
             None => None,
-            Some(name) => describe(&mut client, name).await?,
+            Some(name) => find(&client, name).await?,
         };
         let space = proto_space(space);
         let fleet = match existing {
             Some(fleet) => fleet,
-            None => create(&mut client, plan, name, &space).await?,
+            None => create(&client, plan, name, &space).await?,
         };
-        // Dropped again when the checks below refuse a fleet that was made just now.
+        // Deleted again if the checks below refuse a fleet that was just created.
         let mut open =
-            Self { client, space: Space::geographic(), is_kept: plan.fleet.is_some(), fleet };
+            Self { client, space: Space::geographic(), is_kept: plan.flags.fleet.is_some(), fleet };
         match open.check(plan, &space) {
             Ok(space) => {
                 open.space = space;
@@ -100,45 +95,40 @@ impl RunFleet {
     /// # Errors
     /// [`LoadError::Call`].
     pub async fn objects(&self) -> Result<u64, LoadError> {
-        let mut client = self.client.clone();
-        Ok(describe(&mut client, &self.fleet.name).await?.map_or(0, |fleet| fleet.object_count))
+        let fleet = find(&self.client, &self.fleet.name).await?;
+        Ok(fleet.map_or(0, |fleet| fleet.object_count))
     }
 
     /// Deletes the fleet unless it is kept.
     ///
     /// # Errors
     /// [`LoadError::Call`].
-    pub async fn close(mut self) -> Result<(), LoadError> {
+    pub async fn close(self) -> Result<(), LoadError> {
         if self.is_kept {
             return Ok(());
         }
-        let request = DeleteFleetRequest { name: self.fleet.name };
-        self.client.delete_fleet(request).await.map_err(LoadError::call("DeleteFleet"))?;
-        Ok(())
+        let deleted = self.client.delete_fleet(&self.fleet.name).await;
+        deleted.map_err(LoadError::call("DeleteFleet"))
     }
 
     /// Its time to live; `None` keeps records.
     #[must_use]
     pub fn ttl_ms(&self) -> Option<i64> {
-        let ttl = self.fleet.ttl?;
-        let ttl_ms = ttl.seconds * 1_000 + i64::from(ttl.nanos) / 1_000_000;
-        Some(ttl_ms).filter(|ttl_ms| *ttl_ms > 0)
+        let ttl_ms = duration::to_millis(self.fleet.ttl.as_ref()?).ok();
+        ttl_ms.filter(|ttl_ms| *ttl_ms > 0)
     }
 }
 
-async fn describe(
-    client: &mut FleetServiceClient<Channel>,
-    name: &str,
-) -> Result<Option<Fleet>, LoadError> {
-    match client.get_fleet(GetFleetRequest { name: name.to_owned() }).await {
-        Ok(found) => Ok(found.into_inner().fleet),
-        Err(status) if status.code() == Code::NotFound => Ok(None),
-        Err(status) => Err(LoadError::call("GetFleet")(status)),
+async fn find(client: &Client, name: &str) -> Result<Option<Fleet>, LoadError> {
+    match client.get_fleet(name).await {
+        Ok(fleet) => Ok(Some(fleet)),
+        Err(error) if error.reason() == Some(ErrorReason::FleetUnknown) => Ok(None),
+        Err(error) => Err(LoadError::call("GetFleet")(error)),
     }
 }
 
 async fn create(
-    client: &mut FleetServiceClient<Channel>,
+    client: &Client,
     plan: &Plan,
     name: String,
     space: &proto::Space,
@@ -147,17 +137,10 @@ async fn create(
         name,
         space: Some(*space),
         clock: proto::Clock::Event.into(),
-        ttl: Some(duration(plan.ttl_ms)),
+        ttl: Some(duration::from_millis(plan.flags.ttl_ms.unsigned_abs())),
         limits: None,
     };
-    let created = client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))?;
-    let unset = || LoadError::Protocol("CreateFleet returned no fleet".to_owned());
-    created.into_inner().fleet.ok_or_else(unset)
-}
-
-/// So many milliseconds, 0 or more, as the wire has them.
-pub fn duration(millis: i64) -> prost_types::Duration {
-    prost_types::Duration { seconds: millis / 1_000, nanos: (millis % 1_000) as i32 * 1_000_000 }
+    client.create_fleet(request).await.map_err(LoadError::call("CreateFleet"))
 }
 
 /// `load-` and 64 bits that differ from run to run: the standard library's hash keys are random.

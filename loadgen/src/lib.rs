@@ -1,17 +1,18 @@
-//! What does a client see under load? The library behind the binary `shoal-loadgen`.
+//! The load generator: the library behind the binary `shoal-loadgen`.
 //!
-//! `plan` says what a run does, `report` sends rows and reads acks, `question` asks and reads
-//! answers, `subscription` follows regions, `verify` compares with an oracle, `measure` counts and
-//! tells, `run` holds it together.
+//! `plan` defines a run, `report` sends rows and reads acks, `query` sends queries and reads
+//! answers, `subscription` follows regions, `verify` compares with the engine's model, `measure`
+//! counts and summarizes, `run` connects them.
 
 pub mod args;
 pub mod connect;
 pub mod error;
 pub mod fleet;
+pub mod in_flight;
 pub mod limits;
 pub mod measure;
 pub mod plan;
-pub mod question;
+pub mod query;
 pub mod report;
 pub mod run;
 pub mod session;
@@ -22,6 +23,7 @@ pub mod verify;
 
 pub use args::{Command, CommandLine, RunArgs};
 pub use error::LoadError;
+pub use in_flight::InFlight;
 pub use measure::Summary;
 pub use plan::Plan;
 pub use run::run;

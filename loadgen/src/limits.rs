@@ -1,17 +1,15 @@
-//! How much may a run ask for, hold and have under way?
-//!
-//! Every bound of the load generator, with the reason beside it and the relations between them held
-//! at compile time. What a server accepts is its own affair; these keep one client's memory flat.
+//! All limits of the load generator, with their reasons; relations between them are asserted at
+//! compile time. They bound the memory of the client, not what a server accepts.
 
-/// Connections of one run, each of them two HTTP/2 channels: one for reports, one for questions.
+/// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;
 /// Rows of one message: with all attributes known they stay below the server's 64 MiB.
 pub const BATCH_ROWS_MAX: u32 = 1 << 20;
-/// Rows of one message unless told otherwise. Prepared blocks on two cores shared with the server
+/// Rows of one message by default. Prepared blocks on two cores shared with the server
 /// and other work, so weak evidence: 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; acks of
 /// larger ones take longer.
 pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
-/// Rows of one message unless told otherwise when answers are verified: more epochs to compare.
+/// Rows of one message by default when answers are verified: more epochs to compare.
 pub const BATCH_ROWS_VERIFY: u32 = 1_024;
 /// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
 pub const ROW_BYTES_MAX: usize = 62;
@@ -28,12 +26,12 @@ pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 2;
 pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;
 /// Queries of one message, as the server has it.
 pub const MESSAGE_QUERIES_MAX: u32 = 4_096;
-/// Queries of one message unless told otherwise.
+/// Queries of one message by default.
 pub const MESSAGE_QUERIES_DEFAULT: u32 = 256;
-/// Messages of queries under way on one connection.
-pub const QUESTIONS_IN_FLIGHT_MAX: u32 = 4;
+/// Messages of queries in flight on one connection.
+pub const QUERY_MESSAGES_IN_FLIGHT_MAX: u32 = 4;
 /// The same at a given rate.
-pub const QUESTIONS_IN_FLIGHT_PACED_MAX: u32 = 256;
+pub const QUERY_MESSAGES_IN_FLIGHT_PACED_MAX: u32 = 256;
 /// Messages that a paced connection sends a second at least, so that its pace is even.
 pub const PACED_MESSAGES_PER_S_MIN: f64 = 100.0;
 /// Bytes of answers that one connection may have unread: HTTP/2 windows of stream and channel.
@@ -54,7 +52,7 @@ pub const MISMATCHES_REPORTED_MAX: usize = 5;
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;
 /// Rounds of blocks that are made before the clock starts where [`PREPARED_BYTES_MAX`] allows.
 pub const PREPARED_ROUNDS: u64 = 4;
-/// Ids of objects that were sent lately, for questions about single objects.
+/// Ids of recently sent objects, for get queries.
 pub const SEEN_OBJECTS_MAX: usize = 4_096;
 /// Seconds without any ack or answer after which a run gives up.
 pub const STALL_S_MAX: u64 = 60;
@@ -79,7 +77,7 @@ pub const EPOCH_TIMES_MAX: usize = 1 << 17;
 const _: () = assert!(SESSION_REGIONS_MAX <= MESSAGE_QUERIES_MAX);
 const _: () = assert!(
     CHANNEL_SESSIONS_MAX * NARROW_WINDOW_BYTES < WINDOW_BYTES,
-    "streams that nobody reads do not hold up the others of their channel"
+    "unread streams do not block the others of their connection"
 );
 const _: () = assert!(SESSIONS_MAX <= shoal_workload::SHARDS_MAX);
 const _: () = assert!(

@@ -1,8 +1,8 @@
 //! The binary `shoal-loadgen`: flags in, table out.
 //!
-//! Exit code 0 when everything was answered and right, 1 for a mismatch, a failure or an
-//! interruption, 2 for flags that make no sense. Ctrl-C and SIGTERM end a run in good order; a
-//! second one at once.
+//! Exit code 0 if everything was answered correctly, 1 for a mismatch, a failure or an
+//! interruption, 2 for invalid flags. Ctrl-C and SIGTERM stop a run in good order; a second signal
+//! ends the process.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use shoal_loadgen::{Command, CommandLine, LoadError, Plan, Summary};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Flags that make no sense, as clap has it.
+/// The exit code of clap for invalid flags.
 const USAGE: u8 = 2;
 
 #[tokio::main]
@@ -40,7 +40,7 @@ async fn run(args: shoal_loadgen::RunArgs) -> Result<Summary, LoadError> {
     tokio::select! {
         ended = &mut running => return ended,
         () = interruption() => {
-            eprintln!("shoal-loadgen: ending; once more to end at once");
+            eprintln!("shoal-loadgen: stopping; a second signal ends the process");
             stop.send_replace(true);
         }
     }

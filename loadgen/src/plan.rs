@@ -1,48 +1,29 @@
-//! What exactly will a run do?
-//!
-//! The flags, checked against each other once, and what follows from them: rows per message, pace,
-//! messages under way, share of answers to verify. Everything behind reads the plan, never the
-//! flags.
-
-use std::path::PathBuf;
+//! The plan of a run: the validated flags, and what follows from them: rows per message, pace,
+//! messages in flight, share of answers to verify.
 
 use shoal_codec::PlanChoice;
 use shoal_workload::{MixShares, Params};
 
-use crate::args::{Asking, Encoding, RunArgs, Wanted};
+use crate::args::{Encoding, QueryForm, RunArgs, Wanted};
 use crate::error::LoadError;
 use crate::limits::*;
 use crate::measure::Pace;
-use crate::shares::{QuestionMix, UpdateQuery};
+use crate::shares::QueryMix;
 use crate::subscription::SubscriptionPlan;
 
 /// A checked run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// URL of the server.
-    pub target: String,
-    /// Name of the workload, as `shoal_workload::open` knows it.
-    pub workload: String,
+    /// The flags. Those that another field completes are read there.
+    pub flags: RunArgs,
     /// Its parameters; shards are connections.
     pub params: Params,
     /// Shares of late, duplicate and bad rows and of removals; all 0 leaves the workload clean.
     pub shares: MixShares,
-    /// Seconds of rows; `None` until the workload ends.
+    /// Seconds during which rows are sent; `None`: until the workload ends.
     pub seconds: Option<f64>,
-    /// Least number of queries.
-    pub queries_min: u64,
-    /// Rows (without updates: queries) a second; `None` is the most.
+    /// Rows (without updates: queries) per second; `None`: as fast as possible.
     pub rate: Option<f64>,
-    /// Rows to queries.
-    pub ratio: UpdateQuery,
-    /// How rows travel.
-    pub encoding: Encoding,
-    /// How the columns of blocks are encoded.
-    pub block_plan: PlanChoice,
-    /// Blocks are made before the clock starts.
-    pub prepared: bool,
-    /// Rows carry no attributes.
-    pub bare: bool,
     /// Every object is placed before the clock starts.
     pub preload: bool,
     /// Rows of one message.
@@ -51,26 +32,18 @@ pub struct Plan {
     pub message_queries: u32,
     /// Share of the messages of queries that are compared with the oracle; `None`: no oracle.
     pub verify_share: Option<f64>,
-    /// Fleet to use and keep.
-    pub fleet: Option<String>,
-    /// Time to live of a fresh fleet, milliseconds; 0 keeps records.
-    pub ttl_ms: i64,
-    /// How and what is asked.
-    pub questions: QuestionPlan,
-    /// What subscribers do, if there are any.
+    /// Kinds and forms of queries.
+    pub queries: QueryPlan,
+    /// The subscribers, if there are any.
     pub subscription: Option<SubscriptionPlan>,
-    /// Where the results go as JSON.
-    pub json: Option<PathBuf>,
 }
 
-/// How and what is asked.
+/// Kinds and forms of queries.
 #[derive(Clone, Debug)]
-pub struct QuestionPlan {
+pub struct QueryPlan {
     /// Kinds by weight.
-    pub mix: QuestionMix,
-    /// In messages of many or one by one.
-    pub asking: Asking,
-    /// What of each object.
+    pub mix: QueryMix,
+    /// The projection.
     pub wanted: Wanted,
     /// Neighbours of a nearest query.
     pub nearest_k: u32,
@@ -79,7 +52,7 @@ pub struct QuestionPlan {
 }
 
 impl Plan {
-    /// Checks flags and fills in what they leave open.
+    /// Validates flags and completes them.
     ///
     /// # Errors
     /// [`LoadError::Usage`] names the flag and what it may be.
@@ -102,39 +75,29 @@ impl Plan {
         });
         let subscription = SubscriptionPlan::new(&args.subscribers, seconds)?;
         let mut plan = Self {
-            target: url(&args.target),
             params: params(&args),
             shares: shares(&args),
             seconds,
-            queries_min: args.queries,
             rate,
-            ratio,
-            encoding: args.encoding,
-            block_plan: args.block_plan,
-            prepared: args.prepared,
-            bare: args.bare,
             preload: args.preload || (idle_rows && args.fleet.is_none()),
             batch_rows: 0,
             message_queries: 0,
             verify_share,
-            fleet: args.fleet,
-            ttl_ms: args.ttl_ms,
-            questions: QuestionPlan {
+            queries: QueryPlan {
                 mix: args.query_mix,
-                asking: args.ask,
                 wanted: args.want.unwrap_or(if args.verify { Wanted::Mixed } else { Wanted::Ids }),
                 nearest_k: args.nearest_k,
                 get_objects: args.get_objects,
             },
             subscription,
-            json: args.json,
-            workload: args.workload,
+            flags: args,
         };
-        let most = if args.verify { BATCH_ROWS_VERIFY } else { BATCH_ROWS_DEFAULT };
-        plan.batch_rows = args.batch.unwrap_or_else(|| paced_size(plan.rows_per_s(), most));
-        plan.message_queries = match args.ask {
-            Asking::Single => 1,
-            Asking::Batch => args
+        let most = if plan.flags.verify { BATCH_ROWS_VERIFY } else { BATCH_ROWS_DEFAULT };
+        plan.batch_rows = plan.flags.batch.unwrap_or_else(|| paced_size(plan.rows_per_s(), most));
+        plan.message_queries = match plan.flags.ask {
+            QueryForm::Single => 1,
+            QueryForm::Batch => plan
+                .flags
                 .query_batch
                 .unwrap_or_else(|| paced_size(plan.queries_per_s(), MESSAGE_QUERIES_DEFAULT)),
         };
@@ -156,38 +119,38 @@ impl Plan {
     /// Whether rows are sent while the clock runs.
     #[must_use]
     pub fn sends_rows(&self) -> bool {
-        self.ratio.updates > 0
+        self.flags.update_query.updates > 0
     }
 
-    /// Whether anything is asked.
+    /// Whether queries are sent.
     #[must_use]
     pub fn asks(&self) -> bool {
-        self.ratio.queries > 0 || self.queries_min > 0
+        self.flags.update_query.queries > 0 || self.flags.queries > 0
     }
 
-    /// Queries that connection `connection` asks at least.
+    /// Least number of queries of a connection.
     #[must_use]
     pub fn queries_min_of(&self, connection: u32) -> u64 {
         let connections = u64::from(self.connections());
-        let extra = u64::from(u64::from(connection) < self.queries_min % connections);
-        self.queries_min / connections + extra
+        let extra = u64::from(u64::from(connection) < self.flags.queries % connections);
+        self.flags.queries / connections + extra
     }
 
-    /// When the reports of one connection leave; `None` at full speed.
+    /// The pace of the reports of one connection; `None` at full speed.
     #[must_use]
     pub fn report_pace(&self, connection: u32) -> Option<Pace> {
         let rate = self.rows_per_s()?;
         Some(Pace::new(self.batch_rows, rate, connection, self.connections()))
     }
 
-    /// When the messages of queries of one connection leave; `None` at full speed.
+    /// The pace of the messages of queries of one connection; `None` at full speed.
     #[must_use]
-    pub fn question_pace(&self, connection: u32) -> Option<Pace> {
+    pub fn query_pace(&self, connection: u32) -> Option<Pace> {
         let rate = self.queries_per_s().filter(|rate| *rate > 0.0)?;
         Some(Pace::new(self.message_queries, rate, connection, self.connections()))
     }
 
-    /// Reports of one connection under way at most.
+    /// Most reports of one connection in flight.
     #[must_use]
     pub fn reports_in_flight_max(&self) -> u32 {
         match (self.verify_share, self.rate) {
@@ -197,22 +160,26 @@ impl Plan {
         }
     }
 
-    /// Messages of queries of one connection under way at most.
+    /// Most messages of queries of one connection in flight.
     #[must_use]
-    pub fn questions_in_flight_max(&self) -> u32 {
-        if self.rate.is_some() { QUESTIONS_IN_FLIGHT_PACED_MAX } else { QUESTIONS_IN_FLIGHT_MAX }
+    pub fn query_messages_in_flight_max(&self) -> u32 {
+        if self.rate.is_some() {
+            QUERY_MESSAGES_IN_FLIGHT_PACED_MAX
+        } else {
+            QUERY_MESSAGES_IN_FLIGHT_MAX
+        }
     }
 
-    /// Rows a second of one connection.
+    /// Rows per second of one connection.
     fn rows_per_s(&self) -> Option<f64> {
         Some(self.rate? / f64::from(self.connections()))
     }
 
-    /// Queries a second of one connection.
+    /// Queries per second of one connection.
     fn queries_per_s(&self) -> Option<f64> {
-        let share = match self.ratio.updates {
+        let share = match self.flags.update_query.updates {
             0 => 1.0,
-            updates => f64::from(self.ratio.queries) / f64::from(updates),
+            updates => f64::from(self.flags.update_query.queries) / f64::from(updates),
         };
         Some(self.rows_per_s()? * share)
     }
@@ -224,11 +191,6 @@ fn paced_size(per_second: Option<f64>, default: u32) -> u32 {
         None => default,
         Some(rate) => ((rate / PACED_MESSAGES_PER_S_MIN).ceil() as u32).clamp(1, default),
     }
-}
-
-/// `ADDR:PORT` as a URL; a URL as it is.
-fn url(target: &str) -> String {
-    if target.contains("://") { target.to_owned() } else { format!("http://{target}") }
 }
 
 /// The workload's parameters.
@@ -253,7 +215,7 @@ fn params(args: &RunArgs) -> Params {
     }
 }
 
-/// What makes the workload dirty.
+/// Shares of late, duplicate, bad and removed rows.
 fn shares(args: &RunArgs) -> MixShares {
     MixShares {
         late: args.late,
@@ -266,7 +228,7 @@ fn shares(args: &RunArgs) -> MixShares {
     }
 }
 
-/// Refuses flags outside their range and flags that contradict each other.
+/// Rejects flags outside their range and flags that contradict each other.
 fn check(args: &RunArgs) -> Result<(), LoadError> {
     let usage = |text: String| Err(LoadError::Usage(text));
     let whole = [
@@ -315,13 +277,7 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     if args.verify_share.is_some() && !args.verify {
         return usage("--verify-share needs --verify".to_owned());
     }
-    args.params_check()
-}
-
-impl RunArgs {
-    fn params_check(&self) -> Result<(), LoadError> {
-        params(self).check().map_err(|error| LoadError::Usage(error.to_string()))
-    }
+    params(args).check().map_err(|error| LoadError::Usage(error.to_string()))
 }
 
 #[cfg(test)]
@@ -340,10 +296,9 @@ mod tests {
     #[test]
     fn without_flags_it_runs_uniform_at_full_speed() {
         let plan = plan("").unwrap();
-        assert_eq!(plan.target, "http://127.0.0.1:7117");
         assert_eq!((plan.batch_rows, plan.message_queries), (8_192, 256));
         assert_eq!((plan.seconds, plan.rate, plan.verify_share), (Some(10.0), None, None));
-        assert!(plan.report_pace(0).is_none() && plan.question_pace(0).is_none());
+        assert!(plan.report_pace(0).is_none() && plan.query_pace(0).is_none());
         assert!(!plan.preload && plan.sends_rows() && plan.asks());
     }
 
@@ -351,9 +306,8 @@ mod tests {
     fn a_low_rate_makes_small_messages_and_a_high_one_full_ones() {
         let low = plan("--rate 1000 --connections 2").unwrap();
         assert_eq!((low.batch_rows, low.message_queries), (5, 1));
-        let high = plan("--rate 10000000 --connections 2 --target 1.2.3.4:5").unwrap();
+        let high = plan("--rate 10000000 --connections 2").unwrap();
         assert_eq!((high.batch_rows, high.message_queries), (8_192, 256));
-        assert_eq!(high.target, "http://1.2.3.4:5");
         assert_eq!(plan("--rate 10 --batch 77").unwrap().batch_rows, 77);
     }
 
@@ -361,14 +315,14 @@ mod tests {
     fn without_updates_the_rate_counts_queries_and_objects_are_placed_first() {
         let idle = plan("--update-query 0:1 --rate 100 --connections 1 --ask single").unwrap();
         assert!(idle.preload && !idle.sends_rows());
-        assert_eq!(idle.question_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
+        assert_eq!(idle.query_pace(0), Some(Pace::new(1, 100.0, 0, 1)));
         assert!(!plan("--update-query 0:1 --fleet mine").unwrap().preload);
         assert_eq!(plan("--update-query 0:1 --queries 9").unwrap().seconds, Some(0.0));
-        assert!(plan("--update-query 5:0 --rate 100").unwrap().question_pace(0).is_none());
+        assert!(plan("--update-query 5:0 --rate 100").unwrap().query_pace(0).is_none());
     }
 
     #[test]
-    fn verify_takes_a_share_that_ends_some_day() {
+    fn verify_takes_a_share_that_ends_in_time() {
         assert_eq!(plan("--verify").unwrap().verify_share, Some(1.0));
         let large = plan("--verify --objects 1000000").unwrap();
         assert_eq!(large.verify_share, Some(0.1));

@@ -1,12 +1,10 @@
-//! How does a run go from its plan to its summary?
-//!
-//! Connect, make the fleet, start every task, start the clock once all are ready, wait for the end,
-//! let the oracle finish, drop the fleet. Whatever goes wrong, the fleet is dropped before it is
-//! told.
+//! Runs a plan: connects, opens the fleet, starts all tasks, starts the clock once they are ready,
+//! waits for the end, lets the verifier finish and deletes the fleet, also after an error.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use shoal_client::Quantizer;
 use shoal_engine::{Backend as _, EngineOptions, Model, Snapshot};
 use shoal_proto::v1::Fleet;
 use tokio::sync::{mpsc, watch};
@@ -36,19 +34,19 @@ const TIME_AHEAD_MAX_MS: i64 = 60_000;
 /// [`LoadError`]; mismatches and refused rows are no error but stand in the summary.
 pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
     let space = open_workload(&plan, 0)?.space();
-    let control = connect(&plan.target).await?;
+    let control = connect(&plan.flags.target).await?;
     let fleet = RunFleet::open(control, &plan, space).await?;
     let driven = drive(&plan, &fleet, stop).await;
     let closed = fleet.close().await;
     let summary = driven?;
     closed?;
-    if let Some(file) = &plan.json {
+    if let Some(file) = &plan.flags.json {
         summary.write_json(file)?;
     }
     Ok(summary)
 }
 
-/// What keeps a run's tasks going, and what they answer to.
+/// The tasks of a run and their signals.
 struct Drive {
     session: Arc<Session>,
     tasks: Tasks,
@@ -76,6 +74,7 @@ async fn drive(
         plan: plan.clone(),
         fleet: fleet.fleet.name.clone(),
         space: fleet.space,
+        quantizer: Quantizer::new(fleet.fleet.space.as_ref()),
         shift_ms: shift_ms(plan, fleet.fleet.clock_ms),
         counters: Arc::clone(&counters),
         verifier: verifier.as_ref().map(Verifier::link),
@@ -95,7 +94,7 @@ async fn drive(
         totals: Totals::default(),
     };
     let ran = drive.run().await;
-    // With the set go all tasks that are still running.
+    // Dropping the set aborts all tasks that are still running.
     let Drive { totals, start, .. } = drive;
     let verdict = finish(verifier).await;
     progress.abort();
@@ -140,7 +139,7 @@ async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verd
 /// What to add to a generator's times so that they follow a used fleet's clock, in whole steps.
 /// Real data keeps its times.
 fn shift_ms(plan: &Plan, clock_ms: i64) -> i64 {
-    if plan.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
+    if plan.flags.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
         return 0;
     }
     let step_ms = plan.params.step_ms;
@@ -178,8 +177,8 @@ impl Drive {
                     None => drop(self.quiet.send_replace(true)),
                     Some(outcome) => self.totals.add(outcome.map_err(|error| broken(&error))??),
                 },
-                Some(told) = self.subscribers.join_next() => {
-                    self.totals.add_followed(&told.map_err(|error| broken(&error))??);
+                Some(followed) = self.subscribers.join_next() => {
+                    self.totals.add_followed(&followed.map_err(|error| broken(&error))??);
                 }
                 _ = ticks.tick() => watchdog.check(&self.session.counters)?,
             }
@@ -199,7 +198,7 @@ impl Drive {
     }
 }
 
-/// Notices that nothing comes back any more.
+/// Detects that no more acks and answers arrive.
 struct Watchdog {
     arrivals: u64,
     since: Instant,
@@ -212,9 +211,9 @@ impl Watchdog {
 
     fn check(&mut self, counters: &Counters) -> Result<(), LoadError> {
         let arrivals = counters.arrivals.get();
-        let (reports, questions) =
-            (counters.reports_in_flight.get(), counters.questions_in_flight.get());
-        if arrivals != self.arrivals || reports + questions == 0 {
+        let (reports, queries) =
+            (counters.reports_in_flight.get(), counters.query_messages_in_flight.get());
+        if arrivals != self.arrivals || reports + queries == 0 {
             *self = Self::new(counters);
             return Ok(());
         }
@@ -222,6 +221,6 @@ impl Watchdog {
         if waited_s < STALL_S_MAX {
             return Ok(());
         }
-        Err(LoadError::Stalled { waited_s, reports, questions })
+        Err(LoadError::Stalled { waited_s, reports, queries })
     }
 }

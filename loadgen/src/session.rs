@@ -1,11 +1,10 @@
-//! What do all tasks of a run share?
-//!
-//! The plan, the fleet, the counters, the link to the verifier, and two signals: start and stop.
-//! Nothing here decides anything.
+//! What all tasks of a run share: the plan, the fleet, the counters, the link to the verifier, and
+//! the signals to start and stop.
 
 use std::future::Future;
 use std::sync::Arc;
 
+use shoal_client::Quantizer;
 use shoal_engine::Space;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -19,12 +18,14 @@ use crate::verify::VerifierLink;
 /// Shared by the tasks of one run.
 #[derive(Debug)]
 pub struct Session {
-    /// What to do.
+    /// The plan of the run.
     pub plan: Plan,
     /// Name of the fleet.
     pub fleet: String,
     /// Its space.
     pub space: Space,
+    /// Rounds fixes as the fleet stores them.
+    pub quantizer: Quantizer,
     /// Milliseconds added to every event time: a fleet that is used again has a clock already.
     pub shift_ms: i64,
     /// Progress.
@@ -42,7 +43,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Says that a task is ready and waits for the clock to start.
+    /// Reports that a task is ready and waits for the clock to start.
     ///
     /// # Errors
     /// The run ended before.

@@ -1,7 +1,5 @@
-//! How do `100:10` and `range:80,nearest:10` read?
-//!
-//! Small value types of the command line: a ratio of updates to queries and the mix of question
-//! kinds. They hold what was written; what a run does with it is decided elsewhere.
+//! Value types of the command line: the ratio of updates to queries (`100:10`) and the mix of kinds
+//! of query (`range:80,nearest:10`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +7,9 @@ use std::str::FromStr;
 /// Updates to queries, such as 100:10; either side may be 0, not both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateQuery {
-    /// Rows sent ...
+    /// Rows ...
     pub updates: u32,
-    /// ... for so many queries.
+    /// ... per this many queries.
     pub queries: u32,
 }
 
@@ -31,7 +29,8 @@ impl FromStr for UpdateQuery {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no ratio like 100:10, two whole numbers, not both 0");
+        let wrong =
+            || format!("{text:?} is not a ratio like 100:10: two whole numbers, not both 0");
         let (updates, queries) = text.split_once(':').ok_or_else(wrong)?;
         let ratio = Self {
             updates: updates.parse().map_err(|_| wrong())?,
@@ -50,9 +49,9 @@ impl fmt::Display for UpdateQuery {
     }
 }
 
-/// A kind of question.
+/// A kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuestionKind {
+pub enum DrawnKind {
     /// Everything in a rectangle: the workload's window.
     Range,
     /// Everything in a circle of half the window's height around its centre.
@@ -65,7 +64,7 @@ pub enum QuestionKind {
     Get,
 }
 
-impl QuestionKind {
+impl DrawnKind {
     /// All kinds with the names by which a mix knows them.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Range, "range"),
@@ -76,22 +75,22 @@ impl QuestionKind {
     ];
 }
 
-/// Weights of the kinds of question, in the order of [`QuestionKind::ALL`].
+/// Weights of the kinds of query, in the order of [`DrawnKind::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuestionMix([u32; QuestionKind::ALL.len()]);
+pub struct QueryMix([u32; DrawnKind::ALL.len()]);
 
-impl QuestionMix {
-    /// The kind that `draw`, a number below [`QuestionMix::total`], falls on.
+impl QueryMix {
+    /// The kind that `draw`, a number below [`QueryMix::total`], falls on.
     #[must_use]
-    pub fn pick(&self, draw: u64) -> QuestionKind {
+    pub fn pick(&self, draw: u64) -> DrawnKind {
         let mut left = draw;
-        for (weight, (kind, _)) in self.0.iter().zip(QuestionKind::ALL) {
+        for (weight, (kind, _)) in self.0.iter().zip(DrawnKind::ALL) {
             match left.checked_sub(u64::from(*weight)) {
                 Some(rest) => left = rest,
                 None => return kind,
             }
         }
-        QuestionKind::Range
+        DrawnKind::Range
     }
 
     /// Sum of the weights, above 0.
@@ -101,28 +100,28 @@ impl QuestionMix {
     }
 }
 
-impl Default for QuestionMix {
+impl Default for QueryMix {
     /// Rectangles only, as in the published experiments.
     fn default() -> Self {
         Self([1, 0, 0, 0, 0])
     }
 }
 
-impl FromStr for QuestionMix {
+impl FromStr for QueryMix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut mix = Self([0; QuestionKind::ALL.len()]);
+        let mut mix = Self([0; DrawnKind::ALL.len()]);
         for part in text.split(',') {
             let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
-            let place = QuestionKind::ALL.iter().position(|(_, known)| *known == name);
+            let place = DrawnKind::ALL.iter().position(|(_, known)| *known == name);
             let place = place.ok_or_else(|| {
-                let names: Vec<_> = QuestionKind::ALL.iter().map(|(_, name)| *name).collect();
-                format!("{name:?} is no kind of question; there are {}", names.join(", "))
+                let names: Vec<_> = DrawnKind::ALL.iter().map(|(_, name)| *name).collect();
+                format!("{name:?} is not a kind of query; the kinds are {}", names.join(", "))
             })?;
             mix.0[place] = weight
                 .parse()
-                .map_err(|_| format!("weight {weight:?} of {name} is no whole number"))?;
+                .map_err(|_| format!("weight {weight:?} of {name} is not a whole number"))?;
         }
         if mix.total() == 0 {
             return Err("the weights of a mix must not all be 0".to_owned());
@@ -131,9 +130,9 @@ impl FromStr for QuestionMix {
     }
 }
 
-impl fmt::Display for QuestionMix {
+impl fmt::Display for QueryMix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.0.iter().zip(QuestionKind::ALL);
+        let parts = self.0.iter().zip(DrawnKind::ALL);
         let shown = parts.filter(|(weight, _)| **weight > 0);
         let shown: Vec<_> = shown.map(|(weight, (_, name))| format!("{name}:{weight}")).collect();
         f.write_str(&shown.join(","))
@@ -159,17 +158,17 @@ mod tests {
 
     #[test]
     fn mixes_read_and_pick_by_weight() {
-        let mix: QuestionMix = "range:80,nearest:10,get:10".parse().unwrap();
+        let mix: QueryMix = "range:80,nearest:10,get:10".parse().unwrap();
         assert_eq!(mix.total(), 100);
-        assert_eq!(mix.pick(0), QuestionKind::Range);
-        assert_eq!(mix.pick(79), QuestionKind::Range);
-        assert_eq!(mix.pick(80), QuestionKind::Nearest);
-        assert_eq!(mix.pick(90), QuestionKind::Get);
-        assert_eq!(mix.pick(99), QuestionKind::Get);
+        assert_eq!(mix.pick(0), DrawnKind::Range);
+        assert_eq!(mix.pick(79), DrawnKind::Range);
+        assert_eq!(mix.pick(80), DrawnKind::Nearest);
+        assert_eq!(mix.pick(90), DrawnKind::Get);
+        assert_eq!(mix.pick(99), DrawnKind::Get);
         assert_eq!(mix.to_string(), "range:80,nearest:10,get:10");
-        assert_eq!("get".parse::<QuestionMix>().unwrap().pick(0), QuestionKind::Get);
+        assert_eq!("get".parse::<QueryMix>().unwrap().pick(0), DrawnKind::Get);
         for text in ["", "rang:1", "range:x", "range:0", "range:-1"] {
-            assert!(text.parse::<QuestionMix>().is_err(), "{text}");
+            assert!(text.parse::<QueryMix>().is_err(), "{text}");
         }
     }
 }

@@ -1,8 +1,5 @@
-//! Which tasks does a connection consist of?
-//!
-//! Up to four: a sender and a reader of acks on one channel, an asker and a reader of answers on
-//! another, so that reports that wait for the server never hold up queries. Each gives what it
-//! counted.
+//! The tasks of a connection: a sender and a reader of acks on one channel, a sender of queries and
+//! a reader of answers on another, so that reports that wait for the server never delay queries.
 
 use std::sync::Arc;
 
@@ -11,21 +8,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::args::{Asking, Encoding};
+use crate::InFlight;
+use crate::args::{Encoding, QueryForm};
 use crate::connect::connect;
 use crate::error::LoadError;
-use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUESTIONS_IN_FLIGHT_MAX};
+use crate::limits::{MESSAGE_QUERIES_DEFAULT, QUERY_MESSAGES_IN_FLIGHT_MAX};
 use crate::measure::Allowance;
 use crate::plan::Plan;
-use crate::question::asker::Pending;
-use crate::question::chooser::Random;
-use crate::question::{AnswerReader, Asker, Chooser, QuestionTally, SeenObjects, SingleAsker};
+use crate::query::chooser::Random;
+use crate::query::{AnswerReader, Chooser, QuerySender, QueryTally, SeenObjects, SingleSender};
 use crate::report::removal::Remover;
 use crate::report::sender::SentTally;
-use crate::report::{AckReader, BatchMaker, InFlight, ReportTally, Sender, Source};
+use crate::report::{AckReader, BatchMaker, ReportTally, Sender, Source};
 use crate::session::Session;
 
-/// What one task gives when it ends.
+/// The result of a task.
 #[derive(Debug)]
 pub enum Outcome {
     /// Reports were sent.
@@ -33,28 +30,30 @@ pub enum Outcome {
     /// Their acks were read.
     Acked(ReportTally),
     /// Queries were sent.
-    Asked,
+    QueriesSent,
     /// Their answers were read.
-    Answered(QuestionTally),
+    Answered(QueryTally),
 }
 
 /// The tasks of a run.
 pub type Tasks = JoinSet<Result<Outcome, LoadError>>;
 
-/// Opens a workload; what the command line got wrong is told as such.
+/// Opens a workload; a wrong flag is a usage error.
 ///
 /// # Errors
 /// [`LoadError::Usage`] for an unknown name, [`LoadError::Workload`].
 pub fn open_workload(plan: &Plan, connection: u32) -> Result<Box<dyn Workload>, LoadError> {
-    shoal_workload::open(&plan.workload, &plan.params_of(connection)).map_err(|error| match error {
-        WorkloadError::UnknownName { .. } | WorkloadError::Parameter { .. } => {
-            LoadError::Usage(error.to_string())
+    shoal_workload::open(&plan.flags.workload, &plan.params_of(connection)).map_err(|error| {
+        match error {
+            WorkloadError::UnknownName { .. } | WorkloadError::Parameter { .. } => {
+                LoadError::Usage(error.to_string())
+            }
+            _ => error.into(),
         }
-        _ => error.into(),
     })
 }
 
-/// How many tasks of one connection say when they are ready.
+/// How many tasks of one connection report that they are ready.
 #[must_use]
 pub fn starters(plan: &Plan) -> u32 {
     u32::from(sends(plan)) + u32::from(plan.asks())
@@ -76,16 +75,16 @@ pub async fn spawn(
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
     let seen = Arc::new(SeenObjects::default());
-    let backlog = QUESTIONS_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
-    let allowance = Arc::new(Allowance::new(plan.ratio, backlog.into()));
+    let backlog = QUERY_MESSAGES_IN_FLIGHT_MAX * MESSAGE_QUERIES_DEFAULT.max(plan.message_queries);
+    let allowance = Arc::new(Allowance::new(plan.flags.update_query, backlog.into()));
     if !plan.asks() {
-        allowance.end_asking();
+        allowance.end_queries();
     }
     if sends(plan) {
         spawn_reports(session, connection, &allowance, &seen, tasks).await?;
     }
     if plan.asks() {
-        spawn_questions(session, connection, &allowance, seen, tasks).await?;
+        spawn_queries(session, connection, &allowance, seen, tasks).await?;
     }
     Ok(())
 }
@@ -98,7 +97,7 @@ async fn spawn_reports(
     tasks: &mut Tasks,
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
-    let channel = connect(&plan.target).await?;
+    let client = connect(&plan.flags.target).await?;
     let in_flight = Arc::new(InFlight::new(plan.reports_in_flight_max()));
     let (messages, stream) = mpsc::channel(1);
     let is_verified = session.verifier.is_some();
@@ -108,19 +107,19 @@ async fn spawn_reports(
         source: source(session, connection)?,
         maker: BatchMaker::new(
             &session.fleet,
-            session.space,
-            plan.encoding,
-            plan.block_plan,
+            session.quantizer,
+            plan.flags.encoding,
+            plan.flags.block_plan,
             is_verified,
         ),
         in_flight: Arc::clone(&in_flight),
         allowance: Arc::clone(allowance),
         seen: Arc::clone(seen),
-        remover: Remover::new(Arc::clone(session), connection, channel.clone()),
+        remover: Remover::new(Arc::clone(session), connection, client.clone()),
         messages,
     };
     let reader = AckReader::new(Arc::clone(session), connection, in_flight);
-    let acks = reader.run(channel, ReceiverStream::new(stream));
+    let acks = reader.run(client, ReceiverStream::new(stream));
     tasks.spawn(async { Ok(Outcome::Acked(acks.await?)) });
     tasks.spawn(async { Ok(Outcome::Sent(sender.run().await?)) });
     Ok(())
@@ -130,8 +129,8 @@ async fn spawn_reports(
 fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     let plan = &session.plan;
     let workload = open_workload(plan, connection)?;
-    let (shift_ms, is_bare) = (session.shift_ms, plan.bare);
-    let is_block = plan.encoding == Encoding::Block;
+    let (shift_ms, is_bare) = (session.shift_ms, plan.flags.bare);
+    let is_block = plan.flags.encoding == Encoding::Block;
     let shares = &plan.shares;
     if [shares.late, shares.duplicate, shares.bad, shares.removal].iter().any(|share| *share > 0.0)
     {
@@ -142,7 +141,7 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     Ok(Source::clean(workload, shift_ms, is_bare, is_block))
 }
 
-async fn spawn_questions(
+async fn spawn_queries(
     session: &Arc<Session>,
     connection: u32,
     allowance: &Arc<Allowance>,
@@ -150,30 +149,30 @@ async fn spawn_questions(
     tasks: &mut Tasks,
 ) -> Result<(), LoadError> {
     let plan = &session.plan;
-    let channel = connect(&plan.target).await?;
+    let client = connect(&plan.flags.target).await?;
     let chooser = Chooser::new(
         open_workload(plan, connection)?,
         session.space,
-        plan.questions.clone(),
+        plan.queries.clone(),
         plan.params.step_ms,
         seen,
         Random::new(plan.params.seed, connection),
     );
     let (session, allowance) = (Arc::clone(session), Arc::clone(allowance));
-    if plan.questions.asking == Asking::Single {
-        let asker = SingleAsker { session, connection, chooser, allowance };
-        tasks.spawn(async { Ok(Outcome::Answered(asker.run(channel).await?)) });
+    if plan.flags.ask == QueryForm::Single {
+        let sender = SingleSender { session, connection, chooser, allowance };
+        tasks.spawn(async { Ok(Outcome::Answered(sender.run(client).await?)) });
         return Ok(());
     }
-    let pending = Arc::new(Pending::new(plan.questions_in_flight_max()));
+    let in_flight = Arc::new(InFlight::new(plan.query_messages_in_flight_max()));
     let (requests, stream) = mpsc::channel(1);
-    let reader = AnswerReader::new(Arc::clone(&session), connection, Arc::clone(&pending));
-    let asker = Asker { session, connection, chooser, allowance, pending, requests };
-    let answers = reader.run(channel, ReceiverStream::new(stream));
+    let reader = AnswerReader::new(Arc::clone(&session), connection, Arc::clone(&in_flight));
+    let sender = QuerySender { session, connection, chooser, allowance, in_flight, requests };
+    let answers = reader.run(client, ReceiverStream::new(stream));
     tasks.spawn(async { Ok(Outcome::Answered(answers.await?)) });
     tasks.spawn(async {
-        asker.run().await?;
-        Ok(Outcome::Asked)
+        sender.run().await?;
+        Ok(Outcome::QueriesSent)
     });
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use shoal_loadgen::question::chooser::Random;
+use shoal_loadgen::query::chooser::Random;
 use shoal_loadgen::subscription::compare::{Found, compare};
 use shoal_loadgen::subscription::{Counts, Follower};
 use shoal_proto::v1::subscribe_response::Kind;

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
+use shoal_client::{Answer, ServerError};
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, Space};
 use shoal_loadgen::measure::Counters;
-use shoal_loadgen::verify::{
-    Acked, Answered, GotAnswer, Removed, SentRows, Verdict, Verifier, VerifierLink,
-};
+use shoal_loadgen::verify::{Acked, Answered, Removed, SentRows, Verdict, Verifier, VerifierLink};
 use shoal_proto::v1::{
     AnswerHeader, FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts,
 };
@@ -100,11 +99,11 @@ fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     Answered {
         queries: Arc::from([query]),
         header: header(epoch, epoch),
-        answers: vec![GotAnswer {
+        answers: vec![Answer {
             total: 1,
             objects: vec![5],
             fixes: vec![record(&row(of_epoch))],
-            ..GotAnswer::default()
+            ..Answer::default()
         }],
         epoch_min,
     }
@@ -280,15 +279,15 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
     let rows: Vec<FixRow> = (0..10).map(|id| FixRow::new(id, START_MS, id as i32, 7)).collect();
     let kind = QueryKind::nearest(0, 0, 4);
     let nearest = Query { kind, filter: None, projection: Projection::Fixes, limit: Some(3) };
-    let right = GotAnswer {
+    let right = Answer {
         total: 4,
         truncated: true,
         objects: vec![0, 1, 2],
         fixes: rows[..3].iter().map(record).collect(),
         distance_m: [49, 50, 53].map(|rank| space().distance_m(rank)).to_vec(),
-        failed: None,
+        error: None,
     };
-    let problems = |change: fn(&mut GotAnswer)| {
+    let problems = |change: fn(&mut Answer)| {
         let mut answer = right.clone();
         change(&mut answer);
         let verdict = verdict(|link| {
@@ -300,7 +299,7 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         verdict.problems
     };
     assert_eq!(problems(|_| {}), Vec::<String>::new());
-    type Spoil = fn(&mut GotAnswer);
+    type Spoil = fn(&mut Answer);
     let wrong: [(Spoil, &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
@@ -310,7 +309,13 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         (|answer| answer.fixes[2].x += 0.01, "record of object 2"),
         (|answer| answer.fixes[0].speed_mps = Some(0.0), "record of object 0"),
         (|answer| answer.distance_m[0] = -answer.distance_m[0], "distances"),
-        (|answer| answer.failed = Some("too large".to_owned()), "too large"),
+        (
+            |answer| {
+                answer.error =
+                    Some(ServerError::from(tonic::Status::resource_exhausted("too large")));
+            },
+            "too large",
+        ),
     ];
     for (change, words) in wrong {
         let problems = problems(change);

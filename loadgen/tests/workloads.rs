@@ -1,7 +1,7 @@
-//! Is every answer right on every workload, however its rows travel?
+//! Every answer is right on every workload, in both encodings of rows.
 //!
-//! Small runs against a server in this process, every answer compared, all kinds of question. Run
-//! by rows and queries, not by time, so that a slow machine does the same work.
+//! Small runs against a server in this process, every answer compared, all kinds of query. Run by
+//! rows and queries, not by time, so that a slow machine does the same work.
 
 mod in_process;
 

@@ -5,7 +5,6 @@
 
 mod answer_budget;
 pub mod cli;
-pub mod client;
 pub mod config;
 mod connections;
 pub mod engine_choice;

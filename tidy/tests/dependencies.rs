@@ -8,15 +8,22 @@ use std::collections::BTreeMap;
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// Package: which of ours it may use.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("shoal-codec", &[]),
     ("shoal-table", &["shoal-codec"]),
     ("shoal-workload", &["shoal-table"]),
     ("shoal-engine", &["shoal-codec"]),
     ("shoal-proto", &[]),
+    ("shoal-client", &["shoal-codec", "shoal-proto"]),
     ("shoal-gpu", &["shoal-codec", "shoal-engine"]),
-    ("shoal-service", &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-table"]),
-    ("shoal-loadgen", &["shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"]),
+    (
+        "shoal-service",
+        &["shoal-client", "shoal-codec", "shoal-engine", "shoal-gpu", "shoal-proto", "shoal-table"],
+    ),
+    (
+        "shoal-loadgen",
+        &["shoal-client", "shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"],
+    ),
     (
         "shoal-benchmark",
         &["shoal-codec", "shoal-engine", "shoal-gpu", "shoal-table", "shoal-workload"],
@@ -25,7 +32,8 @@ const ALLOWED: [(&str, &[&str]); 10] = [
 ];
 
 /// Package: what it never sees.
-const NEVER: [(&str, &[&str]); 5] = [
+const NEVER: [(&str, &[&str]); 6] = [
+    ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
     ("shoal-engine", &["tokio", "tonic", "prost", "clap", "cudarc"]),
     ("shoal-gpu", &["tokio", "tonic", "prost", "clap"]),

@@ -1,14 +1,13 @@
-//! How are updates and queries kept in their ratio at full speed?
+//! Keeps updates and queries in their ratio at full speed.
 //!
-//! Rows that were sent earn queries; asking spends them. The asker waits until something was
-//! earned, and the sender waits while too much is unspent, so neither side runs away from the
-//! other.
+//! Rows that were sent earn queries, and queries spend them. The sender of queries waits until
+//! something was earned; the sender of rows waits while too much is unspent.
 
 use tokio::sync::watch;
 
 use crate::shares::UpdateQuery;
 
-/// What one connection's sender and asker share.
+/// Shared by the senders of rows and queries of one connection.
 #[derive(Debug)]
 pub struct Allowance {
     ratio: UpdateQuery,
@@ -20,11 +19,11 @@ pub struct Allowance {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     rows: u64,
-    asked: u64,
+    taken: u64,
     /// No more rows will come.
     rows_ended: bool,
-    /// Nobody will ask any more.
-    asking_ended: bool,
+    /// No more queries will be sent.
+    queries_ended: bool,
 }
 
 impl Allowance {
@@ -39,38 +38,38 @@ impl Allowance {
         self.state.send_modify(|state| state.rows += rows);
     }
 
-    /// Waits until asking has caught up with the rows sent.
-    pub async fn room(&self) {
+    /// Waits until queries have caught up with the rows sent.
+    pub async fn caught_up(&self) {
         let mut state = self.state.subscribe();
         let caught_up = |state: &State| {
-            let due = self.ratio.queries_due(state.rows).saturating_sub(state.asked);
-            state.asking_ended || due <= self.backlog_max
+            let due = self.ratio.queries_due(state.rows).saturating_sub(state.taken);
+            state.queries_ended || due <= self.backlog_max
         };
         // The sender half lives in `self`, so the wait cannot fail.
         let _ = state.wait_for(caught_up).await;
     }
 
-    /// Waits for queries to ask and takes at most `most` of them; 0 when no more will come.
+    /// Waits until queries are due and takes at most `most` of them; 0 if no more will come.
     pub async fn take(&self, most: u64) -> u64 {
         let mut state = self.state.subscribe();
-        let due = |state: &State| self.ratio.queries_due(state.rows).saturating_sub(state.asked);
+        let due = |state: &State| self.ratio.queries_due(state.rows).saturating_sub(state.taken);
         let _ = state.wait_for(|state| state.rows_ended || due(state) > 0).await;
         let mut taken = 0;
         self.state.send_modify(|state| {
             taken = due(state).min(most);
-            state.asked += taken;
+            state.taken += taken;
         });
         taken
     }
 
-    /// Says that no more rows will be sent; what was earned can still be spent.
+    /// No more rows will be sent; what was earned can still be spent.
     pub fn end_rows(&self) {
         self.state.send_modify(|state| state.rows_ended = true);
     }
 
-    /// Says that nobody asks any more; the sender waits no longer.
-    pub fn end_asking(&self) {
-        self.state.send_modify(|state| state.asking_ended = true);
+    /// No more queries will be sent; the sender of rows waits no longer.
+    pub fn end_queries(&self) {
+        self.state.send_modify(|state| state.queries_ended = true);
     }
 
     /// Waits until no more rows will be sent.
@@ -96,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn the_ratio_holds_to_the_row() {
         let allowance = allowance("100:3", 1_000);
-        let mut asked = 0;
+        let mut sum = 0;
         for _ in 0..1_000 {
             allowance.earn(7);
         }
@@ -104,18 +103,18 @@ mod tests {
         loop {
             match allowance.take(16).await {
                 0 => break,
-                taken => asked += taken,
+                taken => sum += taken,
             }
         }
-        assert_eq!(asked, 7_000 * 3 / 100);
+        assert_eq!(sum, 7_000 * 3 / 100);
     }
 
     #[tokio::test]
-    async fn the_sender_waits_for_the_asker() {
+    async fn the_sender_of_rows_waits_for_queries() {
         let allowance = allowance("1:1", 10);
         allowance.earn(11);
         {
-            let waiting = allowance.room();
+            let waiting = allowance.caught_up();
             tokio::pin!(waiting);
             tokio::select! {
                 biased;
@@ -126,15 +125,15 @@ mod tests {
             waiting.await;
         }
         allowance.earn(100);
-        allowance.end_asking();
-        allowance.room().await;
+        allowance.end_queries();
+        allowance.caught_up().await;
     }
 
     #[tokio::test]
     async fn without_queries_in_the_ratio_nothing_is_earned() {
         let allowance = allowance("100:0", 0);
         allowance.earn(1_000_000);
-        allowance.room().await;
+        allowance.caught_up().await;
         allowance.end_rows();
         assert_eq!(allowance.take(256).await, 0);
         assert!(allowance.are_rows_ended());

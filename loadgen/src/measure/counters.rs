@@ -1,19 +1,18 @@
-//! What has happened so far, for the progress line?
-//!
-//! Relaxed atomics that every task adds to; the summary is made of the tasks' own exact tallies.
+//! Counters of a running run, for the progress line: relaxed atomics. The summary is made of the
+//! exact tallies of the tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a running run.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Rows acknowledged since the clock started, whatever became of them.
+    /// Rows acknowledged since the clock started, whatever their outcome.
     pub rows: Count,
     /// Rows acknowledged before the clock started.
     pub preloaded: Count,
     /// Queries answered.
     pub queries: Count,
-    /// Events that subscribers were told since the clock started.
+    /// Events that subscribers received since the clock started.
     pub events: Count,
     /// Rows refused.
     pub refused: Count,
@@ -24,8 +23,8 @@ pub struct Counters {
     /// Reports without an ack.
     pub reports_in_flight: Count,
     /// Messages of queries without an answer.
-    pub questions_in_flight: Count,
-    /// Acks and chunks of answers that arrived: a sign of life.
+    pub query_messages_in_flight: Count,
+    /// Acks and chunks of answers that arrived: signs of progress.
     pub arrivals: Count,
 }
 
@@ -39,7 +38,7 @@ impl Count {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes away what was added before.
+    /// Subtracts.
     pub fn sub(&self, count: u64) {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }

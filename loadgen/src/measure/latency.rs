@@ -1,7 +1,5 @@
-//! How long did answers take, at the percentiles people ask for?
-//!
-//! Microseconds in an HDR histogram of three digits up to an hour; longer ones count as an hour.
-//! One per connection and kind, added up at the end, so recording takes no lock.
+//! Latencies: microseconds in an HDR histogram of three digits up to an hour; longer ones count as
+//! an hour. One histogram per connection and kind, added at the end, so recording takes no lock.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest latency that is told apart: an hour.
+/// The longest latency that is distinguished: an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
 /// Latencies of one kind.

@@ -1,4 +1,4 @@
-//! What did the run see? Pace, latency, counts, progress, summary.
+//! Measurements of a run: pace, latency, counts, progress, summary.
 
 pub mod allowance;
 pub mod counters;

@@ -1,8 +1,7 @@
-//! When should the next message leave?
+//! The intended moments of messages at a given rate.
 //!
-//! At a given rate every message has an intended moment, fixed before the run, and latency counts
-//! from it: a sender that is held up does not hide the waiting of the messages behind it (no
-//! coordinated omission). At full speed there is no intended moment.
+//! They are fixed before the run, and latency counts from them: a delayed sender does not hide the
+//! waiting of the messages behind it (no coordinated omission).
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ impl Pace {
         Self { per_second, lag }
     }
 
-    /// When a message should leave that `units` (rows, queries) went before.
+    /// The intended moment of the message after `units` (rows, queries).
     #[must_use]
     pub fn intended(&self, start: Instant, units: u64) -> Instant {
         let after_s = (units as f64 + self.lag) / self.per_second;
@@ -35,7 +34,7 @@ impl Pace {
         start.checked_add(after).unwrap_or_else(|| start + FAR)
     }
 
-    /// How many units should have left after so many seconds.
+    /// Units due after some seconds.
     #[must_use]
     pub fn units_within(&self, seconds: f64) -> u64 {
         (seconds * self.per_second - self.lag).max(0.0) as u64

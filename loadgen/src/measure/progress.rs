@@ -1,7 +1,5 @@
-//! What does a person see while it runs?
-//!
-//! One line a second: a bar that replaces itself on a terminal, plain lines elsewhere. On stderr,
-//! so that stdout stays the summary's. Ends when its task is dropped.
+//! The progress line, once per second on standard error: redrawn on a terminal, plain lines
+//! elsewhere. Ends when its task is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What came out of a run?
+//! The results of a run, as a table for people and as JSON for scripts; the keys of the JSON are a
+//! contract.
 //!
-//! One record, as a table for people and as JSON for scripts; the keys of the JSON are a contract.
-//! Rates count from the start of the clock to the last ack or answer. Rows placed before the clock
-//! starts count for nothing but `preloaded_rows`.
+//! Rates count from the start of the clock to the last ack or answer. Rows sent before the clock
+//! starts count only in `preloaded_rows`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::subscription::Followed;
 /// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Rows a second that were acknowledged and not refused.
+    /// Rows per second that were acknowledged and not refused.
     pub updates_per_s: f64,
-    /// Queries answered a second.
+    /// Queries answered per second.
     pub queries_per_s: f64,
     /// From the intended (at full speed: real) moment of sending a message to its ack.
     pub ack_ms: Percentiles,
-    /// From the intended (at full speed: real) moment of asking to the end of the answers.
+    /// From the intended (at full speed: real) moment of sending to the end of the answers.
     pub query_ms: Percentiles,
     /// Rows refused.
     pub refused_rows: u64,
@@ -40,11 +40,11 @@ pub struct Summary {
     /// From handing a message to the stream to its ack: without the waiting of messages that were
     /// late already.
     pub ack_from_send_ms: Percentiles,
-    /// From handing a question to the stream to the end of the answers.
+    /// From handing a message to the stream to the end of the answers.
     pub query_from_send_ms: Percentiles,
     /// Name of the workload.
     pub workload: String,
-    /// Objects asked for; a replay has those of its file.
+    /// Objects requested; a replay has those of its file.
     pub objects: u64,
     /// Objects of the fleet at the end.
     pub fleet_objects: u64,
@@ -64,7 +64,7 @@ pub struct Summary {
     pub query_mix: String,
     /// Side of a query window as a share of the side of the space.
     pub window: f64,
-    /// Rows a second asked for; 0 is the most.
+    /// Rows per second requested; 0: as fast as possible.
     pub rate: f64,
     /// Seconds from the start of the clock to the last ack.
     pub update_seconds: f64,
@@ -76,7 +76,7 @@ pub struct Summary {
     pub applied_rows: u64,
     /// Rows equal to their object's record.
     pub duplicate_rows: u64,
-    /// Rows beaten in their own cycle.
+    /// Rows superseded in their own cycle.
     pub superseded_rows: u64,
     /// Rows whose moment came before the end, but which the server did not take in time.
     pub behind_rows: u64,
@@ -100,9 +100,9 @@ pub struct Summary {
     pub answer_rows: u64,
     /// Acks and removals whose counts were compared with the oracle.
     pub verified_acks: u64,
-    /// Answers chosen to be compared at epochs whose changes cannot be told apart.
+    /// Answers chosen to be compared at epochs whose changes cannot be separated.
     pub unverifiable_queries: u64,
-    /// What subscribers saw.
+    /// The results of subscribers.
     #[serde(flatten)]
     pub followed: Followed,
     /// Ended early by a signal.
@@ -112,7 +112,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether everything was answered, nothing was wrong, and nobody interrupted.
+    /// Whether everything was answered, nothing was wrong, and no signal ended the run.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let wrong = self.mismatches + self.failed_messages + self.failed_queries;
@@ -198,7 +198,7 @@ impl Summary {
         text
     }
 
-    /// What became of the rows.
+    /// The rows by outcome.
     fn rows_line(&self) -> String {
         let counts = [
             (self.sent_rows, "sent"),

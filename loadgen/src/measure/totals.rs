@@ -1,14 +1,13 @@
-//! What did all connections see together?
-//!
-//! Adds the tasks' tallies up and makes the summary of them. Rates end with the last ack or answer,
-//! so waiting for the oracle afterwards costs nothing.
+//! Sums the tallies of all tasks and makes the summary of them. Rates end with the last ack or
+//! answer, so waiting for the verifier does not count.
 
+use shoal_client::add_counts;
 use tokio::time::Instant;
 
 use super::summary::Summary;
 use crate::args::Encoding;
 use crate::plan::Plan;
-use crate::question::QuestionTally;
+use crate::query::QueryTally;
 use crate::report::ReportTally;
 use crate::report::sender::SentTally;
 use crate::subscription::FollowTally;
@@ -20,7 +19,7 @@ use crate::verify::Verdict;
 pub struct Totals {
     acks: ReportTally,
     sent: SentTally,
-    answers: QuestionTally,
+    answers: QueryTally,
     followed: FollowTally,
     problems: Vec<String>,
 }
@@ -29,7 +28,7 @@ impl Totals {
     /// Adds what one task saw.
     pub fn add(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Asked => {}
+            Outcome::QueriesSent => {}
             Outcome::Sent(sent) => self.add_sent(sent),
             Outcome::Acked(acks) => self.add_acks(acks),
             Outcome::Answered(answers) => self.add_answers(answers),
@@ -55,18 +54,13 @@ impl Totals {
     fn add_acks(&mut self, acks: ReportTally) {
         self.acks.latency.add(&acks.latency);
         self.acks.latency_sent.add(&acks.latency_sent);
-        let (sum, rows) = (&mut self.acks.rows, acks.rows);
-        sum.applied += rows.applied;
-        sum.duplicate += rows.duplicate;
-        sum.superseded += rows.superseded;
-        sum.late += rows.late;
-        sum.refused += rows.refused;
+        add_counts(&mut self.acks.rows, &acks.rows);
         self.acks.failed_messages += acks.failed_messages;
         self.acks.last_ack = self.acks.last_ack.max(acks.last_ack);
         self.problems.extend(acks.failures);
     }
 
-    fn add_answers(&mut self, answers: QuestionTally) {
+    fn add_answers(&mut self, answers: QueryTally) {
         self.answers.latency.add(&answers.latency);
         self.answers.latency_sent.add(&answers.latency_sent);
         self.answers.queries += answers.queries;
@@ -126,22 +120,22 @@ fn rate(count: u64, divisor: f64) -> f64 {
     if divisor > 0.0 { count as f64 / divisor } else { 0.0 }
 }
 
-/// What a summary repeats of the plan.
+/// The part of a summary that repeats the plan.
 fn of_plan(plan: &Plan) -> Summary {
     Summary {
-        prepared: plan.prepared,
-        workload: plan.workload.clone(),
+        prepared: plan.flags.prepared,
+        workload: plan.flags.workload.clone(),
         objects: plan.params.objects,
         seed: plan.params.seed,
         connections: plan.connections(),
-        encoding: match plan.encoding {
+        encoding: match plan.flags.encoding {
             Encoding::Rows => "rows",
             Encoding::Block => "block",
         },
-        block_plan: (plan.encoding == Encoding::Block).then(|| plan.block_plan.name()),
+        block_plan: (plan.flags.encoding == Encoding::Block).then(|| plan.flags.block_plan.name()),
         batch_rows: plan.batch_rows,
-        update_query: plan.ratio.to_string(),
-        query_mix: plan.questions.mix.to_string(),
+        update_query: plan.flags.update_query.to_string(),
+        query_mix: plan.queries.mix.to_string(),
         window: plan.params.window,
         rate: plan.rate.unwrap_or(0.0),
         ..Summary::default()

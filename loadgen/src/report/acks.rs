@@ -1,76 +1,80 @@
-//! What came back for the reports of a connection?
+//! Reads the acks of a connection as soon as they arrive, so that the server need not merge them.
 //!
-//! Reads acks as soon as they arrive, in a task of its own, so that the server need not merge them.
-//! Each ack settles the oldest reports under way; one that does not continue where the last ended
+//! Each ack settles the oldest reports in flight. One that does not continue where the last ended
 //! breaks the protocol.
 
 use std::sync::Arc;
 
-use shoal_proto::v1::{ReportAck, RowCounts};
+use shoal_client::v1::{ReportAck, RowCounts};
+use shoal_client::{Client, add_counts, rows_total};
 use tokio::time::Instant;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
 
-use super::in_flight::{InFlight, Sent};
+use super::sender::SentReport;
 use super::wire::{REPORT_PATH, ReportCodec, ReportMessage};
+use crate::InFlight;
 use crate::error::{LoadError, status_text};
 use crate::measure::Latency;
 use crate::session::Session;
 use crate::verify::Acked;
 
-/// What a connection's acks said.
+/// Sums over the acks of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct ReportTally {
     /// Latencies of the messages sent while the clock ran, from their intended moments.
     pub latency: Latency,
     /// The same from the moments of sending: what the server's work took.
     pub latency_sent: Latency,
-    /// Rows of these messages by what became of them.
+    /// Rows of these messages by outcome.
     pub rows: RowCounts,
-    /// Messages that were not applied as a whole.
+    /// Messages that failed as a whole.
     pub failed_messages: u64,
-    /// Why the first of them were not.
+    /// Why the first of them failed.
     pub failures: Vec<String>,
     /// When the last ack arrived.
     pub last_ack: Option<Instant>,
 }
 
-/// Failures that are kept to be told.
-const FAILURES_TOLD_MAX: usize = 3;
+/// Failures that are listed.
+const FAILURES_LISTED_MAX: usize = 3;
 
 /// Reads one connection's acks.
 #[derive(Debug)]
 pub struct AckReader {
     session: Arc<Session>,
     connection: u32,
-    in_flight: Arc<InFlight>,
+    in_flight: Arc<InFlight<SentReport>>,
     next_message: u64,
     tally: ReportTally,
 }
 
 impl AckReader {
-    /// A reader for the reports that are put into `in_flight`.
+    /// A reader for the reports that are pushed to `in_flight`.
     #[must_use]
-    pub fn new(session: Arc<Session>, connection: u32, in_flight: Arc<InFlight>) -> Self {
+    pub fn new(
+        session: Arc<Session>,
+        connection: u32,
+        in_flight: Arc<InFlight<SentReport>>,
+    ) -> Self {
         Self { session, connection, in_flight, next_message: 1, tally: ReportTally::default() }
     }
 
     /// Opens the stream of reports and reads acks until the server ends it.
     ///
     /// # Errors
-    /// [`LoadError::Call`] when the stream breaks, [`LoadError::Protocol`] for acks out of order or
-    /// reports that never got one.
+    /// [`LoadError::Call`] if the stream breaks, [`LoadError::Protocol`] for acks out of order or
+    /// reports without one.
     pub async fn run(
         mut self,
-        channel: Channel,
+        client: Client,
         messages: impl tokio_stream::Stream<Item = ReportMessage> + Send + 'static,
     ) -> Result<ReportTally, LoadError> {
         let failed = || LoadError::call("Report");
-        let mut grpc = Grpc::new(channel);
-        grpc.ready().await.map_err(|error| {
-            LoadError::call("Report")(tonic::Status::unavailable(error.to_string()))
-        })?;
+        let mut grpc = Grpc::new(client.channel());
+        let ready = grpc.ready().await;
+        let gone = |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
+        ready.map_err(gone).map_err(failed())?;
         let path = PathAndQuery::from_static(REPORT_PATH);
         let request = tonic::Request::new(messages);
         let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;
@@ -86,7 +90,7 @@ impl AckReader {
         }
     }
 
-    /// Takes one ack in.
+    /// Takes one ack.
     fn settle(&mut self, ack: ReportAck) -> Result<(), LoadError> {
         let now = Instant::now();
         let (first, last) = (ack.first_message, ack.last_message);
@@ -121,7 +125,7 @@ impl AckReader {
         Ok(())
     }
 
-    fn measure(&mut self, sent: &Sent, now: Instant) {
+    fn measure(&mut self, sent: &SentReport, now: Instant) {
         self.session.counters.reports_in_flight.sub(1);
         if !sent.is_preload {
             self.tally.latency.record(now - sent.intended, 1);
@@ -129,7 +133,7 @@ impl AckReader {
         }
     }
 
-    /// Adds an ack of `sent_rows` rows up.
+    /// Counts an ack of `sent_rows` rows.
     fn count(
         &mut self,
         ack: &ReportAck,
@@ -140,31 +144,26 @@ impl AckReader {
         let counters = &self.session.counters;
         counters.arrivals.add(1);
         let rows = ack.rows.unwrap_or_default();
-        let told = rows.applied + rows.duplicate + rows.superseded + rows.late + rows.refused;
-        if told != sent_rows && ack.failed_messages == 0 {
+        let counted = rows_total(&rows);
+        if counted != sent_rows && ack.failed_messages == 0 {
             return Err(LoadError::Protocol(format!(
-                "ack of messages {} to {} counts {told} rows, {sent_rows} were sent",
+                "ack of messages {} to {} counts {counted} rows, {sent_rows} were sent",
                 ack.first_message, ack.last_message
             )));
         }
         self.tally.failed_messages += ack.failed_messages;
         for failed in &ack.failed {
-            if self.tally.failures.len() < FAILURES_TOLD_MAX {
+            if self.tally.failures.len() < FAILURES_LISTED_MAX {
                 self.tally.failures.push(status_text(failed.status.as_ref()));
             }
         }
         if is_preload {
-            counters.preloaded.add(told);
+            counters.preloaded.add(counted);
             return Ok(());
         }
-        counters.rows.add(told);
+        counters.rows.add(counted);
         counters.refused.add(rows.refused);
-        let sum = &mut self.tally.rows;
-        sum.applied += rows.applied;
-        sum.duplicate += rows.duplicate;
-        sum.superseded += rows.superseded;
-        sum.late += rows.late;
-        sum.refused += rows.refused;
+        add_counts(&mut self.tally.rows, &rows);
         self.tally.last_ack = Some(now);
         Ok(())
     }

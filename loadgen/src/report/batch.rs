@@ -1,18 +1,18 @@
-//! How does a batch of fixes become one message?
+//! Makes messages of batches of fixes.
 //!
-//! Rows are written straight from the fixes, blocks by way of columns; with an oracle the columns
-//! are made in any case, so that it learns what the server should store. Buffers are used again.
+//! Rows are encoded from the fixes, blocks from columns. With an oracle the columns are made in any
+//! case: they are what the server should store. Buffers are reused.
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use shoal_client::Quantizer;
 use shoal_codec::{BlockStream, CpuCodec, FixColumns, PlanChoice};
-use shoal_engine::Space;
 use shoal_workload::Fix;
 
-use super::door::stored;
 use super::row_wire::{write_block_head, write_rows};
 use super::wire::ReportMessage;
+use super::wire_fix::wire_fix;
 use crate::args::Encoding;
 use crate::error::LoadError;
 use crate::verify::SentRows;
@@ -34,7 +34,7 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct BatchMaker {
     fleet: String,
-    space: Space,
+    quantizer: Quantizer,
     encoding: Encoding,
     is_verified: bool,
     buffer: BytesMut,
@@ -48,19 +48,19 @@ impl BatchMaker {
     #[must_use]
     pub fn new(
         fleet: &str,
-        space: Space,
+        quantizer: Quantizer,
         encoding: Encoding,
         plans: PlanChoice,
         is_verified: bool,
     ) -> Self {
         Self {
             fleet: fleet.to_owned(),
-            space,
+            quantizer,
             encoding,
             is_verified,
             buffer: BytesMut::new(),
             columns: FixColumns::new(),
-            blocks: BlockStream::new(space.tag(), plans),
+            blocks: BlockStream::new(quantizer.tag(), plans),
         }
     }
 
@@ -71,7 +71,8 @@ impl BatchMaker {
     pub fn make(&mut self, fixes: &[Fix]) -> Result<Batch, LoadError> {
         if self.is_verified || self.encoding == Encoding::Block {
             self.columns.clear();
-            fixes.iter().for_each(|fix| self.columns.push_row(stored(&self.space, fix)));
+            let row = |fix| self.quantizer.row(&wire_fix(fix));
+            fixes.iter().for_each(|fix| self.columns.push_row(row(fix)));
         }
         let rows = u32::try_from(fixes.len()).expect("within the row limit");
         let (message, bytes) = match self.encoding {

@@ -1,19 +1,19 @@
-//! Which blocks are made before the clock starts, and with which times do they go out again?
+//! Blocks that are encoded before the clock starts.
 //!
-//! Some rounds of the workload are encoded once; sending goes over them again and again, each lap
-//! later by the time that all of them span. Objects move from round to round and jump back once a
-//! lap. Memory is bounded: rounds that do not fit are not made.
+//! Some rounds of the workload are encoded once and sent repeatedly; the times of each lap are
+//! later than those of the lap before by the time that all rounds span. Objects jump back once per
+//! lap. Memory is bounded: rounds that do not fit are not encoded.
 
 use std::sync::{Arc, Mutex};
 
+use shoal_client::Quantizer;
 use shoal_codec::{BlockHeader, BlockStream, CpuCodec, FixColumns, PlanChoice};
-use shoal_engine::Space;
 
 use super::batch::Batch;
-use super::door::stored;
 use super::row_wire::write_block_head;
 use super::source::{Source, is_acceptable_ms};
 use super::wire::ReportMessage;
+use super::wire_fix::wire_fix;
 use crate::error::LoadError;
 use crate::verify::SentRows;
 
@@ -69,11 +69,11 @@ impl PreparedBlocks {
     pub fn make(
         source: &mut Source,
         fleet: &str,
-        space: &Space,
+        quantizer: &Quantizer,
         amount: Amount,
         is_verified: bool,
     ) -> Result<Self, LoadError> {
-        let mut stream = BlockStream::new(space.tag(), amount.plans);
+        let mut stream = BlockStream::new(quantizer.tag(), amount.plans);
         let mut prepared = Self {
             blocks: Vec::new(),
             lap_ms: 0,
@@ -101,7 +101,7 @@ impl PreparedBlocks {
                 break;
             }
             let mut columns = FixColumns::with_capacity(fixes.len());
-            fixes.iter().for_each(|fix| columns.push_row(stored(space, fix)));
+            fixes.iter().for_each(|fix| columns.push_row(quantizer.row(&wire_fix(fix))));
             rows += columns.len() as u64;
             let times = bounds(&columns.time_ms);
             let block = PreparedBlock::make(fleet, &mut stream, columns, is_verified)?;
@@ -181,16 +181,14 @@ mod tests {
 
     use super::*;
 
-    fn prepared(rows: u64, is_verified: bool, plans: PlanChoice) -> (PreparedBlocks, Space) {
+    fn prepared(rows: u64, is_verified: bool, plans: PlanChoice) -> PreparedBlocks {
         let params = Params { objects: 10, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
         let mut source = Source::clean(workload, 0, false, true);
-        let space = Space::planar(1e5, 1e5, 0.01).unwrap();
         let (bytes, step_ms) = (1 << 20, 1_000);
         let amount = Amount { batch_rows: 4, rows, bytes, step_ms, is_once: false, plans };
-        let blocks =
-            PreparedBlocks::make(&mut source, "fleet", &space, amount, is_verified).unwrap();
-        (blocks, space)
+        let quantizer = Quantizer::new(None);
+        PreparedBlocks::make(&mut source, "fleet", &quantizer, amount, is_verified).unwrap()
     }
 
     /// The rows of a batch as its bytes say.
@@ -210,7 +208,7 @@ mod tests {
     }
 
     fn laps_move_times_on(plans: PlanChoice) {
-        let (mut blocks, _) = prepared(20, true, plans);
+        let mut blocks = prepared(20, true, plans);
         let mut last_ms = [i64::MIN; 10];
         for _ in 0..4 * 5 {
             let batch = blocks.next_batch().unwrap();
@@ -229,7 +227,7 @@ mod tests {
 
     #[test]
     fn sequences_count_up_and_nothing_is_kept_without_an_oracle() {
-        let (mut blocks, _) = prepared(8, false, PlanChoice::Planned);
+        let mut blocks = prepared(8, false, PlanChoice::Planned);
         for expected in 1..=9 {
             let batch = blocks.next_batch().unwrap();
             assert!(batch.columns.is_none());
@@ -240,6 +238,6 @@ mod tests {
 
     #[test]
     fn a_workload_without_rows_prepares_nothing() {
-        assert!(prepared(0, false, PlanChoice::Raw).0.next_batch().is_none());
+        assert!(prepared(0, false, PlanChoice::Raw).next_batch().is_none());
     }
 }

@@ -1,12 +1,10 @@
-//! How do rows become protobuf quickly?
-//!
-//! The same message that prost would write of `ReportRequest { fleet, rows }`, but straight from
-//! the fixes: no vector of messages, one buffer, one pass. A test decodes it with prost.
+//! Encodes rows as protobuf in one pass: the bytes that prost writes of a `ReportRequest`, without
+//! the vector of messages. A test decodes them with prost.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use shoal_workload::Fix;
 
-use super::door::wire_heading;
+use super::wire_fix::wire_heading;
 
 // Tags: field number * 8 + wire type (0 varint, 1 eight bytes, 2 length, 5 four bytes).
 const REPORT_FLEET: u8 = 0x0a;

@@ -1,8 +1,8 @@
-//! When does the next message of a connection leave?
+//! Sends the reports of a connection.
 //!
-//! At full speed as soon as fewer than the bound are under way; at a rate at its intended moment,
-//! or as soon after as the server takes it. Messages are made before their moment, so that making
-//! them is not measured. Ends with the time, the workload, or a stop.
+//! At full speed a message is sent as soon as fewer than the bound are in flight; at a rate at its
+//! intended moment, or as soon after as the server takes it. Messages are made before their moment,
+//! so that making them is not measured. Ends with the time, the workload, or a stop.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::batch::{Batch, BatchMaker};
-use super::in_flight::{InFlight, Sent};
 use super::prepared::{Amount, PreparedBlocks};
 use super::removal::Remover;
 use super::source::Source;
 use super::wire::ReportMessage;
+use crate::InFlight;
 use crate::error::LoadError;
 use crate::limits::{PREPARED_BYTES_MAX, PREPARED_ROUNDS};
 use crate::measure::{Allowance, Pace};
-use crate::question::SeenObjects;
+use crate::query::SeenObjects;
 use crate::session::Session;
+use crate::verify::SentRows;
 
-/// What a connection sent.
+/// Sums over the reports of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct SentTally {
     /// Messages while the clock ran.
@@ -40,6 +41,21 @@ pub struct SentTally {
     pub failure: Option<String>,
 }
 
+/// A report in flight.
+#[derive(Debug)]
+pub struct SentReport {
+    /// The moment at which it should have been sent.
+    pub intended: Instant,
+    /// The moment at which it was handed to the stream.
+    pub sent: Instant,
+    /// Rows of the message.
+    pub rows: u32,
+    /// The rows themselves, if answers are verified.
+    pub columns: Option<SentRows>,
+    /// Sent before the clock started: counts for no rate.
+    pub is_preload: bool,
+}
+
 /// Sends one connection's reports.
 pub struct Sender {
     /// Shared by all.
@@ -50,11 +66,11 @@ pub struct Sender {
     pub source: Source,
     /// Makes messages of them.
     pub maker: BatchMaker,
-    /// Reports under way.
-    pub in_flight: Arc<InFlight>,
+    /// Reports in flight.
+    pub in_flight: Arc<InFlight<SentReport>>,
     /// Earned by rows, spent by queries.
     pub allowance: Arc<Allowance>,
-    /// Ids for questions.
+    /// Ids for queries.
     pub seen: Arc<SeenObjects>,
     /// Removes between messages.
     pub remover: Remover,
@@ -66,8 +82,8 @@ impl Sender {
     /// Sends until the end.
     ///
     /// # Errors
-    /// [`LoadError`] of making messages or of a removal; a broken stream is the ack reader's to
-    /// tell.
+    /// [`LoadError`] of making messages or of a removal. A broken stream is an error of the reader
+    /// of acks.
     pub async fn run(mut self) -> Result<SentTally, LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let result = self.send_all().await;
@@ -82,7 +98,7 @@ impl Sender {
         if self.session.plan.preload {
             self.preload().await?;
         }
-        let mut prepared = match self.session.plan.prepared {
+        let mut prepared = match self.session.plan.flags.prepared {
             true => Some(self.prepare()?),
             false => None,
         };
@@ -122,7 +138,7 @@ impl Sender {
     /// Places every object, or sends all of a replay, before the clock starts.
     async fn preload(&mut self) -> Result<(), LoadError> {
         let plan = &self.session.plan;
-        let is_replay = plan.workload.starts_with("replay:");
+        let is_replay = plan.flags.workload.starts_with("replay:");
         let objects = plan.params.objects.div_ceil(u64::from(plan.connections()));
         let mut left = if is_replay { u64::MAX } else { objects };
         while left > 0 && !self.session.is_stopped() {
@@ -144,18 +160,24 @@ impl Sender {
     fn prepare(&mut self) -> Result<PreparedBlocks, LoadError> {
         let plan = &self.session.plan;
         let objects = plan.params.objects.div_ceil(u64::from(plan.connections()));
-        let is_replay = plan.workload.starts_with("replay:");
+        let is_replay = plan.flags.workload.starts_with("replay:");
         let amount = Amount {
             batch_rows: plan.batch_rows,
             rows: if is_replay { u64::MAX } else { objects * PREPARED_ROUNDS },
             bytes: PREPARED_BYTES_MAX / plan.connections() as usize,
             step_ms: plan.params.step_ms,
             is_once: plan.seconds.is_none(),
-            plans: plan.block_plan,
+            plans: plan.flags.block_plan,
         };
         let session = &self.session;
         let is_verified = session.verifier.is_some();
-        PreparedBlocks::make(&mut self.source, &session.fleet, &session.space, amount, is_verified)
+        PreparedBlocks::make(
+            &mut self.source,
+            &session.fleet,
+            &session.quantizer,
+            amount,
+            is_verified,
+        )
     }
 
     /// The next message of the workload and what to remove after it.
@@ -183,19 +205,19 @@ impl Sender {
         match intended {
             Some(intended) if is_over(intended) => return None,
             Some(intended) => self.session.unless_stopped(sleep_until(intended)).await?,
-            None => self.session.unless_stopped(self.allowance.room()).await?,
+            None => self.session.unless_stopped(self.allowance.caught_up()).await?,
         }
         self.room().await?;
         (!is_over(Instant::now())).then_some(intended)
     }
 
-    /// Waits until one more report may be under way.
+    /// Waits until one more report may be in flight.
     async fn room(&mut self) -> Option<()> {
-        self.session.unless_stopped(self.in_flight.room()).await
+        self.session.unless_stopped(self.in_flight.acquire()).await
     }
 
     /// Hands a message to the stream as soon as that takes one; false when the stream or the run
-    /// has ended. While the clock runs, room was waited for by [`Sender::turn`].
+    /// has ended. While the clock runs, [`Sender::turn`] acquires the permit.
     async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;
@@ -214,7 +236,7 @@ impl Sender {
         }
         let sent = Instant::now();
         let intended = intended.unwrap_or(sent);
-        self.in_flight.push(Sent { intended, sent, rows, columns, is_preload });
+        self.in_flight.push(SentReport { intended, sent, rows, columns, is_preload });
         self.session.counters.reports_in_flight.add(1);
         if !is_preload {
             self.allowance.earn(rows.into());

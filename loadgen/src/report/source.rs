@@ -1,12 +1,12 @@
-//! Which fixes come next on a connection, and which objects go?
+//! The fixes and removals of a connection.
 //!
-//! A workload's stream, made dirty by its mix if asked for, shifted in time when a fleet is used
-//! again, without attributes when they are not wanted. Batches are cut where an object would come
-//! back in the batch after which it is removed, and where a block could not span the times.
+//! A workload's stream, mixed with late, duplicate and bad rows, shifted in time if a fleet is used
+//! again, without attributes if they are not wanted. Batches are cut where an object would report
+//! again in the batch after which it is removed, and where a block could not span the times.
 
 use std::collections::HashSet;
 
-use shoal_codec::limits::TIME_SPAN_MS_MAX;
+use shoal_client::block_rows;
 use shoal_engine::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use shoal_workload::{Event, Fix, Mix, Workload};
 
@@ -17,7 +17,7 @@ pub struct Source {
     stream: Stream,
     shift_ms: i64,
     is_bare: bool,
-    span_max_ms: u64,
+    is_block: bool,
     /// Drawn and not given yet.
     drawn: Vec<Fix>,
     given: usize,
@@ -56,7 +56,7 @@ impl Source {
             stream,
             shift_ms,
             is_bare,
-            span_max_ms: if is_block { u64::from(TIME_SPAN_MS_MAX) } else { u64::MAX },
+            is_block,
             drawn: Vec::new(),
             given: 0,
             removals: Vec::new(),
@@ -77,14 +77,14 @@ impl Source {
         (&self.drawn[from..self.given], removals)
     }
 
-    /// What the workload says of its own end: an error, and rows it could not read.
+    /// The error that ended the workload, if any, and the number of rows that it could not read.
     pub fn end(&mut self) -> (Option<String>, u64) {
-        let told = |workload: &dyn Workload| {
+        let end = |workload: &dyn Workload| {
             (workload.failure().map(ToString::to_string), workload.unreadable_rows())
         };
         match &mut self.stream {
-            Stream::Clean(workload) => told(workload.as_ref()),
-            Stream::Mixed(mix, _) => told(mix.workload()),
+            Stream::Clean(workload) => end(workload.as_ref()),
+            Stream::Mixed(mix, _) => end(mix.workload()),
         }
     }
 
@@ -114,16 +114,7 @@ impl Source {
 
     /// How many of the fixes fit one message.
     fn cut(&self, fixes: &[Fix]) -> usize {
-        if self.span_max_ms == u64::MAX {
-            return fixes.len();
-        }
-        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
-        let fits = |fix: &&Fix| {
-            first_ms = first_ms.min(fix.time_ms);
-            last_ms = last_ms.max(fix.time_ms);
-            last_ms.abs_diff(first_ms) <= self.span_max_ms
-        };
-        fixes.iter().take_while(fits).count()
+        if self.is_block { block_rows(fixes.iter().map(|fix| fix.time_ms)) } else { fixes.len() }
     }
 }
 
@@ -156,6 +147,7 @@ fn draw_mixed(
 
 #[cfg(test)]
 mod tests {
+    use shoal_codec::limits::TIME_SPAN_MS_MAX;
     use shoal_workload::{MixShares, Params, START_MS, Window, WorkloadSpace};
 
     use super::*;

@@ -1,7 +1,5 @@
-//! How do ready-made messages enter a gRPC stream?
-//!
-//! A codec whose messages are bytes already: encoding is one copy into tonic's buffer. A prepared
-//! block gets its base time and sequence at that moment, in place. Acks are read by prost.
+//! A gRPC codec whose requests are bytes already: encoding is one copy into tonic's buffer. A
+//! prepared block gets its base time and sequence at that moment, in place. prost decodes acks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +13,7 @@ use tonic_prost::ProstDecoder;
 /// The path of `PositionService.Report`.
 pub const REPORT_PATH: &str = "/shoal.v1.PositionService/Report";
 
-/// Bytes that tonic takes for a stream at once: grown to the size of a message anyway.
+/// First size of tonic's buffer, in bytes; it grows to the size of a message.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A `ReportRequest`, encoded as far as it can be.

@@ -3,14 +3,12 @@
 //! The queries are one message, so that all answers are at one epoch. The subscriber applies
 //! exactly the messages up to that epoch before it compares.
 
-use shoal_proto::v1::batch_query::Kind;
-use shoal_proto::v1::query_service_client::QueryServiceClient;
-use shoal_proto::v1::{BatchQuery, BatchRequest, Projection, QueryOptions, Region};
-use tonic::transport::Channel;
+use shoal_client::Client;
+use shoal_client::v1::batch_query::Kind;
+use shoal_client::v1::{BatchQuery, BatchRequest, Projection, QueryOptions, Region};
 
 use super::follower::Follower;
 use crate::error::LoadError;
-use crate::limits::ANSWER_BYTES_MAX;
 
 /// Answers of the range queries of some regions.
 #[derive(Clone, Debug, Default)]
@@ -26,40 +24,27 @@ pub struct Found {
 /// # Errors
 /// [`LoadError::Call`], [`LoadError::Protocol`] for answers that do not fit.
 pub async fn query_regions(
-    channel: Channel,
+    client: Client,
     fleet: String,
     regions: Vec<(u64, Region)>,
 ) -> Result<Found, LoadError> {
-    let mut client = QueryServiceClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     let options = QueryOptions { fleet, projection: Projection::Ids.into(), ..Default::default() };
-    let mut found = Found {
-        epoch: 0,
-        regions: regions.iter().map(|(region, _)| (*region, Vec::new())).collect(),
-    };
-    let query = |(_, region): (u64, Region)| BatchQuery { kind: Some(Kind::Range(region)) };
+    let (ids, regions): (Vec<u64>, Vec<Region>) = regions.into_iter().unzip();
+    let query = |region: Region| BatchQuery { kind: Some(Kind::Range(region)) };
     let queries = regions.into_iter().map(query).collect();
     let request = BatchRequest { options: Some(options), queries };
-    let failed = || LoadError::call("Batch of a comparison");
-    let answers = client.batch(tokio_stream::once(request)).await.map_err(failed())?;
-    let mut answers = answers.into_inner();
-    while let Some(chunk) = answers.message().await.map_err(failed())? {
-        found.epoch = chunk.header.map_or(found.epoch, |header| header.epoch);
-        if let Some(failed) = chunk.error {
-            return Err(LoadError::Protocol(format!("a comparison failed: {}", failed.message)));
-        }
-        for result in chunk.results {
-            let place = found.regions.get_mut(result.query as usize);
-            let Some((_, objects)) = place.filter(|_| result.error.is_none()) else {
-                let detail = result.error.map_or_else(String::new, |failed| failed.message);
-                let query = result.query;
-                return Err(LoadError::Protocol(format!(
-                    "query {query} of a comparison failed or was not sent: {detail}"
-                )));
-            };
-            objects.extend(result.objects);
-        }
+    let answer = client.batch(request).await.map_err(LoadError::call("Batch of a comparison"))?;
+    if let Some(error) = answer.answers.iter().find_map(|answer| answer.error.as_ref()) {
+        return Err(LoadError::Protocol(format!("a query of a comparison failed: {error}")));
     }
-    Ok(found)
+    if answer.answers.len() != ids.len() {
+        let (answers, queries) = (answer.answers.len(), ids.len());
+        let problem = format!("{answers} answers to the {queries} queries of a comparison");
+        return Err(LoadError::Protocol(problem));
+    }
+    let objects = answer.answers.into_iter().map(|answer| answer.objects);
+    let epoch = answer.header.map_or(0, |header| header.epoch);
+    Ok(Found { epoch, regions: ids.into_iter().zip(objects).collect() })
 }
 
 /// Compares answers with the members of a follower at the same epoch and counts each object that

@@ -1,9 +1,9 @@
-//! When should the fixes have left that an epoch applied?
+//! The intended moment of sending of each epoch, for the latency of its events.
 //!
-//! Acks name the epochs of their messages, so an event at an epoch is at most as old as the
-//! earliest intended moment among that epoch's messages: its latency is told from there, never too
-//! short. A merged ack names only its first and last epoch; all between get its earliest moment.
-//! Epochs with nothing but rows placed before the clock started, or with none, have no moment.
+//! Acks name the epochs of their messages. The latency of an event counts from the earliest
+//! intended moment among the messages of its epoch, so it is never too short. A merged ack names
+//! only its first and last epoch; all between get its earliest moment. Epochs without rows sent
+//! while the clock ran have no moment.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ struct Connection {
     last_epoch: u64,
 }
 
-/// What is known of an epoch's moment.
+/// The moment of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A message of it may still lack its ack.
@@ -45,7 +45,7 @@ pub enum Moment {
 }
 
 impl EpochTimes {
-    /// For so many connections.
+    /// For some connections.
     #[must_use]
     pub fn new(connections: u32) -> Self {
         let connections = vec![Connection::default(); connections as usize];

@@ -1,8 +1,8 @@
-//! Who watches circles while rows flow, and was everything told once and in order?
+//! Subscribers, which verify that every event arrives once and in order.
 //!
 //! `regions` gives each session its circles, `follower` rebuilds memberships from a stream and
-//! counts what is wrong with it, `compare` sets them beside range queries, `epoch_times` tells how
-//! long events took, `subscriber` is one session from opening to closing.
+//! counts its faults, `compare` compares them with range queries, `epoch_times` measures the
+//! latency of events, `subscriber` is one session from opening to closing.
 
 pub mod compare;
 pub mod counts;

@@ -1,11 +1,9 @@
-//! What do subscribers do in a run?
-//!
-//! The flags of subscribers, checked once. How regions are divided over sessions follows from them.
+//! The validated flags of subscribers, and how regions are divided over sessions.
 
 use shoal_proto::v1::EventKind;
 use shoal_workload::RegionParams;
 
-use crate::args::{SubscriptionArgs, ToldEvents};
+use crate::args::{ReportedEvents, SubscriptionArgs};
 use crate::error::LoadError;
 use crate::limits::{KILLS_MAX, SESSION_REGIONS_MAX, SESSIONS_MAX};
 
@@ -14,8 +12,8 @@ use crate::limits::{KILLS_MAX, SESSION_REGIONS_MAX, SESSIONS_MAX};
 pub struct SubscriptionPlan {
     /// Circles of all reading sessions together.
     pub regions: RegionParams,
-    /// Which events are told.
-    pub told: ToldEvents,
+    /// The events to receive.
+    pub events: ReportedEvents,
     /// Circles of one session at most.
     pub session_regions: u32,
     /// Streams that are broken off at random and resumed, in all.
@@ -25,7 +23,7 @@ pub struct SubscriptionPlan {
 }
 
 impl SubscriptionPlan {
-    /// The subscribers that some flags ask for, if any.
+    /// The subscribers of some flags, if any.
     ///
     /// # Errors
     /// [`LoadError::Usage`] names the flag and what it may be.
@@ -65,7 +63,7 @@ impl SubscriptionPlan {
                 churn: args.churn,
                 follows: args.follows,
             },
-            told: args.told_events,
+            events: args.told_events,
             session_regions,
             kills: kill_subscribers,
             silent,
@@ -80,12 +78,12 @@ impl SubscriptionPlan {
             .unwrap_or(SESSIONS_MAX)
     }
 
-    /// The kinds of event to ask for; none means all.
+    /// The kinds of event to receive; none means all.
     #[must_use]
     pub fn event_kinds(&self) -> Vec<EventKind> {
-        match self.told {
-            ToldEvents::WithMove => Vec::new(),
-            ToldEvents::EnterLeave => vec![
+        match self.events {
+            ReportedEvents::WithMove => Vec::new(),
+            ReportedEvents::EnterLeave => vec![
                 EventKind::Enter,
                 EventKind::Left,
                 EventKind::Removed,

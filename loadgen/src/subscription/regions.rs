@@ -1,7 +1,7 @@
-//! Which circles does one session follow, and what does it ask the server to change?
+//! The circles of one session, and the requests that change them.
 //!
-//! The workload's regions of one shard, in the form of the wire. Several changes of a region
-//! between two requests become one.
+//! The workload's regions of one shard in the wire's form. Several changes of a region between two
+//! requests become one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl SessionRegions {
         self.circles.keys().copied()
     }
 
-    /// A region in the form of a question.
+    /// A region in the wire's form.
     #[must_use]
     pub fn region(&self, id: u64) -> Option<proto::Region> {
         let (x, y) = *self.circles.get(&id)?;
@@ -53,12 +53,12 @@ impl SessionRegions {
 
     /// All regions, as a session is opened with them.
     #[must_use]
-    pub fn standing(&self) -> Vec<RegionSubscription> {
-        self.ids().map(|id| self.stands(id, true)).collect()
+    pub fn subscriptions(&self) -> Vec<RegionSubscription> {
+        self.ids().map(|id| self.subscription(id, true)).collect()
     }
 
-    /// Goes on to so much time after the start; what the server has to change, without fleet and
-    /// session, if anything. Regions that `is_uncertain` are told anew when they change.
+    /// Advances to a time after the start; returns what the server has to change, without fleet and
+    /// session, if anything. Regions that are uncertain get a snapshot when they change.
     pub fn advance(
         &mut self,
         elapsed: Duration,
@@ -81,8 +81,10 @@ impl SessionRegions {
         let mut request = ModifyRequest::default();
         for (region, stood) in touched {
             match (stood, self.circles.contains_key(&region)) {
-                (false, true) => request.add.push(self.stands(region, true)),
-                (true, true) => request.change.push(self.stands(region, is_uncertain(region))),
+                (false, true) => request.add.push(self.subscription(region, true)),
+                (true, true) => {
+                    request.change.push(self.subscription(region, is_uncertain(region)));
+                }
                 (true, false) => request.remove.push(region),
                 (false, false) => {}
             }
@@ -90,7 +92,7 @@ impl SessionRegions {
         Some(request)
     }
 
-    fn stands(&self, region_id: u64, snapshot: bool) -> RegionSubscription {
+    fn subscription(&self, region_id: u64, snapshot: bool) -> RegionSubscription {
         RegionSubscription {
             region_id,
             region: self.region(region_id),
@@ -118,12 +120,12 @@ mod tests {
     use shoal_workload::RegionParams;
 
     use super::*;
-    use crate::args::ToldEvents;
+    use crate::args::ReportedEvents;
 
     fn session(churn: f64, follows: bool) -> SessionRegions {
         let plan = SubscriptionPlan {
             regions: RegionParams { regions: 40, radius_m: 500.0, churn, follows },
-            told: ToldEvents::EnterLeave,
+            events: ReportedEvents::EnterLeave,
             session_regions: 20,
             kills: 0,
             silent: 0,
@@ -134,9 +136,9 @@ mod tests {
     #[test]
     fn a_session_has_its_share_and_asks_for_snapshots() {
         let session = session(0.0, false);
-        let standing = session.standing();
-        assert_eq!(standing.len(), 20);
-        assert!(standing.iter().all(|region| region.snapshot && region.events.len() == 7));
+        let subscriptions = session.subscriptions();
+        assert_eq!(subscriptions.len(), 20);
+        assert!(subscriptions.iter().all(|region| region.snapshot && region.events.len() == 7));
         assert!(session.ids().all(|id| id % 2 == 1));
     }
 
@@ -147,20 +149,20 @@ mod tests {
         assert_eq!(session.advance(Duration::ZERO, |_| false), None);
         let request =
             session.advance(Duration::from_secs(4), |region| region == before[0]).unwrap();
-        let mut stands: BTreeMap<u64, ()> = before.iter().map(|region| (*region, ())).collect();
+        let mut live: BTreeMap<u64, ()> = before.iter().map(|region| (*region, ())).collect();
         for region in &request.remove {
-            stands.remove(region).unwrap();
+            live.remove(region).unwrap();
         }
         for region in &request.change {
-            assert!(stands.contains_key(&region.region_id));
+            assert!(live.contains_key(&region.region_id));
             assert_eq!(region.snapshot, region.region_id == before[0]);
         }
         for region in &request.add {
-            assert!(region.snapshot && stands.insert(region.region_id, ()).is_none());
+            assert!(region.snapshot && live.insert(region.region_id, ()).is_none());
         }
         assert!(!request.change.is_empty() && !request.add.is_empty());
         let after: Vec<u64> = session.ids().collect();
-        assert_eq!(after, stands.into_keys().collect::<Vec<_>>());
+        assert_eq!(after, live.into_keys().collect::<Vec<_>>());
         assert_eq!(after.len(), 20);
     }
 }

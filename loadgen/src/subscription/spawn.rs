@@ -1,15 +1,13 @@
-//! Which sessions does a run have, over which channels?
-//!
-//! Regions are divided evenly over sessions. Some sessions share a channel; silent ones have
-//! channels of their own, so that their unread windows hold nobody else up.
+//! Starts the sessions of a run. Regions are divided evenly over sessions. Some sessions share a
+//! connection; silent ones have connections of their own, so that unread windows delay no other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use shoal_client::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Duration;
-use tonic::transport::Channel;
 
 use super::epoch_times::EpochTimes;
 use super::plan::SubscriptionPlan;
@@ -19,7 +17,7 @@ use super::tally::FollowTally;
 use crate::connect::{connect, connect_narrow};
 use crate::error::LoadError;
 use crate::limits::CHANNEL_SESSIONS_MAX;
-use crate::question::chooser::Random;
+use crate::query::chooser::Random;
 use crate::session::Session;
 
 /// The sessions of a run.
@@ -41,23 +39,23 @@ pub async fn spawn(
 ) -> Result<u32, LoadError> {
     let reading = plan.sessions();
     let mut kills = kills(session, plan);
-    let mut channel: Option<Channel> = None;
+    let mut client: Option<Client> = None;
     for number in 0..reading + plan.silent {
         let is_silent = number >= reading;
         if number % CHANNEL_SESSIONS_MAX == 0 || number == reading {
-            channel = None;
+            client = None;
         }
-        let shared = match channel.take() {
+        let shared = match client.take() {
             Some(shared) => shared,
-            None if is_silent => connect_narrow(&session.plan.target).await?,
-            None => connect(&session.plan.target).await?,
+            None if is_silent => connect_narrow(&session.plan.flags.target).await?,
+            None => connect(&session.plan.flags.target).await?,
         };
-        channel = Some(shared.clone());
+        client = Some(shared.clone());
         // Silent ones come behind those whose streams are broken off.
         let kills = kills.pop_front().unwrap_or_default();
         let of_plan = &session.plan;
         let regions = SessionRegions::new(
-            &of_plan.workload,
+            &of_plan.flags.workload,
             &of_plan.params,
             plan,
             (number % reading, reading),
@@ -65,7 +63,7 @@ pub async fn spawn(
         let subscriber = Subscriber::new(Start {
             session: Arc::clone(session),
             regions,
-            channel: shared,
+            client: shared,
             times: Arc::clone(times),
             random: Random::new(of_plan.params.seed, SESSIONS + number),
             kills,

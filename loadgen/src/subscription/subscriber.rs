@@ -1,31 +1,30 @@
-//! What does one session do from opening to closing?
+//! One session from opening to closing.
 //!
-//! It reads all the time (a silent one: only at the end), changes its regions as they churn and
-//! move, breaks off and resumes where the plan says so, and sets its memberships beside range
-//! queries: while an answer is under way messages are held back, and those up to its epoch are
-//! applied before the comparison, no other. At the end every region is compared.
+//! It reads continuously (a silent one: only at the end), changes its regions as they churn and
+//! move, breaks and resumes its stream as planned, and compares its memberships with range queries:
+//! while an answer is outstanding messages are held back, and exactly those up to its epoch are
+//! applied before the comparison. At the end every region is compared.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use shoal_client::{Client, SessionHandle, Subscription};
 use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionSubscription, SubscribeResponse};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
-use tonic::Streaming;
-use tonic::transport::Channel;
 
 use super::compare::{Found, compare, query_regions};
 use super::epoch_times::{EpochTimes, Moment};
 use super::follower::Follower;
 use super::regions::SessionRegions;
-use super::stream::SessionCalls;
+use super::stream::{modify, open};
 use super::tally::FollowTally;
 use crate::error::LoadError;
 use crate::limits::{COMPARED_REGIONS, SUBSCRIBER_END_S_MAX};
-use crate::question::chooser::Random;
+use crate::query::chooser::Random;
 use crate::session::Session;
 
 /// Between two changes of a session's regions.
@@ -35,14 +34,14 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// Longest time without a stream after one was broken off, milliseconds.
 const AWAY_MS_MAX: u64 = 500;
 
-/// What a subscriber is made of.
+/// The parts of a subscriber.
 pub struct Start {
     /// Shared by all.
     pub session: Arc<Session>,
     /// Its regions.
     pub regions: SessionRegions,
-    /// A channel that other sessions may share.
-    pub channel: Channel,
+    /// A connection that other sessions may share.
+    pub client: Client,
     /// Where events find out how old they are.
     pub times: Arc<EpochTimes>,
     /// Its random numbers.
@@ -58,14 +57,15 @@ pub struct Start {
 /// One session.
 pub struct Subscriber {
     with: Start,
-    calls: SessionCalls,
-    stream: Option<Streaming<SubscribeResponse>>,
+    /// Set once the session is open.
+    handle: Option<SessionHandle>,
+    stream: Option<Subscription>,
     /// When to go on after the stream was broken off.
     back_at: Option<Instant>,
     follower: Follower,
     comparison: Comparison,
     held: VecDeque<SubscribeResponse>,
-    /// A change under way, and the regions that it removes.
+    /// An outstanding change, and the regions that it removes.
     change: Option<(Call<ModifyResponse>, Vec<u64>)>,
     change_at: Instant,
     compare_at: Instant,
@@ -75,21 +75,21 @@ pub struct Subscriber {
     tally: FollowTally,
 }
 
-/// A call under way.
+/// An outstanding call.
 type Call<T> = JoinHandle<Result<T, LoadError>>;
 
 /// How far a comparison is.
 enum Comparison {
     None,
-    /// The answer is under way; messages are held back.
-    Asked(Call<Found>),
+    /// The answer is outstanding; messages are held back.
+    Querying(Call<Found>),
     /// Messages are applied up to the answer's epoch.
     Answered(Found),
     /// The last one was made.
     Ended,
 }
 
-/// What happens next.
+/// The next event of a session's loop.
 enum Happened {
     Message(Option<SubscribeResponse>),
     Changed(ModifyResponse),
@@ -104,12 +104,11 @@ impl Subscriber {
     #[must_use]
     pub fn new(with: Start) -> Self {
         let now = Instant::now();
-        let calls = SessionCalls::new(with.channel.clone(), with.session.fleet.clone());
         let mut random = with.random.clone();
-        // Sessions do not all ask at the same moment.
+        // Sessions compare at different moments.
         let lag = COMPARE_EVERY.mul_f64(random.unit());
         Self {
-            calls,
+            handle: None,
             stream: None,
             back_at: None,
             follower: Follower::default(),
@@ -128,9 +127,9 @@ impl Subscriber {
     /// Runs from opening to closing.
     ///
     /// # Errors
-    /// [`LoadError`] of calls; a stream that breaks though nobody broke it off.
+    /// [`LoadError`] of calls; a stream that breaks unexpectedly.
     pub async fn run(mut self) -> Result<FollowTally, LoadError> {
-        let regions = self.with.regions.standing();
+        let regions = self.with.regions.subscriptions();
         self.with.regions.ids().for_each(|region| self.follower.add(region));
         self.open(regions, Bytes::new()).await?;
         let ended = || LoadError::Task("the run ended before it started".to_owned());
@@ -138,7 +137,7 @@ impl Subscriber {
         while !self.is_ending {
             let happened = self.next().await?;
             if matches!(happened, Happened::Stop) {
-                return Ok(self.told());
+                return Ok(self.finished());
             }
             self.handle(happened).await?;
         }
@@ -147,13 +146,13 @@ impl Subscriber {
             Ok(ended) => ended?,
             Err(_) => {
                 return Err(LoadError::Protocol(format!(
-                    "a session stands at epoch {} for {SUBSCRIBER_END_S_MAX} s, though all rows \
+                    "a session remains at epoch {} for {SUBSCRIBER_END_S_MAX} s, though all rows \
                      were acknowledged",
                     self.follower.done()
                 )));
             }
         }
-        Ok(self.told())
+        Ok(self.finished())
     }
 
     /// Compares every region and closes the session.
@@ -169,9 +168,9 @@ impl Subscriber {
             self.handle(happened).await?;
         }
         let request = ModifyRequest { close: true, ..ModifyRequest::default() };
-        self.calls.clone().modify(request).await?;
+        modify(self.handle.clone(), request).await?;
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
-        while let Some(message) = stream.message().await.map_err(LoadError::call("Subscribe"))? {
+        while let Some(message) = stream.receive().await.map_err(LoadError::call("Subscribe"))? {
             self.follower.take(message);
         }
         Ok(())
@@ -184,8 +183,8 @@ impl Subscriber {
         let is_ending = self.is_ending;
         let stream = &mut self.stream;
         let change = self.change.as_mut().map(|(change, _)| change);
-        let asked = match &mut self.comparison {
-            Comparison::Asked(asked) => Some(asked),
+        let answer = match &mut self.comparison {
+            Comparison::Querying(answer) => Some(answer),
             _ => None,
         };
         let mut stop = self.with.session.stop.clone();
@@ -193,7 +192,7 @@ impl Subscriber {
             _ = stop.wait_for(|stopped| *stopped) => Ok(Happened::Stop),
             message = read(stream), if is_reading => Ok(Happened::Message(message?)),
             done = joined(change) => Ok(Happened::Changed(done?)),
-            found = joined(asked) => Ok(Happened::Found(found?)),
+            found = joined(answer) => Ok(Happened::Found(found?)),
             () = sleep_until(at) => Ok(Happened::Time),
             _ = self.with.quiet.wait_for(|quiet| *quiet), if !is_ending => Ok(Happened::Quiet),
         }
@@ -238,7 +237,7 @@ impl Subscriber {
         *self.with.session.start.borrow()
     }
 
-    /// Neither a change nor a comparison is under way.
+    /// Whether neither a change nor a comparison is outstanding.
     fn is_free(&self) -> bool {
         self.change.is_none() && matches!(self.comparison, Comparison::None)
     }
@@ -248,7 +247,7 @@ impl Subscriber {
         let now = Instant::now();
         if self.is_ending {
             if self.is_free() {
-                self.ask(usize::MAX);
+                self.query(usize::MAX);
             }
             return Ok(());
         }
@@ -270,7 +269,7 @@ impl Subscriber {
         if self.is_free() && self.compare_at <= now {
             self.compare_at = now + COMPARE_EVERY;
             if self.with.session.plan.verify_share.is_some() && !self.with.is_silent {
-                self.ask(COMPARED_REGIONS);
+                self.query(COMPARED_REGIONS);
             }
         }
         Ok(())
@@ -283,8 +282,8 @@ impl Subscriber {
         }
         self.tally.killed += 1;
         self.held.clear();
-        if let Comparison::Asked(asked) = &self.comparison {
-            asked.abort();
+        if let Comparison::Querying(answer) = &self.comparison {
+            answer.abort();
         }
         self.comparison = Comparison::None;
         self.back_at = Some(now + Duration::from_millis(self.with.random.below(AWAY_MS_MAX)));
@@ -294,7 +293,7 @@ impl Subscriber {
         self.back_at = None;
         let token = self.follower.token();
         // Before the first message there is nothing to go on after; the session is a new one.
-        let regions = if token.is_empty() { self.with.regions.standing() } else { Vec::new() };
+        let regions = if token.is_empty() { self.with.regions.subscriptions() } else { Vec::new() };
         self.open(regions, token).await
     }
 
@@ -303,13 +302,15 @@ impl Subscriber {
         regions: Vec<RegionSubscription>,
         token: Bytes,
     ) -> Result<(), LoadError> {
-        let (first, stream) = self.calls.open(regions, token).await?;
+        let (client, fleet) = (&self.with.client, &self.with.session.fleet);
+        let (first, stream) = open(client, fleet, regions, token, self.handle.as_ref()).await?;
+        self.handle = Some(stream.session());
         self.follower.take(first);
         self.stream = Some(stream);
         Ok(())
     }
 
-    /// Asks the server for the regions as they are by now.
+    /// Changes the regions of the session to those of now.
     fn change(&mut self, elapsed: Duration) {
         if self.with.is_silent {
             return;
@@ -320,7 +321,7 @@ impl Subscriber {
         request.add.iter().for_each(|region| self.follower.add(region.region_id));
         request.remove.iter().for_each(|region| self.follower.remove(*region));
         let removed = request.remove.clone();
-        self.change = Some((tokio::spawn(self.calls.clone().modify(request)), removed));
+        self.change = Some((tokio::spawn(modify(self.handle.clone(), request)), removed));
     }
 
     fn changed(&mut self, response: &ModifyResponse) {
@@ -328,16 +329,16 @@ impl Subscriber {
         removed.into_iter().for_each(|region| self.follower.removed(region, response.epoch));
     }
 
-    /// Asks who is in some of the regions, at most `most`.
-    fn ask(&mut self, most: usize) {
+    /// Queries the members of some of the regions, at most `most`.
+    fn query(&mut self, most: usize) {
         let count = self.with.regions.ids().len();
         let skip = self.with.random.below(count.max(1) as u64) as usize;
         let ids: Vec<u64> = self.with.regions.ids().collect();
         let some = ids.iter().cycle().skip(skip).take(most.min(count));
         let regions = some.filter_map(|id| Some((*id, self.with.regions.region(*id)?))).collect();
         let query =
-            query_regions(self.with.channel.clone(), self.with.session.fleet.clone(), regions);
-        self.comparison = Comparison::Asked(tokio::spawn(query));
+            query_regions(self.with.client.clone(), self.with.session.fleet.clone(), regions);
+        self.comparison = Comparison::Querying(tokio::spawn(query));
     }
 
     fn receive(&mut self, message: SubscribeResponse) {
@@ -347,9 +348,9 @@ impl Subscriber {
         self.time_events();
     }
 
-    /// Applies what was received, as far as a comparison under way lets it.
+    /// Applies the messages received, as far as an outstanding comparison permits.
     fn apply_held(&mut self) {
-        if matches!(self.comparison, Comparison::Asked(_)) {
+        if matches!(self.comparison, Comparison::Querying(_)) {
             return;
         }
         while let Some(message) = self.held.pop_front() {
@@ -371,9 +372,9 @@ impl Subscriber {
     fn compare(&mut self) {
         let next = if self.is_ending { Comparison::Ended } else { Comparison::None };
         if let Comparison::Answered(found) = std::mem::replace(&mut self.comparison, next) {
-            // What is further than the answer already cannot be compared with it.
+            // Members of a later epoch cannot be compared with the answer.
             if self.follower.is_beyond(found.epoch) {
-                let text = || format!("a range query asked later holds at epoch {}", found.epoch);
+                let text = || format!("a later range query is at epoch {}", found.epoch);
                 self.follower.counts.misorder(1, text);
                 return;
             }
@@ -383,7 +384,7 @@ impl Subscriber {
 
     fn count(&mut self, message: &SubscribeResponse) {
         let Some(Kind::Events(batch)) = &message.kind else { return };
-        // What a silent session reads at the end is late because it wanted it to be.
+        // Events that a silent session reads at the end are late on purpose.
         if self.started().is_none() || self.with.is_silent {
             return;
         }
@@ -414,24 +415,22 @@ impl Subscriber {
     }
 
     /// The tally at the end.
-    fn told(mut self) -> FollowTally {
+    fn finished(mut self) -> FollowTally {
         self.time_events();
         let Follower { counts, present, coalesced, lagged, gaps, .. } = self.follower;
         FollowTally { counts, present, coalesced, lagged, gaps, ..self.tally }
     }
 }
 
-/// The next message; waits for ever without a stream.
-async fn read(
-    stream: &mut Option<Streaming<SubscribeResponse>>,
-) -> Result<Option<SubscribeResponse>, LoadError> {
+/// The next message; waits forever without a stream.
+async fn read(stream: &mut Option<Subscription>) -> Result<Option<SubscribeResponse>, LoadError> {
     match stream {
-        Some(stream) => stream.message().await.map_err(LoadError::call("Subscribe")),
+        Some(stream) => stream.receive().await.map_err(LoadError::call("Subscribe")),
         None => std::future::pending().await,
     }
 }
 
-/// What a task gives; waits for ever without one.
+/// The result of a task; waits forever without one.
 async fn joined<T>(task: Option<&mut Call<T>>) -> Result<T, LoadError> {
     match task {
         Some(task) => task.await.map_err(|error| LoadError::Task(error.to_string()))?,

@@ -166,13 +166,13 @@ mod tests {
     use shoal_workload::RegionParams;
 
     use super::*;
-    use crate::args::ToldEvents;
+    use crate::args::ReportedEvents;
 
     #[test]
     fn only_timed_events_count_for_the_rate() {
         let regions = RegionParams { regions: 1, radius_m: 1.0, churn: 0.0, follows: false };
-        let told = ToldEvents::EnterLeave;
-        let plan = SubscriptionPlan { regions, told, session_regions: 1, kills: 0, silent: 0 };
+        let events = ReportedEvents::EnterLeave;
+        let plan = SubscriptionPlan { regions, events, session_regions: 1, kills: 0, silent: 0 };
         let start = Instant::now();
         let mut tally = FollowTally { events: 1_000, ..FollowTally::default() };
         assert!(tally.followed(&plan, Some(start)).events_per_s < 1.0);

@@ -5,21 +5,24 @@
 
 use std::collections::BTreeMap;
 
+use shoal_client::Answer as ServerAnswer;
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
 use shoal_engine::query::Answer;
 use shoal_engine::{RequestOutcome, Space};
 use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
-
-use super::event::GotAnswer;
 
 /// Refused rows that an ack lists; the server's limit.
 const REFUSED_ROWS_LISTED_MAX: usize = 256;
 
 /// The first difference between an answer and the model's, if there is one.
 #[must_use]
-pub fn answer_difference(space: &Space, expected: &Answer<'_>, got: &GotAnswer) -> Option<String> {
-    if let Some(failed) = &got.failed {
-        return Some(format!("the query failed: {failed}"));
+pub fn answer_difference(
+    space: &Space,
+    expected: &Answer<'_>,
+    got: &ServerAnswer,
+) -> Option<String> {
+    if let Some(error) = &got.error {
+        return Some(format!("the query failed: {error}"));
     }
     if expected.objects != got.objects {
         return Some(object_difference(expected.objects, got));
@@ -46,7 +49,7 @@ pub fn answer_difference(space: &Space, expected: &Answer<'_>, got: &GotAnswer) 
 }
 
 /// Names the first place at which the ids differ.
-fn object_difference(expected: &[u64], got: &GotAnswer) -> String {
+fn object_difference(expected: &[u64], got: &ServerAnswer) -> String {
     let place = expected.iter().zip(&got.objects).take_while(|(a, b)| a == b).count();
     let shown = |objects: &[u64]| match objects.get(place) {
         Some(object) => format!("object {object}"),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::status_text;
+use shoal_client::Answer;
 use shoal_codec::FixColumns;
 use shoal_engine::Query;
-use shoal_proto::v1::{AnswerHeader, BatchResult, FixRecord, RemoveResponse, ReportAck};
+use shoal_proto::v1::{AnswerHeader, FixRecord, RemoveResponse, ReportAck};
 
 /// The rows of one message as the server stores them, with the poison values of refused rows.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub struct Answered {
     /// Fleet, term, epoch and clock of the answers.
     pub header: AnswerHeader,
     /// One per query, in order.
-    pub answers: Vec<GotAnswer>,
+    pub answers: Vec<Answer>,
     /// The least epoch that the request allowed.
     pub epoch_min: u64,
 }
@@ -63,42 +63,9 @@ impl Answered {
     /// Approximate bytes in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let rows = |answer: &GotAnswer| {
+        let rows = |answer: &Answer| {
             answer.objects.len() * 8 + answer.fixes.len() * size_of::<FixRecord>()
         };
-        self.answers.iter().map(|answer| rows(answer) + size_of::<GotAnswer>()).sum()
-    }
-}
-
-/// One answer, assembled from its chunks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GotAnswer {
-    /// Objects that match.
-    pub total: u64,
-    /// Rows were cut off.
-    pub truncated: bool,
-    /// Ids.
-    pub objects: Vec<u64>,
-    /// Records beside them.
-    pub fixes: Vec<FixRecord>,
-    /// Distances beside them.
-    pub distance_m: Vec<f64>,
-    /// Why there is no answer.
-    pub failed: Option<String>,
-}
-
-impl GotAnswer {
-    /// Adds a chunk; the first one holds total and truncated.
-    pub fn push(&mut self, chunk: BatchResult, is_first: bool) {
-        if is_first {
-            self.total = chunk.total;
-            self.truncated = chunk.truncated;
-        }
-        self.objects.extend(chunk.objects);
-        self.fixes.extend(chunk.fixes);
-        self.distance_m.extend(chunk.distance_m);
-        if let Some(failed) = chunk.error {
-            self.failed = Some(status_text(Some(&failed)));
-        }
+        self.answers.iter().map(|answer| rows(answer) + size_of::<Answer>()).sum()
     }
 }

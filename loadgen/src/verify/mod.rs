@@ -8,6 +8,6 @@ pub mod event;
 pub mod ledger;
 pub mod verifier;
 
-pub use event::{Acked, Answered, GotAnswer, Removed, SentRows};
+pub use event::{Acked, Answered, Removed, SentRows};
 pub use ledger::Ledger;
 pub use verifier::{Verdict, Verifier, VerifierLink};

@@ -20,7 +20,7 @@ pub use args::{
 use summary::{add_trailer, print_columns, print_nodes, print_statistics, rate_gb_s, totals_json};
 
 use super::error::{CliError, Exit};
-use crate::client::output::stdout;
+use crate::cli::output::stdout;
 
 /// Runs the command.
 ///

@@ -1,23 +1,17 @@
-//! Which commands are there, and how does the program describe itself?
-//!
-//! The tree that clap parses, with the exit codes in its help. Each command's own flags are in the
-//! file of its name.
+//! The tree of commands that clap parses, with the exit codes in its help. The flags of a command
+//! are in the file of its name; those of `get`, `range` and `nearest` in `query`.
 
 use clap::{Parser, Subcommand};
 
 use super::codec::CodecArgs;
 use super::connection::ConnectionArgs;
-use super::error::CliError;
 use super::fleets::FleetsArgs;
-use super::get::GetArgs;
-use super::nearest::NearestArgs;
-use super::range::RangeArgs;
+use super::query::{GetArgs, NearestArgs, RangeArgs};
 use super::remove::RemoveArgs;
 use super::report::ReportArgs;
 use super::serve::ServeArgs;
 use super::stats::StatsArgs;
 use super::watch::WatchArgs;
-use crate::client::connection::Connection;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -33,7 +27,7 @@ Coordinates are X,Y: longitude before latitude in degrees (WGS 84), or metres in
 #[derive(Parser, Debug)]
 #[command(name = "shoal", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -41,37 +35,27 @@ pub struct Cli {
 /// A client command with its connection.
 #[derive(clap::Args, Debug)]
 pub struct Client<T: clap::Args> {
-    /// Where to.
+    /// The server.
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// What.
+    /// The command's own flags.
     #[command(flatten)]
     pub args: T,
 }
 
-impl<T: clap::Args> Client<T> {
-    /// Connects to the server that was named.
-    ///
-    /// # Errors
-    /// As [`Connection::open`].
-    pub async fn connect(&self) -> Result<Connection, CliError> {
-        Connection::open(&self.connection).await
-    }
-}
-
-/// Everything that the program can do.
+/// All commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Run a server until Ctrl-C
     Serve(Box<ServeArgs>),
-    /// Compress tables into files of blocks, give them back, and show what is in them
+    /// Compress tables into files of blocks, decompress them, and show their content
     Codec(Box<CodecArgs>),
-    /// Ask or tell a server.
+    /// Use a server.
     #[command(flatten)]
     Client(Box<ClientCommand>),
 }
 
-/// What can be asked of a server, or told to it.
+/// Commands that use a server.
 #[derive(Subcommand, Debug)]
 pub enum ClientCommand {
     /// Show objects by id
@@ -80,7 +64,7 @@ pub enum ClientCommand {
     Range(Client<RangeArgs>),
     /// Show the objects nearest to a point
     Nearest(Client<NearestArgs>),
-    /// Show who enters, moves in and leaves a region, live
+    /// Show objects entering, moving in and leaving a region, live
     Watch(Client<WatchArgs>),
     /// Send positions, from a CSV file or one from flags
     Report(Client<ReportArgs>),
@@ -99,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 

@@ -1,14 +1,14 @@
-//! Which server, which fleet, how long to wait?
-//!
-//! The flags that every client command shares, each also an environment variable.
+//! Flags that client commands share, each also an environment variable: server, timeout, fleet.
 
 use std::time::Duration;
 
 use clap::Args;
+use shoal_client::{Client, ConnectOptions};
 
+use super::error::CliError;
 use super::values::span_above_zero;
 
-/// Where a client command goes.
+/// The server of a client command.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectionArgs {
     /// URL of the server
@@ -32,7 +32,18 @@ pub struct ConnectionArgs {
     pub timeout: Duration,
 }
 
-/// Which fleet a command means.
+impl ConnectionArgs {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn connect(&self) -> Result<Client, CliError> {
+        let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
+        Ok(Client::connect(&self.target, options).await?)
+    }
+}
+
+/// The fleet of a command.
 #[derive(Args, Clone, Debug)]
 pub struct FleetArgs {
     /// Name of the fleet

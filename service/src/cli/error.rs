@@ -1,21 +1,19 @@
-//! Why did a command fail, what can its user do next, and with which exit code does it end?
+//! Errors of commands, with their exit codes and hints for the user.
 //!
-//! One enum for everything the binary does outside the server itself. Its messages name the thing
-//! that was wrong; `hint` adds the next step. Errors of a server arrive as [`Status`] and keep
-//! their code.
+//! Errors of calls are those of the client library.
 
 use std::io;
 
-use tonic::Status;
+use shoal_client::Error;
+use tonic::Code;
 
 use crate::ServiceError;
-use crate::client::status;
 
 /// How a command ended; the numbers are the documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything asked for was done.
+    /// Everything was done.
     Done = 0,
     /// The server, the connection or this machine failed.
     Failed = 1,
@@ -47,25 +45,9 @@ pub enum CliError {
         /// What is wrong with it, and where.
         reason: String,
     },
-    /// No server answers.
-    #[error("cannot reach a server at {target}: {reason}")]
-    Connect {
-        /// The URL asked for.
-        target: String,
-        /// What the system said.
-        reason: String,
-    },
-    /// Nothing came from the server for the whole timeout.
-    #[error("no answer from {target} within {timeout_s} s")]
-    Silent {
-        /// The URL asked for.
-        target: String,
-        /// Seconds waited.
-        timeout_s: f64,
-    },
-    /// The server refused the request.
-    #[error("{}", status::sentence(.0))]
-    Refused(Box<Status>),
+    /// A call to a server failed.
+    #[error(transparent)]
+    Client(#[from] Error),
     /// The answer could not be written to standard output.
     #[error("cannot write the answer: {0}")]
     Output(#[from] io::Error),
@@ -77,51 +59,93 @@ pub enum CliError {
     Local {
         /// What was tried.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server sent something that this client cannot read.
-    #[error("the server's answer cannot be understood: {0}")]
-    Answer(String),
 }
 
 impl CliError {
-    /// Turns what the system said while `what` was tried into an error.
+    /// For `map_err`: the system's error while `what` was tried.
     pub(crate) fn local(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Local { what: what.into(), source }
     }
 
-    /// The exit code that this failure ends with.
+    /// The exit code of this failure.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) | Self::Input { .. } => Exit::Usage,
-            Self::Refused(refusal) => status::exit(refusal),
+            Self::Client(Error::Target { .. } | Error::Block(_)) => Exit::Usage,
+            Self::Client(Error::Server(error)) => match error.code {
+                Code::InvalidArgument | Code::OutOfRange => Exit::Usage,
+                Code::NotFound => Exit::NotFound,
+                _ => Exit::Failed,
+            },
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             _ => Exit::Failed,
         }
     }
 
-    /// What to do next, where that is known.
+    /// What to do next, if that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Connect { target, .. } => Some(format!(
-                "is `shoal serve` running at {target}? Name another with --target URL or \
-                 SHOAL_TARGET"
-            )),
-            Self::Silent { .. } => {
-                Some("ask for less (--limit, --count) or wait longer (--timeout 2m)".to_owned())
+        const VERSION: &str = "is this a Shoal server of the same version?";
+        let Self::Client(error) = self else { return None };
+        let hint = match error {
+            Error::Connect { target, .. } => {
+                return Some(format!(
+                    "is `shoal serve` running at {target}? Name another with --target URL or \
+                     SHOAL_TARGET"
+                ));
             }
-            Self::Refused(refusal) => status::hint(refusal),
-            Self::Answer(_) => Some("is this a Shoal server of the same version?".to_owned()),
-            _ => None,
-        }
+            Error::Timeout { .. } => {
+                "ask for less (--limit, --count) or wait longer (--timeout 2m)"
+            }
+            Error::Protocol(_) => VERSION,
+            Error::Server(error) => {
+                if let Some(delay) = error.retry_after {
+                    return Some(format!("try again in {} ms", delay.as_millis()));
+                }
+                match error.code {
+                    Code::NotFound => "`shoal fleets list` lists the fleets",
+                    Code::AlreadyExists => "choose another name, or `shoal fleets drop NAME` first",
+                    Code::ResourceExhausted => {
+                        "the server is busy or a limit is reached: try again later"
+                    }
+                    Code::Unavailable => "the server is stopping or cannot be reached: try again",
+                    Code::DeadlineExceeded => "wait longer with --timeout, or ask for less",
+                    Code::Unimplemented => VERSION,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
-impl From<Status> for CliError {
-    fn from(status: Status) -> Self {
-        Self::Refused(Box::new(status))
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tonic::Status;
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
+    use super::*;
+
+    #[test]
+    fn errors_of_a_server_have_exit_codes_and_hints() {
+        let error = |status: Status| CliError::from(Error::from(status));
+        for (status, exit) in [
+            (Status::invalid_argument("bad region"), Exit::Usage),
+            (Status::not_found("no fleet"), Exit::NotFound),
+            (Status::unavailable(""), Exit::Failed),
+        ] {
+            assert_eq!(error(status).exit(), exit);
+        }
+        let mut details = ErrorDetails::new();
+        details.set_retry_info(Some(Duration::from_millis(250)));
+        let busy = Status::with_error_details(Code::ResourceExhausted, "queue full", details);
+        assert!(error(busy).hint().unwrap().contains("250 ms"));
     }
 }

@@ -1,27 +1,25 @@
-//! `shoal fleets`: which fleets are there; create, clear and delete them.
+//! `shoal fleets`: lists, creates, describes, clears and deletes fleets.
 //!
-//! Writes the fleet that it touched, so that a script has its new state in hand. What a name, a
-//! space or a limit may be is the server's to judge.
+//! Writes the fleet after the change. The server validates names, spaces and limits.
 
 use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use shoal_client::{Client, duration, v1};
 use shoal_engine::{Clock, Space};
-use shoal_proto::v1;
 
 use super::error::{CliError, Exit};
+use super::fleet_space;
+use super::output::{FleetJson, fleet_details, fleet_table, stdout};
 use super::serve::clock;
-use super::values::{duration, span};
-use crate::client::connection::Connection;
-use crate::client::fleet;
-use crate::client::output::{FleetJson, fleet_details, fleet_table, stdout};
+use super::values::span;
 
 /// Flags of `shoal fleets`.
 #[derive(Args, Debug)]
 pub struct FleetsArgs {
-    /// What to do; lists when nothing is said.
+    /// What to do; `list` by default.
     #[command(subcommand)]
     pub action: Option<FleetsAction>,
     /// Write JSON, one object a line
@@ -80,24 +78,23 @@ impl CreateArgs {
         };
         v1::CreateFleetRequest {
             name: self.name.clone(),
-            space: Some(fleet::to_wire(&self.space)),
+            space: Some(fleet_space::to_wire(&self.space)),
             clock: clock.into(),
-            ttl: Some(duration(self.ttl)),
+            ttl: Some(duration::from_std(self.ttl)),
             limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
         }
     }
 }
 
-/// Does it and writes the fleets concerned.
+/// Runs the action and writes the fleets concerned.
 ///
 /// # Errors
-/// Those of the connection, the server and of writing.
-pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, CliError> {
-    let mut fleets = connection.fleets();
+/// Those of the server and of writing.
+pub async fn run(client: &Client, args: &FleetsArgs) -> Result<Exit, CliError> {
     let mut out = stdout();
     match args.action.as_ref().unwrap_or(&FleetsAction::List) {
         FleetsAction::List => {
-            let list = list(connection).await?;
+            let list = client.list_fleets().await?;
             if args.json {
                 for fleet in &list {
                     writeln!(out, "{}", FleetJson::new(fleet).line())?;
@@ -107,16 +104,13 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
             }
         }
         FleetsAction::Create(create) => {
-            let request = connection.request(create.request());
-            let created = connection.wait(fleets.create_fleet(request)).await?.into_inner();
-            write_one(&mut out, &fleet::found(created.fleet)?, args.json)?;
+            write_one(&mut out, &client.create_fleet(create.request()).await?, args.json)?;
         }
         FleetsAction::Describe(NameArgs { name }) => {
-            write_one(&mut out, &fleet::describe(connection, name).await?, args.json)?;
+            write_one(&mut out, &client.get_fleet(name).await?, args.json)?;
         }
         FleetsAction::Clear(NameArgs { name }) => {
-            let request = connection.request(v1::ClearFleetRequest { name: name.clone() });
-            let cleared = connection.wait(fleets.clear_fleet(request)).await?.into_inner();
+            let cleared = client.clear_fleet(name).await?;
             let (removed, epoch) = (cleared.removed_count, cleared.epoch);
             if args.json {
                 let line = json!({ "name": name, "removed": removed, "epoch": epoch });
@@ -126,8 +120,7 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
             }
         }
         FleetsAction::Delete(NameArgs { name }) => {
-            let request = connection.request(v1::DeleteFleetRequest { name: name.clone() });
-            connection.wait(fleets.delete_fleet(request)).await?;
+            client.delete_fleet(name).await?;
             if args.json {
                 writeln!(out, "{}", json!({ "name": name, "deleted": true }))?;
             } else {
@@ -139,23 +132,12 @@ pub async fn run(connection: &Connection, args: &FleetsArgs) -> Result<Exit, Cli
     Ok(Exit::Done)
 }
 
-/// All fleets, page by page.
-async fn list(connection: &Connection) -> Result<Vec<v1::Fleet>, CliError> {
-    let (mut fleets, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let request = v1::ListFleetsRequest { page_token, ..Default::default() };
-        let mut client = connection.fleets();
-        let page = connection.wait(client.list_fleets(connection.request(request))).await?;
-        let page = page.into_inner();
-        fleets.extend(page.fleets);
-        if page.next_page_token.is_empty() {
-            return Ok(fleets);
-        }
-        page_token = page.next_page_token;
-    }
-}
-
-fn write_one(out: &mut dyn std::io::Write, fleet: &v1::Fleet, json: bool) -> Result<(), CliError> {
+/// Writes one fleet to `out`.
+pub(crate) fn write_one(
+    out: &mut dyn std::io::Write,
+    fleet: &v1::Fleet,
+    json: bool,
+) -> Result<(), CliError> {
     if json {
         writeln!(out, "{}", FleetJson::new(fleet).line())?;
     } else {

@@ -1,20 +1,22 @@
-//! What can be typed? Flags and their help, one file a command; the work is in `client` and
-//! `server`.
+//! The command line of `shoal`: one file per command. Calls to a server go through `shoal-client`.
 
 pub mod codec;
 mod command;
 pub mod connection;
+pub mod csv_rows;
 pub mod error;
+pub mod fleet_space;
 pub mod fleets;
-pub mod get;
-pub mod nearest;
-pub mod question;
-pub mod range;
+pub mod output;
+pub mod polygon;
+pub mod query;
 pub mod remove;
 pub mod report;
+pub mod report_summary;
 mod run;
 pub mod serve;
 pub mod stats;
+pub mod timestamp;
 pub mod values;
 pub mod watch;
 

@@ -1,29 +1,23 @@
-//! `shoal report`: send positions, from a CSV file or one from flags.
+//! `shoal report`: sends positions, from a CSV file or one from flags.
 //!
-//! Rows go through the streaming call that any client uses. Ends with a summary; refused rows make
-//! exit code 3.
+//! Ends with a summary; refused rows make exit code 3.
 
 use std::io::Write as _;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use shoal_codec::PlanChoice;
-use shoal_proto::v1::{self, report_request::Payload};
+use shoal_client::{BlockEncoder, Client, Payload, PlanChoice, ReportOptions, v1};
 use shoal_table::{CsvReader, SpeedUnit};
 use tokio::sync::mpsc;
 
 use super::connection::FleetArgs;
+use super::csv_rows::{self, RowBatch};
 use super::error::{CliError, Exit};
+use super::output::stdout;
+use super::report_summary::Summary;
+use super::timestamp;
 use super::values::{bits, object};
-use crate::client::block::BlockEncoder;
-use crate::client::connection::Connection;
-use crate::client::fleet;
-use crate::client::moment;
-use crate::client::output::stdout;
-use crate::client::report::ReportStream;
-use crate::client::rows::{self, RowBatch};
-use crate::client::summary::Summary;
 
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
@@ -34,7 +28,7 @@ pub struct ReportArgs {
     pub file: Option<String>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
-    /// How rows travel: rows, or block (of the codec: smaller, and cheaper for the server)
+    /// Encoding of rows: rows, or block (of the codec: smaller, and cheaper for the server)
     #[arg(long, value_enum, default_value_t = Encoding::Rows, hide_possible_values = true)]
     pub encoding: Encoding,
     /// How a block's columns are encoded: planned (trees learned from the rows), fixes (the same
@@ -51,7 +45,7 @@ pub struct ReportArgs {
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
-    // Last, for its heading stands above all that follows.
+    // Last, because its heading applies to all flags that follow.
     #[command(flatten)]
     pub(crate) single: SingleArgs,
 }
@@ -70,9 +64,9 @@ pub struct SingleArgs {
     #[arg(long, allow_hyphen_values = true, requires = "object")]
     pub y: Option<f64>,
     /// Event time: Unix milliseconds, RFC 3339, or now
-    #[arg(long, default_value = "now", value_parser = moment::parse)]
+    #[arg(long, default_value = "now", value_parser = timestamp::parse)]
     pub time: i64,
-    /// Speed in metres a second
+    /// Speed in metres per second
     #[arg(long, value_name = "M_S", allow_hyphen_values = true, requires = "object")]
     pub speed: Option<f32>,
     /// Heading in degrees clockwise from north, below 360
@@ -86,16 +80,16 @@ pub struct SingleArgs {
     pub state: Option<u32>,
 }
 
-/// How rows travel.
+/// The encoding of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Encoding {
     /// Plain messages.
     Rows,
-    /// Blocks of the codec: smaller and cheaper to take.
+    /// Blocks of the codec: smaller, and cheaper for the server.
     Block,
 }
 
-/// What is to be sent.
+/// Where the rows come from.
 pub enum Source {
     /// One position.
     Single(Box<v1::Fix>),
@@ -104,14 +98,14 @@ pub enum Source {
 }
 
 impl ReportArgs {
-    /// Opens what is to be sent.
+    /// Opens the source of the rows.
     ///
     /// # Errors
     /// [`CliError::Input`] for a file that cannot be read.
     pub fn source(&self) -> Result<Source, CliError> {
         let single = &self.single;
         match (&self.file, single.object, single.x, single.y) {
-            (Some(file), ..) => Ok(Source::Csv(Box::new(rows::open(file, self.speed_unit)?))),
+            (Some(file), ..) => Ok(Source::Csv(Box::new(csv_rows::open(file, self.speed_unit)?))),
             (None, Some(object), Some(x), Some(y)) => Ok(Source::Single(Box::new(v1::Fix {
                 object,
                 time_ms: single.time,
@@ -130,37 +124,27 @@ impl ReportArgs {
 /// Sends everything, waits for the acknowledgements and writes the summary.
 ///
 /// # Errors
-/// Those of the connection, the server and of writing; refused rows are no error but
-/// [`Exit::PartlyRefused`].
-pub async fn run(
-    connection: &Connection,
-    args: &ReportArgs,
-    source: Source,
-) -> Result<Exit, CliError> {
-    let fleet = fleet::describe(connection, &args.fleet.fleet).await?;
+/// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
+pub async fn run(client: &Client, args: &ReportArgs, source: Source) -> Result<Exit, CliError> {
+    let fleet = client.get_fleet(&args.fleet.fleet).await?;
     let mut encoder = match args.encoding {
         Encoding::Rows => None,
-        Encoding::Block => Some(BlockEncoder::new(fleet::space(&fleet)?, args.block_plan)),
+        Encoding::Block => Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan)),
     };
     let mut batches = match source {
-        Source::Csv(csv) => rows::batches(*csv, args.batch as usize),
+        Source::Csv(csv) => csv_rows::batches(*csv, args.batch as usize),
         Source::Single(fix) => one_batch(*fix),
     };
     let (started, bar) = (Instant::now(), bar());
-    let mut stream = ReportStream::open(connection);
+    let mut stream = client.report(ReportOptions::unnumbered(&fleet.name));
     let mut summary = Summary::new(&fleet.name);
     while let Some(batch) = batches.recv().await {
         summary.unreadable(&batch);
         for (rows, payload) in payloads(&mut encoder, batch.fixes)? {
             summary.sent(rows);
-            let request = v1::ReportRequest {
-                fleet: fleet.name.clone(),
-                payload: Some(payload),
-                ..Default::default()
-            };
-            stream.send(request).await?;
+            stream.send(payload).await?;
         }
-        bar.set_position(stream.tally().borrow().rows_total());
+        bar.set_position(stream.totals().borrow().rows_total());
         bar.set_message(format!("{} rows sent", summary.rows_sent()));
     }
     summary.finish(stream.finish().await?, started.elapsed());
@@ -182,13 +166,9 @@ fn payloads(
 ) -> Result<Vec<(usize, Payload)>, CliError> {
     let Some(encoder) = encoder else {
         let rows = fixes.len();
-        return Ok(if rows == 0 {
-            vec![]
-        } else {
-            vec![(rows, Payload::Rows(v1::Rows { fixes }))]
-        });
+        return Ok(if rows == 0 { vec![] } else { vec![(rows, Payload::Rows(fixes))] });
     };
-    let blocks = encoder.encode(&fixes).map_err(|error| CliError::Usage(error.to_string()))?;
+    let blocks = encoder.encode(&fixes)?;
     Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
 }
 
@@ -212,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_with_a_file_stands_apart_from_one_position() {
+    fn flags_of_one_position_have_their_own_heading() {
         let command = ReportArgs::augment_args(clap::Command::new("report"));
         let of_one = ["object", "x", "y", "time", "speed", "heading", "altitude", "state"];
         for argument in command.get_arguments() {

@@ -1,6 +1,4 @@
-//! From arguments to exit code.
-//!
-//! The only place that prints errors and makes a client's runtime.
+//! Runs the command line and turns the result into an exit code. Only this file prints errors.
 
 use std::io::Write as _;
 
@@ -9,57 +7,61 @@ use tokio::runtime::Builder;
 
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
-use super::{codec, fleets, get, nearest, range, remove, report, serve, stats, watch};
+use super::{codec, fleets, query, remove, report, serve, stats, watch};
 
-/// Does what the command line says, tells errors on standard error, and gives the exit code.
+/// Runs the command; prints its error to standard error and gives the exit code.
 #[must_use]
 pub fn run() -> Exit {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Codec(args) => codec::run(&args),
-        Command::Client(command) => ask(*command),
+        Command::Client(command) => run_client(*command),
     };
     result.unwrap_or_else(|error| {
         let exit = error.exit();
         if exit != Exit::Done {
-            tell(&error);
+            print(&error);
         }
         exit
     })
 }
 
-/// Runs a client command. What can be wrong with its own arguments and files is found before a
-/// server is asked.
-fn ask(command: ClientCommand) -> Result<Exit, CliError> {
+/// Runs a client command. Wrong arguments and files are found before a server is contacted.
+fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
     // A client needs one thread; reading files has its own.
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::local("starting a runtime"))?;
     runtime.block_on(async {
         match command {
-            ClientCommand::Get(get) => get::run(&get.connect().await?, &get.args).await,
-            ClientCommand::Range(range) => {
-                let region = range.args.region.region()?;
-                range::run(&range.connect().await?, &range.args, region).await
+            ClientCommand::Get(of) => query::get(&of.connection.connect().await?, &of.args).await,
+            ClientCommand::Range(of) => {
+                let region = of.args.region.region()?;
+                query::range(&of.connection.connect().await?, &of.args, region).await
             }
-            ClientCommand::Nearest(near) => nearest::run(&near.connect().await?, &near.args).await,
-            ClientCommand::Report(report) => {
-                let source = report.args.source()?;
-                report::run(&report.connect().await?, &report.args, source).await
+            ClientCommand::Nearest(of) => {
+                query::nearest(&of.connection.connect().await?, &of.args).await
             }
-            ClientCommand::Remove(remove) => {
-                remove::run(&remove.connect().await?, &remove.args).await
+            ClientCommand::Report(of) => {
+                let source = of.args.source()?;
+                report::run(&of.connection.connect().await?, &of.args, source).await
             }
-            ClientCommand::Fleets(fleets) => {
-                fleets::run(&fleets.connect().await?, &fleets.args).await
+            ClientCommand::Remove(of) => {
+                remove::run(&of.connection.connect().await?, &of.args).await
             }
-            ClientCommand::Watch(watch) => watch::run(&watch.connection, &watch.args).await,
-            ClientCommand::Stats(stats) => stats::run(&stats.connect().await?, &stats.args).await,
+            ClientCommand::Fleets(of) => {
+                fleets::run(&of.connection.connect().await?, &of.args).await
+            }
+            ClientCommand::Watch(of) => {
+                let request = of.args.request()?;
+                watch::run(&of.connection.connect().await?, &of.args, request).await
+            }
+            ClientCommand::Stats(of) => stats::run(&of.connection.connect().await?, &of.args).await,
         }
     })
 }
 
-/// Says what went wrong and what to do. Nothing can be done when standard error is gone too.
-fn tell(error: &CliError) {
+/// Prints the error and what to do. A closed standard error is ignored.
+fn print(error: &CliError) {
     let mut out = std::io::stderr().lock();
     let _ = writeln!(out, "error: {error}");
     if let Some(hint) = error.hint() {

@@ -1,21 +1,20 @@
-//! `shoal stats`: how much does a fleet hold, and how fast does it change?
+//! `shoal stats`: the content of a fleet, and the rates at which it changes.
 //!
-//! Rates are differences of two descriptions over the time between their arrivals.
+//! A rate is the difference of two descriptions over the time between their arrivals.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use shoal_proto::v1;
+use shoal_client::{Client, v1};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::fleets::write_one;
+use super::output::stdout;
+use super::timestamp::rfc3339;
 use super::values::span_above_zero;
-use crate::client::connection::Connection;
-use crate::client::fleet;
-use crate::client::moment::rfc3339;
-use crate::client::output::{FleetJson, fleet_details, stdout};
 
 /// Flags of `shoal stats`.
 #[derive(Args, Debug)]
@@ -34,7 +33,7 @@ pub struct StatsArgs {
     pub json: bool,
 }
 
-/// Changes a second between two descriptions.
+/// Changes per second between two descriptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     rows_per_s: f64,
@@ -52,8 +51,7 @@ impl Rates {
         };
         Self {
             rows_per_s: rate(|fleet| {
-                let rows = fleet.row_counts.unwrap_or_default();
-                rows.applied + rows.duplicate + rows.superseded + rows.late + rows.refused
+                shoal_client::rows_total(&fleet.row_counts.unwrap_or_default())
             }),
             refused_per_s: rate(|fleet| fleet.row_counts.unwrap_or_default().refused),
             queries_per_s: rate(|fleet| fleet.query_count),
@@ -65,17 +63,13 @@ impl Rates {
 /// Writes one description, or a line of rates every so often.
 ///
 /// # Errors
-/// Those of the connection, the server and of writing.
-pub async fn run(connection: &Connection, args: &StatsArgs) -> Result<Exit, CliError> {
+/// Those of the server and of writing.
+pub async fn run(client: &Client, args: &StatsArgs) -> Result<Exit, CliError> {
     let name = &args.fleet.fleet;
-    let mut before = fleet::describe(connection, name).await?;
+    let mut before = client.get_fleet(name).await?;
     let Some(every) = args.watch else {
         let mut out = stdout();
-        if args.json {
-            writeln!(out, "{}", FleetJson::new(&before).line())?;
-        } else {
-            writeln!(out, "{}", fleet_details(&before).trim_fmt())?;
-        }
+        write_one(&mut out, &before, args.json)?;
         out.flush()?;
         return Ok(Exit::Done);
     };
@@ -83,7 +77,7 @@ pub async fn run(connection: &Connection, args: &StatsArgs) -> Result<Exit, CliE
     let mut written = 0;
     while args.lines.is_none_or(|lines| written < lines) {
         tokio::time::sleep(every).await;
-        let after = fleet::describe(connection, name).await?;
+        let after = client.get_fleet(name).await?;
         let rates = Rates::between(&before, &after, since.elapsed());
         (since, before) = (Instant::now(), after);
         write_line(&before, rates, args.json, written == 0)?;

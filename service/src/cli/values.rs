@@ -1,10 +1,11 @@
-//! How are coordinates, ranges and spans of time written on the command line?
+//! Parses coordinates, intervals, amounts and time spans of the command line.
 //!
-//! Every parser refuses what is not finite and says what form it wants. Whether a position lies in
-//! a fleet's space is the server's to judge.
+//! A parser rejects numbers that are not finite and names the form that it wants. The server
+//! decides whether a position lies in the space of a fleet.
 
-use std::str::FromStr;
 use std::time::Duration;
+
+use shoal_client::v1;
 
 /// Comma-separated finite numbers, exactly `N` of them.
 fn numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
@@ -25,95 +26,53 @@ fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
         Ok(_) => Err(format!("`{text}` is not finite")),
-        Err(_) => Err(format!("`{text}` is no number")),
+        Err(_) => Err(format!("`{text}` is not a number")),
     }
 }
 
-/// `W,S,E,N`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RectValue {
-    /// Least x, or where the rectangle begins going east.
-    pub west: f64,
-    /// Least y.
-    pub south: f64,
-    /// Greatest x, or where it ends; below `west` it crosses the antimeridian.
-    pub east: f64,
-    /// Greatest y.
-    pub north: f64,
+/// `WEST,SOUTH,EAST,NORTH`; `WEST` above `EAST` crosses the antimeridian.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn rectangle(text: &str) -> Result<v1::Rectangle, String> {
+    let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
+    Ok(v1::Rectangle { west, south, east, north })
 }
 
-impl FromStr for RectValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [west, south, east, north] = numbers(text, "WEST,SOUTH,EAST,NORTH")?;
-        Ok(Self { west, south, east, north })
+/// `X,Y,RADIUS_M`, the radius in metres.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn circle(text: &str) -> Result<v1::Circle, String> {
+    let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
+    if radius_m < 0.0 {
+        return Err(format!("the radius is {radius_m} m; it must be 0 or more"));
     }
+    Ok(v1::Circle { x, y, radius_m })
 }
 
-/// `X,Y,RADIUS_M`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CircleValue {
-    /// Longitude in degrees, or metres.
-    pub x: f64,
-    /// Latitude in degrees, or metres.
-    pub y: f64,
-    /// Metres, 0 or more.
-    pub radius_m: f64,
+/// `X,Y`: longitude and latitude in degrees, or metres.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn point(text: &str) -> Result<(f64, f64), String> {
+    numbers(text, "X,Y (longitude first)").map(|[x, y]| (x, y))
 }
 
-impl FromStr for CircleValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [x, y, radius_m] = numbers(text, "X,Y,RADIUS_IN_METRES")?;
-        if radius_m < 0.0 {
-            return Err(format!("the radius is {radius_m} m; it must be 0 or more"));
-        }
-        Ok(Self { x, y, radius_m })
-    }
-}
-
-/// `X,Y`
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PointValue {
-    /// Longitude in degrees, or metres.
-    pub x: f64,
-    /// Latitude in degrees, or metres.
-    pub y: f64,
-}
-
-impl FromStr for PointValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [x, y] = numbers(text, "X,Y (longitude first)")?;
-        Ok(Self { x, y })
-    }
-}
-
-/// `A..B`, both ends inside.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IntervalValue {
-    /// First end.
-    pub min: f64,
-    /// Second end; for headings it may be below `min`: then the range passes through north.
-    pub max: f64,
-}
-
-impl FromStr for IntervalValue {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
-        Ok(Self { min: number(min)?, max: number(max)? })
-    }
+/// `A..B`, both ends inside. For headings `B` may be below `A`: then the interval passes through
+/// north.
+///
+/// # Errors
+/// Names the form if `text` has another.
+pub fn interval(text: &str) -> Result<v1::Interval, String> {
+    let (min, max) = text.split_once("..").ok_or("it must be FROM..TO, as in 0..13.9")?;
+    Ok(v1::Interval { min: number(min)?, max: number(max)? })
 }
 
 /// An object id: `0` to `2^64 - 1`.
 ///
 /// # Errors
-/// Says the range when `text` is no such number.
+/// Names the range if `text` is not such a number.
 pub fn object(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
 }
@@ -121,7 +80,7 @@ pub fn object(text: &str) -> Result<u64, String> {
 /// Flag bits, decimal or hexadecimal with `0x`.
 ///
 /// # Errors
-/// Says the form when `text` is no such number.
+/// Names the form if `text` is not such a number.
 pub fn bits(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -147,7 +106,7 @@ const BYTE_UNITS: [(&str, u64); 9] = [
 /// `1000000000`.
 ///
 /// # Errors
-/// Says the form when `text` is no such amount.
+/// Names the form if `text` is not such an amount.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -158,14 +117,14 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         number.checked_mul(*unit_bytes).filter(|bytes| *bytes > 0)
     });
     parsed.ok_or_else(|| {
-        format!("`{text}` is no amount of memory; write it as 512MiB, 40GiB, 16GB or in bytes")
+        format!("`{text}` is not an amount of memory; write it as 512MiB, 40GiB, 16GB or in bytes")
     })
 }
 
 /// A span of time with its unit: `250ms`, `90s`, `5m`, `1h 30m`, `2d`; `0` is none.
 ///
 /// # Errors
-/// Says the form when `text` is no such span.
+/// Names the form if `text` is not such a span.
 pub fn span(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write it with its unit: 250ms, 90s, 5m, 1h, 2d"))
@@ -189,7 +148,7 @@ pub fn span_above_zero(text: &str) -> Result<Duration, String> {
 pub fn metres(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(metres) if metres.is_finite() && metres >= 0.0 => Ok(metres),
-        _ => Err(format!("`{text}` is no distance in metres of 0 or more")),
+        _ => Err(format!("`{text}` is not a distance in metres of 0 or more")),
     }
 }
 
@@ -199,25 +158,19 @@ pub fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A span of time as the wire says it: whole milliseconds.
-#[must_use]
-pub fn duration(span: Duration) -> prost_types::Duration {
-    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: span.subsec_millis() as i32 * 1_000_000 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn coordinates_are_read_with_signs_and_refused_with_the_form() {
-        let rect: RectValue = "-97.9,30.1,-97.6,30.5".parse().unwrap();
-        assert_eq!(rect, RectValue { west: -97.9, south: 30.1, east: -97.6, north: 30.5 });
-        let circle: CircleValue = "-97.7, 30.2,1e3".parse().unwrap();
-        assert_eq!(circle, CircleValue { x: -97.7, y: 30.2, radius_m: 1000.0 });
+        let rect = rectangle("-97.9,30.1,-97.6,30.5").unwrap();
+        assert_eq!(rect, v1::Rectangle { west: -97.9, south: 30.1, east: -97.6, north: 30.5 });
+        let parsed = circle("-97.7, 30.2,1e3").unwrap();
+        assert_eq!(parsed, v1::Circle { x: -97.7, y: 30.2, radius_m: 1000.0 });
+        assert_eq!(point("-1,2"), Ok((-1.0, 2.0)));
         for bad in ["1,2", "1,2,3,4", "1,2,x", "1,2,NaN", "1,inf,3", "1,2,-3", ""] {
-            let reason = bad.parse::<CircleValue>().unwrap_err();
+            let reason = circle(bad).unwrap_err();
             assert!(reason.contains("must be"), "{bad}: {reason}");
         }
     }
@@ -236,10 +189,8 @@ mod tests {
 
     #[test]
     fn intervals_bits_and_spans_have_one_form_each() {
-        let interval: IntervalValue = "-1.5..2".parse().unwrap();
-        assert_eq!(interval, IntervalValue { min: -1.5, max: 2.0 });
-        assert!("5".parse::<IntervalValue>().is_err());
-        assert!("5..".parse::<IntervalValue>().is_err());
+        assert_eq!(interval("-1.5..2"), Ok(v1::Interval { min: -1.5, max: 2.0 }));
+        assert!(interval("5").is_err() && interval("5..").is_err());
         assert_eq!((bits("0x1f"), bits("31")), (Ok(31), Ok(31)));
         assert!(bits("-1").is_err());
         assert_eq!(millis(span("1m 30s").unwrap()), 90_000);

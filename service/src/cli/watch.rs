@@ -1,26 +1,22 @@
-//! `shoal watch`: who enters, moves in and leaves this rectangle, circle or polygon?
+//! `shoal watch`: shows objects entering, moving in and leaving a region, live.
 //!
-//! Writes a line for each event as it comes, those inside first, until Ctrl-C. A connection that
-//! breaks is made anew and gone on with; what was lost then is told on standard error, and those
-//! inside are written again.
+//! Writes a line per event as it comes, members first, until Ctrl-C. A broken connection is made
+//! again and the session resumed; missing events are reported on standard error.
 
 use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use shoal_client::v1::{self, subscribe_response::Kind};
+use shoal_client::{AnswerRow, Client, Error, Subscription, duration};
 use shoal_engine::limits::DWELL_MS_MAX;
-use shoal_proto::v1;
-use shoal_proto::v1::subscribe_response::Kind;
 
-use super::connection::{ConnectionArgs, FleetArgs};
+use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
-use super::question::FilterArgs;
-use super::range::RegionArgs;
-use super::values::{duration, metres, span};
-use crate::client::connection::Connection;
-use crate::client::fleet;
-use crate::client::output::{EventLines, stdout};
-use crate::client::watch::{Watch, events_of};
+use super::fleet_space;
+use super::output::{EventLines, stdout};
+use super::query::{FilterArgs, RegionArgs, planar_geojson};
+use super::values::{metres, span};
 
 /// Flags of `shoal watch`.
 #[derive(Args, Debug)]
@@ -39,7 +35,7 @@ pub struct WatchArgs {
     /// Only ids, no records
     #[arg(long, help_heading = "Output")]
     pub ids: bool,
-    /// Leave out who is inside already
+    /// Leave out the objects that are inside already
     #[arg(long, help_heading = "Output")]
     pub no_snapshot: bool,
     /// End after this many lines
@@ -48,26 +44,26 @@ pub struct WatchArgs {
     pub count: Option<u64>,
 }
 
-/// What is told, and when.
+/// Which events are reported, and when.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Events")]
 pub struct RuleArgs {
-    /// Only these
+    /// Only these events
     #[arg(long, value_name = "EVENT,...", value_enum, value_delimiter = ',')]
     pub events: Vec<EventName>,
-    /// Which fixes count
+    /// Which fixes are evaluated
     #[arg(long, value_enum, default_value_t = Judge::Cycle)]
     pub judge: Judge,
     /// Least time between two moves of an object
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
     pub move_interval: Duration,
-    /// Enter only after so long inside
+    /// Enter only after this long inside
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
     pub enter_dwell: Duration,
-    /// Leave only after so long outside
+    /// Leave only after this long outside
     #[arg(long, value_name = "TIME", value_parser = dwell, default_value = "0")]
     pub leave_dwell: Duration,
-    /// Leave only so many metres from where it was last inside
+    /// Leave only at this distance, in metres, from the last position inside
     #[arg(long, value_name = "METRES", value_parser = metres, default_value = "0",
           allow_hyphen_values = true)]
     pub hysteresis: f64,
@@ -109,7 +105,7 @@ impl EventName {
     }
 }
 
-/// Which fixes count.
+/// Which fixes are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Judge {
     /// The state after each cycle.
@@ -142,10 +138,10 @@ fn dwell(text: &str) -> Result<Duration, String> {
 }
 
 impl WatchArgs {
-    /// What is asked of the server; reads the polygon's file.
+    /// The request; reads the polygon's file.
     ///
     /// # Errors
-    /// [`CliError::Input`] for a file that holds no single polygon.
+    /// [`CliError::Input`] for a file that does not hold exactly one polygon.
     pub fn request(&self) -> Result<v1::SubscribeRequest, CliError> {
         let rules = &self.rules;
         let projection = if self.ids { v1::Projection::Ids } else { v1::Projection::Fixes };
@@ -161,9 +157,9 @@ impl WatchArgs {
             events: rules.events.iter().map(|event| event.kind().into()).collect(),
             projection: projection.into(),
             evaluation: evaluation.into(),
-            move_interval: Some(duration(rules.move_interval)),
-            enter_dwell: Some(duration(rules.enter_dwell)),
-            leave_dwell: Some(duration(rules.leave_dwell)),
+            move_interval: Some(duration::from_std(rules.move_interval)),
+            enter_dwell: Some(duration::from_std(rules.enter_dwell)),
+            leave_dwell: Some(duration::from_std(rules.leave_dwell)),
             hysteresis_m: rules.hysteresis,
             snapshot: !self.no_snapshot,
         };
@@ -175,36 +171,46 @@ impl WatchArgs {
 /// Writes events until there are enough, or until Ctrl-C.
 ///
 /// # Errors
-/// Those of the connection, the server and of writing.
-pub async fn run(connection: &ConnectionArgs, args: &WatchArgs) -> Result<Exit, CliError> {
-    let request = args.request()?;
-    let lines = lines(connection, args).await?;
-    let mut watch = Watch::open(connection, request).await?;
+/// Those of the server and of writing.
+pub async fn run(
+    client: &Client,
+    args: &WatchArgs,
+    request: v1::SubscribeRequest,
+) -> Result<Exit, CliError> {
+    let name = &args.fleet.fleet;
+    let is_geographic = fleet_space::is_geographic(&client.get_fleet(name).await?);
+    if args.format == EventForm::GeoJson && !is_geographic {
+        return Err(planar_geojson(name, "--format json"));
+    }
+    let lines = EventLines::new(args.format, is_geographic);
+    let mut subscription = client.subscribe(request).await?;
     let ended = tokio::select! {
-        ended = write(&mut watch, lines, args.count) => ended,
+        ended = write(&mut subscription, lines, args.count) => ended,
         caught = tokio::signal::ctrl_c() => caught.map_err(CliError::local("catching Ctrl-C")),
     };
-    watch.close().await;
+    // A server that is gone has no session to close.
+    let _ = subscription.session().close().await;
     ended.map(|()| Exit::Done)
 }
 
-async fn lines(connection: &ConnectionArgs, args: &WatchArgs) -> Result<EventLines, CliError> {
-    let name = &args.fleet.fleet;
-    let fleet = fleet::describe(&Connection::open(connection).await?, name).await?;
-    let is_geographic = fleet::is_geographic(&fleet);
-    if args.format == EventForm::GeoJson && !is_geographic {
-        let reason = format!(
-            "fleet {name} is planar: its metres are no GeoJSON coordinates; use --format json"
-        );
-        return Err(CliError::Usage(reason));
-    }
-    Ok(EventLines::new(args.format, is_geographic))
-}
-
-async fn write(watch: &mut Watch, lines: EventLines, count: Option<u64>) -> Result<(), CliError> {
+async fn write(
+    subscription: &mut Subscription,
+    lines: EventLines,
+    count: Option<u64>,
+) -> Result<(), CliError> {
     let mut left = count.unwrap_or(u64::MAX);
     loop {
-        let kind = watch.next().await?;
+        let message = match subscription.receive().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err(Error::Protocol("the stream ended".to_owned()).into()),
+            Err(error) if error.is_transient() => {
+                eprintln!("{error}; resuming");
+                subscription.resume(error).await?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(kind) = message.kind else { continue };
         match &kind {
             Kind::Gap(_) => eprintln!("some events were lost"),
             Kind::Lagged(_) => eprintln!("events came faster than they were read: some were lost"),
@@ -220,6 +226,71 @@ async fn write(watch: &mut Watch, lines: EventLines, count: Option<u64>) -> Resu
             }
         }
         out.flush()?;
+    }
+}
+
+/// An event of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventRow {
+    /// Name of the kind, as in `left`; `present` for a member.
+    pub event: String,
+    /// The epoch.
+    pub epoch: u64,
+    /// The object, and its record if records are reported.
+    pub row: AnswerRow,
+}
+
+/// The events of a message, and the fleet's clock.
+///
+/// # Errors
+/// [`Error::Protocol`] for lists of unequal length.
+fn events_of(kind: Kind) -> Result<(i64, Vec<EventRow>), Error> {
+    let mut rows = Vec::new();
+    let clock_ms = match kind {
+        Kind::Snapshot(v1::SnapshotChunk { epoch, clock_ms, regions }) => {
+            for of in regions {
+                let names = vec!["present".to_owned(); of.objects.len()];
+                add(&mut rows, epoch, names, of.objects, of.fixes)?;
+            }
+            clock_ms
+        }
+        Kind::Events(v1::EventBatch { epoch, clock_ms, regions, .. }) => {
+            for of in regions {
+                let names = of.kinds().map(name).collect();
+                add(&mut rows, epoch, names, of.objects, of.fixes)?;
+            }
+            clock_ms
+        }
+        _ => 0,
+    };
+    Ok((clock_ms, rows))
+}
+
+fn add(
+    rows: &mut Vec<EventRow>,
+    epoch: u64,
+    names: Vec<String>,
+    objects: Vec<u64>,
+    fixes: Vec<v1::FixRecord>,
+) -> Result<(), Error> {
+    if names.len() != objects.len() || (!fixes.is_empty() && fixes.len() != objects.len()) {
+        let (kinds, fixes, objects) = (names.len(), fixes.len(), objects.len());
+        let reason = format!("{kinds} kinds and {fixes} fixes for {objects} objects");
+        return Err(Error::Protocol(reason));
+    }
+    let mut fixes = fixes.into_iter();
+    for (event, object) in names.into_iter().zip(objects) {
+        let row = AnswerRow { object, fix: fixes.next(), distance_m: None };
+        rows.push(EventRow { event, epoch, row });
+    }
+    Ok(())
+}
+
+/// A kind for people and scripts: `region_changed`.
+fn name(kind: v1::EventKind) -> String {
+    match kind {
+        v1::EventKind::Unspecified => "unknown".to_owned(),
+        kind => kind.as_str_name().trim_start_matches("EVENT_KIND_").to_lowercase(),
     }
 }
 
@@ -246,5 +317,25 @@ mod tests {
         );
         assert_eq!((region.hysteresis_m, region.snapshot), (5.0, true));
         assert_eq!(region.projection(), v1::Projection::Ids);
+    }
+
+    #[test]
+    fn events_are_named_and_unequal_lists_rejected() {
+        let of = v1::RegionEvents {
+            region_id: 1,
+            objects: vec![3, 4],
+            kinds: vec![v1::EventKind::Enter.into(), v1::EventKind::RegionChanged.into()],
+            fixes: Vec::new(),
+        };
+        let batch =
+            |of| v1::EventBatch { epoch: 9, clock_ms: 5, regions: vec![of], ..Default::default() };
+        let (clock_ms, events) = events_of(Kind::Events(batch(of.clone()))).unwrap();
+        let rows: Vec<_> =
+            events.iter().map(|of| (of.event.as_str(), of.row.object, of.epoch)).collect();
+        assert_eq!((clock_ms, rows), (5, vec![("enter", 3, 9), ("region_changed", 4, 9)]));
+        let torn = v1::RegionEvents { objects: vec![1], ..of };
+        let error = events_of(Kind::Events(batch(torn))).unwrap_err().to_string();
+        assert!(error.contains("2 kinds and 0 fixes for 1 objects"), "{error}");
+        assert!(events_of(Kind::Progress(v1::Progress::default())).unwrap().1.is_empty());
     }
 }

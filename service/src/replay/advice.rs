@@ -4,11 +4,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use shoal_proto::v1::{self, region::Kind};
+use shoal_client::v1::{self, region::Kind};
+use shoal_client::{Client, Error};
 
-use crate::cli::error::CliError;
-use crate::client::answer::AnswerReader;
-use crate::client::connection::Connection;
 use crate::config::LISTEN_DEFAULT;
 
 /// Smallest radius of the circle, metres.
@@ -32,16 +30,16 @@ impl Advice {
     /// # Errors
     /// Those of the connection and the server.
     pub(super) async fn query(
-        connection: &Connection,
+        client: &Client,
         address: SocketAddr,
         busiest: (f64, f64),
-    ) -> Result<Option<Self>, CliError> {
+    ) -> Result<Option<Self>, Error> {
         let centre = (round(busiest.0), round(busiest.1));
-        let Some(object) = nearest(connection, centre).await? else {
+        let Some(object) = nearest(client, centre).await? else {
             return Ok(None);
         };
         let mut radius_m = RADIUS_M_MIN;
-        while radius_m < RADIUS_M_MAX && count(connection, centre, radius_m).await? == 0 {
+        while radius_m < RADIUS_M_MAX && count(client, centre, radius_m).await? == 0 {
             radius_m *= 2.0;
         }
         let target = match address.to_string() {
@@ -57,28 +55,19 @@ fn round(coordinate: f64) -> f64 {
     (coordinate * 1e4).round() / 1e4
 }
 
-async fn nearest(connection: &Connection, (x, y): (f64, f64)) -> Result<Option<u64>, CliError> {
+async fn nearest(client: &Client, (x, y): (f64, f64)) -> Result<Option<u64>, Error> {
     let request = v1::NearestRequest { x, y, k: 1, ..Default::default() };
-    let mut queries = connection.queries();
-    let call = queries.nearest(connection.request(request));
-    let mut answer = AnswerReader::open(connection, call).await?;
-    let rows = answer.next().await?.unwrap_or_default();
-    Ok(rows.first().map(|row| row.object))
+    let (_, answer) = client.nearest(request).await?.collect().await?;
+    Ok(answer.objects.first().copied())
 }
 
-async fn count(
-    connection: &Connection,
-    (x, y): (f64, f64),
-    radius_m: f64,
-) -> Result<u64, CliError> {
+async fn count(client: &Client, (x, y): (f64, f64), radius_m: f64) -> Result<u64, Error> {
     let options =
         v1::QueryOptions { projection: v1::Projection::Count.into(), ..Default::default() };
     let circle = v1::Circle { x, y, radius_m };
     let region = v1::Region { kind: Some(Kind::Circle(circle)) };
     let request = v1::RangeRequest { options: Some(options), region: Some(region) };
-    let mut queries = connection.queries();
-    let call = queries.range(connection.request(request));
-    Ok(AnswerReader::open(connection, call).await?.header().total)
+    Ok(client.range(request).await?.header().total)
 }
 
 /// The command that starts the program again: its name if it was started by name, otherwise its

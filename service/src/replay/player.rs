@@ -7,13 +7,12 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use shoal_proto::v1::{self, report_request::Payload};
+use shoal_client::{ReportStream, v1};
 use shoal_table::CsvReader;
 use tokio::time::{Instant, sleep_until};
 
+use crate::cli::csv_rows;
 use crate::cli::error::CliError;
-use crate::client::report::ReportStream;
-use crate::client::rows;
 
 /// Most rows of a message.
 const MESSAGE_ROWS: usize = 4_096;
@@ -56,7 +55,7 @@ pub(super) async fn play(
     stream: &mut ReportStream,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut batches = rows::batches(csv, MESSAGE_ROWS);
+    let mut batches = csv_rows::batches(csv, MESSAGE_ROWS);
     let start = Instant::now();
     let mut sent_at = start;
     let mut waiting: Vec<v1::Fix> = Vec::with_capacity(MESSAGE_ROWS);
@@ -90,8 +89,8 @@ async fn send(
     }
     let fixes = std::mem::replace(waiting, Vec::with_capacity(MESSAGE_ROWS));
     let latest_ms = fixes.iter().map(|fix| fix.time_ms).max().unwrap_or(0);
-    let payload = Some(Payload::Rows(v1::Rows { fixes }));
-    stream.send(v1::ReportRequest { payload, ..Default::default() }).await?;
+    let rows = fixes.len() as u64;
+    stream.send_rows(fixes).await?;
     progress.event_ms.fetch_max(latest_ms, Ordering::Relaxed);
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shoal_client::{AckTotals, Client, ConnectOptions, ReportOptions};
 use shoal_table::CsvReader;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -17,10 +18,7 @@ use super::player::{Pace, Progress, play};
 use super::status_line::StatusLine;
 use super::survey::Survey;
 use crate::cli::error::CliError;
-use crate::client::connection::Connection;
-use crate::client::report::ReportStream;
-use crate::client::rows;
-use crate::client::{fleet, tally::Tally};
+use crate::cli::{csv_rows, fleet_space};
 use crate::config::ReplayConfig;
 use crate::logs;
 
@@ -49,7 +47,7 @@ impl Replayer {
     fn csv(&self) -> Result<CsvReader, CliError> {
         let file: &Path = &self.config.file;
         CsvReader::open(file, self.config.speed_unit)
-            .map_err(|error| rows::unusable(&file.display().to_string(), &error))
+            .map_err(|error| csv_rows::unusable(&file.display().to_string(), &error))
     }
 
     /// Plays the file into the server at `address` until it ends or `stopped` is true.
@@ -64,8 +62,9 @@ impl Replayer {
     }
 
     async fn replay(self, address: SocketAddr) -> Result<(), CliError> {
-        let connection = Connection::to(&format!("http://{address}"), TIMEOUT).await?;
-        let space = fleet::space(&fleet::describe(&connection, "").await?)?;
+        let options = ConnectOptions { timeout: TIMEOUT, ..ConnectOptions::default() };
+        let client = Client::connect(&address.to_string(), options).await?;
+        let space = fleet_space::space(&client.get_fleet("").await?)?;
         let csv = self.csv()?;
         let surveyed = spawn_blocking(move || Survey::of(csv, &space)).await;
         let survey = surveyed.ok().flatten().ok_or_else(|| CliError::Input {
@@ -81,38 +80,38 @@ impl Replayer {
             "replay begins"
         );
         let pace = Pace { first_ms: survey.first_ms, speedup };
-        let tally = self.play(&connection, address, &survey, pace).await?;
+        let totals = self.play(&client, address, &survey, pace).await?;
         tracing::info!(
-            rows = tally.rows_total(),
-            applied = tally.rows.applied,
-            duplicate = tally.rows.duplicate,
-            superseded = tally.rows.superseded,
-            late = tally.rows.late,
-            refused = tally.rows.refused,
+            rows = totals.rows_total(),
+            applied = totals.rows.applied,
+            duplicate = totals.rows.duplicate,
+            superseded = totals.rows.superseded,
+            late = totals.rows.late,
+            refused = totals.rows.refused,
             unreadable = survey.unreadable,
             "replay done"
         );
-        logs::say(&format!("replay done: {} rows; serving until Ctrl-C", tally.rows_total()));
-        advise(&connection, address, &survey).await;
+        logs::say(&format!("replay done: {} rows; serving until Ctrl-C", totals.rows_total()));
+        advise(&client, address, &survey).await;
         Ok(())
     }
 
     /// Sends all rows and shows the status line.
     async fn play(
         &self,
-        connection: &Connection,
+        client: &Client,
         address: SocketAddr,
         survey: &Survey,
         pace: Pace,
-    ) -> Result<Tally, CliError> {
+    ) -> Result<AckTotals, CliError> {
         let progress = Arc::new(Progress::default());
-        let mut stream = ReportStream::open(connection);
-        let status = StatusLine::new(connection, survey, stream.tally(), &progress);
-        let mut first = stream.tally();
+        let mut stream = client.report(ReportOptions::unnumbered(""));
+        let status = StatusLine::new(client, survey, stream.totals(), &progress);
+        let mut first = stream.totals();
         let watching = async {
             // The commands need an object to find.
-            if first.wait_for(|tally| tally.rows.applied > 0).await.is_ok() {
-                advise(connection, address, survey).await;
+            if first.wait_for(|totals| totals.rows.applied > 0).await.is_ok() {
+                advise(client, address, survey).await;
             }
             status.run().await;
         };
@@ -120,13 +119,13 @@ impl Replayer {
             played = play(self.csv()?, pace, &mut stream, &progress) => played?,
             () = watching => {}
         }
-        stream.finish().await
+        Ok(stream.finish().await?)
     }
 }
 
-/// Prints commands to try.
-async fn advise(connection: &Connection, address: SocketAddr, survey: &Survey) {
-    match Advice::query(connection, address, survey.busiest).await {
+/// Prints commands to try. An error of the server is reported at the end of the replay.
+async fn advise(client: &Client, address: SocketAddr, survey: &Survey) {
+    match Advice::query(client, address, survey.busiest).await {
         Ok(Some(advice)) => logs::say(&advice.to_string()),
         Ok(None) => tracing::warn!("the fleet holds no object"),
         Err(error) => tracing::warn!(%error, "cannot find commands to try"),

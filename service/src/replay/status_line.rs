@@ -7,14 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use shoal_client::{AckTotals, Client};
 use tokio::sync::watch;
 
 use super::player::Progress;
 use super::survey::Survey;
-use crate::client::connection::Connection;
-use crate::client::fleet;
-use crate::client::moment::rfc3339;
-use crate::client::tally::Tally;
+use crate::cli::timestamp::rfc3339;
 use crate::logs;
 
 /// Time between two lines.
@@ -23,8 +21,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Shows the status until it is dropped.
 #[derive(Debug)]
 pub(super) struct StatusLine {
-    connection: Connection,
-    tally: watch::Receiver<Tally>,
+    client: Client,
+    totals: watch::Receiver<AckTotals>,
     progress: Arc<Progress>,
     first_ms: i64,
     bar: ProgressBar,
@@ -34,9 +32,9 @@ pub(super) struct StatusLine {
 impl StatusLine {
     /// The status of a replay that is about to begin.
     pub(super) fn new(
-        connection: &Connection,
+        client: &Client,
         survey: &Survey,
-        tally: watch::Receiver<Tally>,
+        totals: watch::Receiver<AckTotals>,
         progress: &Arc<Progress>,
     ) -> Self {
         let bar = ProgressBar::new(survey.span_ms());
@@ -46,8 +44,8 @@ impl StatusLine {
             logs::keep_below(&bar);
         }
         Self {
-            connection: connection.clone(),
-            tally,
+            client: client.clone(),
+            totals,
             progress: progress.clone(),
             first_ms: survey.first_ms,
             bar,
@@ -66,13 +64,13 @@ impl StatusLine {
     }
 
     async fn draw(&mut self) {
-        let tally = self.tally.borrow().clone();
-        let (now, rows) = (Instant::now(), tally.rows_total());
+        let totals = self.totals.borrow().clone();
+        let (now, rows) = (Instant::now(), totals.rows_total());
         let (then, rows_then) = std::mem::replace(&mut self.before, (now, rows));
         let seconds = now.duration_since(then).as_secs_f64().max(1e-9);
         let rate = rows.saturating_sub(rows_then) as f64 / seconds;
         // A server that is too busy to count its objects does not stop the replay.
-        let objects = match fleet::describe(&self.connection, "").await {
+        let objects = match self.client.get_fleet("").await {
             Ok(fleet) => fleet.object_count.to_string(),
             Err(_) => "?".to_owned(),
         };
@@ -81,8 +79,8 @@ impl StatusLine {
         let text = format!(
             "{}  {objects} objects  {rows} rows  {rate:.0} rows/s  {} late  {} refused",
             rfc3339(event_ms),
-            tally.rows.late,
-            tally.rows.refused + unreadable
+            totals.rows.late,
+            totals.rows.refused + unreadable
         );
         if self.bar.is_hidden() {
             // A closed standard error does not stop the replay.

@@ -10,7 +10,7 @@ use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::query_answer::header;
 use super::records::{Records, row_bytes_max};
 use crate::error::ServiceError;
-use crate::fleet::{JobAnswers, Fleet};
+use crate::fleet::{Fleet, JobAnswers};
 use crate::limits::CHUNK_BYTES_TARGET;
 use crate::status::rpc_status;
 

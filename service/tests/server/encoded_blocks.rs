@@ -1,11 +1,11 @@
 //! Encoded blocks are their rows, are judged row by row, and leave nothing behind when they fail.
 
 use bytes::Bytes;
+use shoal_client::BlockEncoder;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{Block, Budget, Chunk, Column, Encoding, PlanChoice};
-use shoal_engine::Space;
 use shoal_proto::v1;
-use shoal_service::client::block::BlockEncoder;
+use tonic::Code;
 
 use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, block, detail, fix, objects_in, reason, refused,
@@ -29,7 +29,7 @@ fn message(random: &mut Random, round: i64) -> Vec<v1::Fix> {
 
 /// Each message as one block.
 fn blocks(messages: &[Vec<v1::Fix>], plans: PlanChoice) -> Vec<Bytes> {
-    let mut encoder = BlockEncoder::new(Space::geographic(), plans);
+    let mut encoder = BlockEncoder::new(None, plans);
     let mut encode = |fixes: &Vec<v1::Fix>| {
         let [(rows, block)] = encoder.encode(fixes).unwrap().try_into().unwrap();
         assert_eq!(rows, fixes.len());

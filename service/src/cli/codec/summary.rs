@@ -11,7 +11,7 @@ use shoal_table::{
     ColumnStatistics, ColumnTotal, ColumnTotals, DISTINCT_MAX, Header, Kind, Number, Trailer,
 };
 
-use crate::client::output::plain_table;
+use crate::cli::output::plain_table;
 
 /// Gigabytes per second; 0 for no bytes.
 pub(super) fn rate_gb_s(bytes: u64, spent: Duration) -> f64 {

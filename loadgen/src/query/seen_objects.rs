@@ -1,0 +1,67 @@
+//! A bounded sample of object ids that were sent recently, for get queries. Ids of real data cannot
+//! be drawn from a range.
+
+use std::sync::{Mutex, PoisonError};
+
+use shoal_workload::Fix;
+
+use crate::limits::SEEN_OBJECTS_MAX;
+
+/// Ids taken from each message.
+const SAMPLES: usize = 8;
+
+/// Lately sent ids of one connection.
+#[derive(Debug, Default)]
+pub struct SeenObjects(Mutex<Ring>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    ids: Vec<u64>,
+    next: usize,
+}
+
+impl SeenObjects {
+    /// Remembers some of the objects of a message.
+    pub fn add(&self, fixes: &[Fix]) {
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for fix in fixes.iter().step_by((fixes.len() / SAMPLES).max(1)) {
+            let next = ring.next;
+            if ring.ids.len() < SEEN_OBJECTS_MAX {
+                ring.ids.push(fix.object);
+            } else {
+                ring.ids[next] = fix.object;
+            }
+            ring.next = (next + 1) % SEEN_OBJECTS_MAX;
+        }
+    }
+
+    /// One of the remembered ids, chosen by `draw`; any id when none was sent.
+    #[must_use]
+    pub fn pick(&self, draw: u64) -> u64 {
+        let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match ring.ids.len() as u64 {
+            0 => draw >> 1,
+            count => ring.ids[(draw % count) as usize],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_remembered_and_memory_is_bounded() {
+        let seen = SeenObjects::default();
+        assert_eq!(seen.pick(8), 4);
+        let fix =
+            |object| Fix { object, time_ms: 0, x: 0.0, y: 0.0, speed_mps: None, heading_deg: None };
+        for message in 0..10_000 {
+            let fixes: Vec<_> = (0..100).map(|index| fix(message * 100 + index)).collect();
+            seen.add(&fixes);
+        }
+        let ids = seen.0.lock().unwrap().ids.clone();
+        assert_eq!(ids.len(), SEEN_OBJECTS_MAX);
+        assert!(ids.iter().all(|id| *id > 900_000));
+    }
+}

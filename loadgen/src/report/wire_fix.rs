@@ -1,0 +1,48 @@
+//! Fixes of a workload in the wire's form.
+//!
+//! Rows are written and blocks encoded from the same values, and the oracle is fed with what the
+//! library's quantizer makes of them.
+
+use shoal_client::v1;
+use shoal_workload::Fix;
+
+/// A fix as it is sent.
+#[inline]
+#[must_use]
+pub fn wire_fix(fix: &Fix) -> v1::Fix {
+    v1::Fix {
+        object: fix.object,
+        time_ms: fix.time_ms,
+        x: fix.x,
+        y: fix.y,
+        speed_mps: fix.speed_mps.map(|speed| speed as f32),
+        heading_deg: fix.heading_deg.map(wire_heading),
+        altitude_m: None,
+        state: 0,
+    }
+}
+
+/// A heading as it is sent: rounded to the hundredths that are stored, so that a generator's
+/// 359.999 is north and not refused as 360. Headings outside `[0, 360)` are sent unchanged.
+#[must_use]
+pub fn wire_heading(heading_deg: f64) -> f32 {
+    if (0.0..360.0).contains(&heading_deg) {
+        let hundredths = (heading_deg * 100.0 + 0.5) as u32 % 36_000;
+        hundredths as f32 / 100.0
+    } else {
+        heading_deg as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_are_rounded_and_wrong_ones_unchanged() {
+        for (heading, sent) in [(359.994, 359.99), (359.996, 0.0), (360.0, 360.0), (-1.0, -1.0)] {
+            assert_eq!(wire_heading(heading), sent, "{heading}");
+        }
+        assert!(wire_heading(f64::NAN).is_nan());
+    }
+}

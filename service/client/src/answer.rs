@@ -1,0 +1,201 @@
+//! Answers of Get, Range and Nearest: chunks of a stream, assembled in one place.
+//!
+//! The first chunk has the header. Lists of unequal length are an error of the server.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use shoal_proto::v1;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Response, Status, Streaming};
+
+use crate::client::Client;
+use crate::error::{Error, ServerError};
+
+/// One object of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerRow {
+    /// The object.
+    pub object: u64,
+    /// Its record, with `PROJECTION_FIXES`.
+    pub fix: Option<v1::FixRecord>,
+    /// Its distance in metres, for Nearest.
+    pub distance_m: Option<f64>,
+}
+
+/// A whole answer, or a part of one. Lists that are not empty are equally long.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The number of objects that match.
+    pub total: u64,
+    /// Whether `limit` left objects out.
+    pub truncated: bool,
+    /// The objects.
+    pub objects: Vec<u64>,
+    /// The records of `objects`, with `PROJECTION_FIXES`.
+    pub fixes: Vec<v1::FixRecord>,
+    /// The distances of `objects` in metres, for Nearest.
+    pub distance_m: Vec<f64>,
+    /// Why a query of a batch failed; then it has no objects.
+    pub error: Option<ServerError>,
+}
+
+impl Answer {
+    /// Appends the next part; `total` and `truncated` are those of the first.
+    pub(crate) fn append(&mut self, part: Self) {
+        self.error = self.error.take().or(part.error);
+        if self.objects.is_empty() {
+            (self.objects, self.fixes) = (part.objects, part.fixes);
+            self.distance_m = part.distance_m;
+        } else {
+            self.objects.extend(part.objects);
+            self.fixes.extend(part.fixes);
+            self.distance_m.extend(part.distance_m);
+        }
+    }
+
+    /// Confirms that the lists are equally long.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`].
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let count = self.objects.len();
+        for (name, length) in [("fixes", self.fixes.len()), ("distances", self.distance_m.len())] {
+            if length != 0 && length != count {
+                return Err(Error::Protocol(format!("{length} {name} for {count} objects")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects one by one.
+    pub fn into_rows(self) -> impl Iterator<Item = AnswerRow> {
+        let mut fixes = self.fixes.into_iter();
+        let mut distances = self.distance_m.into_iter();
+        self.objects.into_iter().map(move |object| AnswerRow {
+            object,
+            fix: fixes.next(),
+            distance_m: distances.next(),
+        })
+    }
+}
+
+/// A message of an answer: the header, if it is the first, and rows.
+pub(crate) type Chunk = (Option<v1::AnswerHeader>, Answer);
+
+fn chunk(
+    header: Option<v1::AnswerHeader>,
+    objects: Vec<u64>,
+    fixes: Vec<v1::FixRecord>,
+    distance_m: Vec<f64>,
+) -> Chunk {
+    (header, Answer { objects, fixes, distance_m, ..Answer::default() })
+}
+
+/// Responses that are chunks of an answer.
+pub(crate) trait IntoChunk {
+    fn into_chunk(self) -> Chunk;
+}
+
+impl IntoChunk for v1::GetResponse {
+    fn into_chunk(self) -> Chunk {
+        chunk(self.header, self.objects, self.fixes, Vec::new())
+    }
+}
+
+impl IntoChunk for v1::RangeResponse {
+    fn into_chunk(self) -> Chunk {
+        chunk(self.header, self.objects, self.fixes, Vec::new())
+    }
+}
+
+impl IntoChunk for v1::NearestResponse {
+    fn into_chunk(self) -> Chunk {
+        chunk(self.header, self.objects, self.fixes, self.distance_m)
+    }
+}
+
+/// An answer whose header has arrived and whose rows are read as they come.
+pub struct AnswerStream {
+    header: v1::AnswerHeader,
+    /// Rows of the first message.
+    first: Option<Answer>,
+    chunks: Pin<Box<dyn Stream<Item = Result<Chunk, Status>> + Send>>,
+    client: Client,
+}
+
+impl AnswerStream {
+    /// Waits for the first message of the answer to a query.
+    pub(crate) async fn open<T: IntoChunk + 'static>(
+        client: &Client,
+        response: impl Future<Output = Result<Response<Streaming<T>>, Status>>,
+    ) -> Result<Self, Error> {
+        let mut stream = client.call(response).await?;
+        let first = client.wait(stream.message()).await?.map(IntoChunk::into_chunk);
+        let Some((Some(header), first)) = first else {
+            return Err(Error::Protocol("the answer has no header".to_owned()));
+        };
+        first.check()?;
+        let chunks = Box::pin(stream.map(|chunk| chunk.map(IntoChunk::into_chunk)));
+        Ok(Self { header, first: Some(first), chunks, client: client.clone() })
+    }
+
+    /// Where and when the answer holds.
+    #[must_use]
+    pub fn header(&self) -> &v1::AnswerHeader {
+        &self.header
+    }
+
+    /// The rows of the next message; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of the call, [`Error::Timeout`], [`Error::Protocol`].
+    pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let chunk = self.client.wait(async { self.chunks.next().await.transpose() }).await?;
+        let Some((_, rows)) = chunk else { return Ok(None) };
+        rows.check()?;
+        Ok(Some(rows))
+    }
+
+    /// The whole answer.
+    ///
+    /// # Errors
+    /// As [`AnswerStream::next`].
+    pub async fn collect(mut self) -> Result<(v1::AnswerHeader, Answer), Error> {
+        let v1::AnswerHeader { total, truncated, .. } = self.header;
+        let mut answer = Answer { total, truncated, ..Answer::default() };
+        while let Some(part) = self.next().await? {
+            answer.append(part);
+        }
+        Ok((self.header, answer))
+    }
+}
+
+impl fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerStream").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_appended_and_unequal_lists_rejected() {
+        let ids = |objects: &[u64]| Answer { objects: objects.to_vec(), ..Answer::default() };
+        let mut answer = Answer { total: 3, ..Answer::default() };
+        answer.append(Answer { distance_m: vec![0.5, 2.0], ..ids(&[3, 5]) });
+        answer.append(Answer { distance_m: vec![7.0], ..ids(&[9]) });
+        answer.check().unwrap();
+        assert_eq!((answer.total, answer.objects.as_slice()), (3, &[3, 5, 9][..]));
+        let last = answer.into_rows().last().unwrap();
+        assert_eq!(last, AnswerRow { object: 9, fix: None, distance_m: Some(7.0) });
+        let torn = Answer { fixes: vec![v1::FixRecord::default()], ..ids(&[3, 5]) };
+        assert!(torn.check().unwrap_err().to_string().contains("1 fixes for 2 objects"));
+    }
+}

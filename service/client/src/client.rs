@@ -1,0 +1,278 @@
+//! A connection to a server, and the calls that a single response answers.
+//!
+//! The connection is made eagerly, so that an absent server shows at once. Each call carries the
+//! timeout as its gRPC deadline.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shoal_proto::v1;
+use shoal_proto::v1::fleet_service_client::FleetServiceClient;
+use shoal_proto::v1::position_service_client::PositionServiceClient;
+use shoal_proto::v1::query_service_client::QueryServiceClient;
+use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response, Status};
+
+use crate::error::Error;
+
+/// The most objects of one request to remove.
+const REMOVE_OBJECTS_MAX: usize = 65_536;
+
+/// Settings of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectOptions {
+    /// The longest time to connect, to wait for a response, or for the next sign of progress of a
+    /// stream.
+    pub timeout: Duration,
+    /// HTTP/2 flow-control window of one stream, in bytes: what the server may send ahead of the
+    /// reader. `None` leaves the protocol's 65,535.
+    pub stream_window_bytes: Option<u32>,
+    /// HTTP/2 flow-control window of all streams together, in bytes.
+    pub connection_window_bytes: Option<u32>,
+    /// The largest HTTP/2 frame that the server may send, in bytes.
+    pub frame_bytes_max: Option<u32>,
+    /// The longest message that the client accepts, in bytes. The server sends at most 1 MiB.
+    pub message_bytes_max: usize,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(30),
+            stream_window_bytes: None,
+            connection_window_bytes: None,
+            frame_bytes_max: None,
+            message_bytes_max: 8 << 20,
+        }
+    }
+}
+
+/// A connection to a server. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    target: Arc<str>,
+    options: ConnectOptions,
+}
+
+impl Client {
+    /// Connects to `target`: `http://HOST:PORT`, or `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`Error::Target`] for a URL that cannot be used, [`Error::Connect`] if no server answers.
+    pub async fn connect(target: &str, options: ConnectOptions) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Target { target: target.to_owned(), reason };
+        if target.starts_with("https://") {
+            return Err(wrong("this client has no TLS; use http://".to_owned()));
+        }
+        let has_scheme = target.contains("://");
+        let url = if has_scheme { target.to_owned() } else { format!("http://{target}") };
+        let endpoint =
+            Endpoint::from_shared(url.clone()).map_err(|error| wrong(error.to_string()))?;
+        let endpoint = endpoint
+            .connect_timeout(options.timeout)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(options.stream_window_bytes)
+            .initial_connection_window_size(options.connection_window_bytes)
+            .max_frame_size(options.frame_bytes_max);
+        let connected = endpoint.connect().await;
+        let channel = connected
+            .map_err(|error| Error::Connect { target: url.clone(), reason: root_cause(&error) })?;
+        Ok(Self { channel, target: url.into(), options })
+    }
+
+    /// Another connection to the same target.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn reconnect(&self) -> Result<Self, Error> {
+        Self::connect(&self.target, self.options).await
+    }
+
+    /// The server's URL.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The settings of the connection.
+    #[must_use]
+    pub fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
+    /// The gRPC channel, for calls with a codec of one's own.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// The generated client of the fleet service.
+    #[must_use]
+    pub fn fleet_service(&self) -> FleetServiceClient<Channel> {
+        FleetServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// The generated client of the position service.
+    #[must_use]
+    pub fn position_service(&self) -> PositionServiceClient<Channel> {
+        PositionServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// The generated client of the query service.
+    #[must_use]
+    pub fn query_service(&self) -> QueryServiceClient<Channel> {
+        QueryServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// The generated client of the subscription service.
+    #[must_use]
+    pub fn subscription_service(&self) -> SubscriptionServiceClient<Channel> {
+        SubscriptionServiceClient::new(self.channel())
+            .max_decoding_message_size(self.options.message_bytes_max)
+    }
+
+    /// Creates a fleet.
+    ///
+    /// # Errors
+    /// Those of `FleetService.CreateFleet`.
+    pub async fn create_fleet(&self, request: v1::CreateFleetRequest) -> Result<v1::Fleet, Error> {
+        let mut service = self.fleet_service();
+        let created = self.call(service.create_fleet(self.request(request))).await?;
+        present(created.fleet, "fleet")
+    }
+
+    /// A fleet as it is now; an empty name means `default`.
+    ///
+    /// # Errors
+    /// Those of `FleetService.GetFleet`: [`v1::ErrorReason::FleetUnknown`] if there is none.
+    pub async fn get_fleet(&self, name: &str) -> Result<v1::Fleet, Error> {
+        let request = v1::GetFleetRequest { name: name.to_owned() };
+        let mut service = self.fleet_service();
+        let found = self.call(service.get_fleet(self.request(request))).await?;
+        present(found.fleet, "fleet")
+    }
+
+    /// All fleets in ascending order of name.
+    ///
+    /// # Errors
+    /// Those of `FleetService.ListFleets`.
+    pub async fn list_fleets(&self) -> Result<Vec<v1::Fleet>, Error> {
+        let (mut fleets, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let request = v1::ListFleetsRequest { page_token, ..Default::default() };
+            let mut service = self.fleet_service();
+            let page = self.call(service.list_fleets(self.request(request))).await?;
+            fleets.extend(page.fleets);
+            if page.next_page_token.is_empty() {
+                return Ok(fleets);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// Removes every object of a fleet.
+    ///
+    /// # Errors
+    /// Those of `FleetService.ClearFleet`.
+    pub async fn clear_fleet(&self, name: &str) -> Result<v1::ClearFleetResponse, Error> {
+        let request = v1::ClearFleetRequest { name: name.to_owned() };
+        self.call(self.fleet_service().clear_fleet(self.request(request))).await
+    }
+
+    /// Deletes a fleet with all its objects.
+    ///
+    /// # Errors
+    /// Those of `FleetService.DeleteFleet`.
+    pub async fn delete_fleet(&self, name: &str) -> Result<(), Error> {
+        let request = v1::DeleteFleetRequest { name: name.to_owned() };
+        self.call(self.fleet_service().delete_fleet(self.request(request))).await?;
+        Ok(())
+    }
+
+    /// Reports one message.
+    ///
+    /// # Errors
+    /// Those of `PositionService.ReportOnce`.
+    pub async fn report_once(
+        &self,
+        request: v1::ReportOnceRequest,
+    ) -> Result<v1::ReportAck, Error> {
+        let mut service = self.position_service();
+        let response = self.call(service.report_once(self.request(request))).await?;
+        present(response.ack, "acknowledgement")
+    }
+
+    /// Removes objects from a fleet. More than 65,536 objects take several requests, which are
+    /// several epochs; counts are their sums, epoch and token those of the last.
+    ///
+    /// # Errors
+    /// Those of `PositionService.Remove`.
+    pub async fn remove(&self, fleet: &str, objects: &[u64]) -> Result<v1::RemoveResponse, Error> {
+        let mut sum = v1::RemoveResponse::default();
+        for objects in objects.chunks(REMOVE_OBJECTS_MAX) {
+            let (fleet, objects) = (fleet.to_owned(), objects.to_vec());
+            let request = v1::RemoveRequest { fleet, objects, ..Default::default() };
+            let mut service = self.position_service();
+            let removed = self.call(service.remove(self.request(request))).await?;
+            sum = v1::RemoveResponse {
+                removed_count: sum.removed_count + removed.removed_count,
+                missing_count: sum.missing_count + removed.missing_count,
+                ..removed
+            };
+        }
+        Ok(sum)
+    }
+
+    /// `message` with the timeout as its deadline.
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.options.timeout);
+        request
+    }
+
+    /// Waits for the response of a call.
+    pub(crate) async fn call<T>(
+        &self,
+        response: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Error> {
+        self.wait(response).await.map(Response::into_inner)
+    }
+
+    /// Waits for `answer`, at most the timeout.
+    pub(crate) async fn wait<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(self.options.timeout, answer).await {
+            // tonic's own timer ends a call like this; nothing else cancels a call of ours.
+            Ok(Err(status)) if status.code() == Code::Cancelled => Err(self.timed_out()),
+            Ok(result) => result.map_err(Error::from),
+            Err(_) => Err(self.timed_out()),
+        }
+    }
+
+    /// The error for a server that was silent for the whole timeout.
+    pub(crate) fn timed_out(&self) -> Error {
+        Error::Timeout { target: self.target.to_string(), timeout: self.options.timeout }
+    }
+}
+
+/// A field that every response of its call has.
+fn present<T>(field: Option<T>, name: &str) -> Result<T, Error> {
+    field.ok_or_else(|| Error::Protocol(format!("the response has no {name}")))
+}
+
+/// The innermost reason: the outer ones only say "transport error".
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,28 @@
+//! The client library of Shoal: fleets, reports, queries and subscriptions.
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod batch;
+mod block;
+mod client;
+pub mod duration;
+mod error;
+mod quantizer;
+mod queries;
+mod report;
+mod report_worker;
+mod subscription;
+mod totals;
+
+pub use answer::{Answer, AnswerRow, AnswerStream};
+pub use batch::{BatchAnswer, BatchReader};
+pub use block::{BlockEncoder, block_rows};
+pub use client::{Client, ConnectOptions};
+pub use error::{Error, ServerError};
+pub use quantizer::Quantizer;
+pub use report::{Payload, ReportOptions, ReportStream};
+pub use shoal_codec::PlanChoice;
+/// The messages and services of `shoal.v1`.
+pub use shoal_proto::v1;
+pub use subscription::{SessionHandle, Subscription};
+pub use totals::{AckTotals, add_counts, rows_total};

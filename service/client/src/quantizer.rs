@@ -1,0 +1,195 @@
+//! Rounds fixes to the integers that a fleet stores, as the server does.
+//!
+//! Blocks hold these integers. A value that cannot be stored becomes the poison value of its
+//! reason, so that the server refuses that row and no other.
+
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, SpaceKind, SpaceTag};
+use shoal_proto::v1::{self, space::Kind};
+
+/// The quantum of a planar space that names none, in metres.
+const PLANAR_QUANTUM_M: f64 = 0.01;
+/// Longitude 180 in quanta of 1e-7 degree; stored as -180.
+const HALF_TURN: i32 = 1_800_000_000;
+/// Latitude 90 in quanta.
+const QUARTER_TURN: i32 = 900_000_000;
+/// Hundredths of a degree in a full turn.
+const TURN_CDEG: f64 = 36_000.0;
+
+/// `x` of a position with a coordinate that is NaN or infinite.
+const POISON_NOT_FINITE: i32 = i32::MIN;
+/// `x` of a position outside the space.
+const POISON_OUTSIDE: i32 = i32::MIN + 1;
+const POISON_SPEED: u32 = u32::MAX - 1;
+const POISON_HEADING: u16 = u16::MAX - 1;
+const POISON_ALTITUDE: i32 = i32::MIN + 1;
+
+/// Converts fixes of one fleet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantizer {
+    kind: SpaceKind,
+    quantum: f64,
+    /// Quanta of a degree or metre if that is a whole number, else 0: multiplying by it rounds a
+    /// decimal fraction as it was meant, dividing by the quantum does not.
+    per_unit: f64,
+    /// Least and greatest stored x and y.
+    x: (i32, i32),
+    y: (i32, i32),
+}
+
+impl Quantizer {
+    /// For a fleet with this space, as `Fleet.space` describes it.
+    #[must_use]
+    pub fn new(space: Option<&v1::Space>) -> Self {
+        let Some(Kind::Planar(plane)) = space.and_then(|space| space.kind.as_ref()) else {
+            return Self {
+                kind: SpaceKind::Geographic,
+                quantum: 1e-7,
+                per_unit: 1e7,
+                x: (-HALF_TURN, HALF_TURN - 1),
+                y: (-QUARTER_TURN, QUARTER_TURN),
+            };
+        };
+        let v1::PlanarSpace { width_m, height_m, quantum_m } = *plane;
+        let quantum = if quantum_m == 0.0 { PLANAR_QUANTUM_M } else { quantum_m };
+        let inverse = (1.0 / quantum).round();
+        let per_unit = if 1.0 / inverse == quantum { inverse } else { 0.0 };
+        let mut plane = Self { kind: SpaceKind::Planar, quantum, per_unit, x: (0, 0), y: (0, 0) };
+        plane.x.1 = plane.round(width_m) as i32;
+        plane.y.1 = plane.round(height_m) as i32;
+        plane
+    }
+
+    /// The space in the header of a block.
+    #[must_use]
+    pub fn tag(&self) -> SpaceTag {
+        SpaceTag { kind: self.kind, origin_x: 0.0, origin_y: 0.0, quantum: self.quantum }
+    }
+
+    /// The row that the server stores of `fix`, or refuses.
+    #[inline]
+    #[must_use]
+    pub fn row(&self, fix: &v1::Fix) -> FixRow {
+        let (x, y) = self.position(fix.x, fix.y);
+        FixRow {
+            object: fix.object,
+            time_ms: fix.time_ms,
+            x,
+            y,
+            speed_mm_s: fix.speed_mps.map_or(SPEED_UNKNOWN, speed_mm_s),
+            heading_cdeg: fix.heading_deg.map_or(HEADING_UNKNOWN, heading_cdeg),
+            altitude_mm: fix.altitude_m.map_or(ALTITUDE_UNKNOWN, altitude_mm),
+            state: fix.state,
+        }
+    }
+
+    /// The quanta of a position, rounded half to even.
+    #[inline]
+    fn position(&self, x: f64, y: f64) -> (i32, i32) {
+        if !(x.is_finite() && y.is_finite()) {
+            return (POISON_NOT_FINITE, 0);
+        }
+        let (x, y) = (self.round(x), self.round(y));
+        // The casts saturate; the comparison of doubles decides at the borders of i32.
+        let (mut x_quanta, y_quanta) = (x as i32, y as i32);
+        if self.kind == SpaceKind::Geographic && x_quanta == HALF_TURN {
+            x_quanta = -HALF_TURN;
+        }
+        let fits = x <= f64::from(i32::MAX) && y <= f64::from(i32::MAX);
+        let is_inside =
+            (self.x.0..=self.x.1).contains(&x_quanta) && (self.y.0..=self.y.1).contains(&y_quanta);
+        if fits && is_inside { (x_quanta, y_quanta) } else { (POISON_OUTSIDE, 0) }
+    }
+
+    fn round(&self, value: f64) -> f64 {
+        let quanta = if self.per_unit > 0.0 { value * self.per_unit } else { value / self.quantum };
+        quanta.round_ties_even()
+    }
+}
+
+fn speed_mm_s(speed_mps: f32) -> u32 {
+    let speed = (f64::from(speed_mps) * 1e3).round_ties_even();
+    if (0.0..f64::from(POISON_SPEED)).contains(&speed) { speed as u32 } else { POISON_SPEED }
+}
+
+fn heading_cdeg(heading_deg: f32) -> u16 {
+    if !(0.0..360.0).contains(&heading_deg) {
+        return POISON_HEADING;
+    }
+    let heading = (f64::from(heading_deg) * 1e2).round_ties_even();
+    if heading < TURN_CDEG { heading as u16 } else { 0 }
+}
+
+fn altitude_mm(altitude_m: f64) -> i32 {
+    let altitude = (altitude_m * 1e3).round_ties_even();
+    let is_stored = (f64::from(POISON_ALTITUDE + 1)..=f64::from(i32::MAX)).contains(&altitude);
+    if is_stored { altitude as i32 } else { POISON_ALTITUDE }
+}
+
+#[cfg(test)]
+mod tests {
+    use shoal_engine::{Refusal, Space};
+
+    use super::*;
+
+    fn plane(width_m: f64, height_m: f64, quantum_m: f64) -> (Quantizer, Space) {
+        let kind = Some(Kind::Planar(v1::PlanarSpace { width_m, height_m, quantum_m }));
+        let quantum_m = if quantum_m == 0.0 { shoal_engine::PLANAR_QUANTUM_M } else { quantum_m };
+        let space = Space::planar(width_m, height_m, quantum_m).unwrap();
+        (Quantizer::new(Some(&v1::Space { kind })), space)
+    }
+
+    #[test]
+    fn positions_are_those_of_the_engine() {
+        let geographic = (Quantizer::new(None), Space::geographic());
+        let largest = f64::from(i32::MAX);
+        for (quantizer, space) in [
+            geographic,
+            plane(1e5, 5e4, 0.0),
+            plane(10.0, 20.0, 0.5),
+            plane(0.3, 0.7, 0.1),
+            plane(largest, largest, 1.0),
+        ] {
+            assert_eq!(quantizer.tag(), space.tag());
+            let bounds = space.bounds();
+            let (far_x, far_y) = space.to_api(bounds.x_max, bounds.y_max);
+            let mut xs = vec![0.0, -0.0, 179.999_999_95, 180.0, -180.0, 180.1, 1.0 / 3.0, 0.25];
+            let near = |far: f64| [far, far + 0.4, far + space.quantum() * 0.4, far + 1.0, -far];
+            xs.extend(near(far_x).into_iter().chain(near(far_y)).chain(
+                (1..200).map(|step| far_x * f64::from(step) * 0.007_131 - space.quantum() * 0.5),
+            ));
+            xs.extend([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300, 90.0, -90.0]);
+            for &x in &xs {
+                for &y in &xs {
+                    let expected = space.quantise(x, y).unwrap_or_else(Refusal::poison);
+                    assert_eq!(quantizer.position(x, y), expected, "({x}, {y}) in {space}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn attributes_are_stored_or_poisoned_at_their_borders() {
+        for (speed, stored) in
+            [(0.0, 0), (-0.0, 0), (1.25, 1_250), (4_294_967.0, 4_294_967_000), (-0.0001, 0)]
+        {
+            assert_eq!(speed_mm_s(speed), stored, "{speed}");
+        }
+        for bad in [-0.001, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 4_294_968.0] {
+            assert_eq!(speed_mm_s(bad), Refusal::POISON_SPEED, "{bad}");
+        }
+        for (heading, stored) in [(359.99, 35_999), (359.999_9, 0), (0.0, 0)] {
+            assert_eq!(heading_cdeg(heading), stored, "{heading}");
+        }
+        for bad in [-0.01, 360.0, f32::NAN, f32::INFINITY] {
+            assert_eq!(heading_cdeg(bad), Refusal::POISON_HEADING, "{bad}");
+        }
+        for (altitude, stored) in
+            [(-12.345_6, -12_346), (2_147_483.647, i32::MAX), (-2_147_483.646, i32::MIN + 2)]
+        {
+            assert_eq!(altitude_mm(altitude), stored, "{altitude}");
+        }
+        for bad in [-2_147_483.647, 2_147_483.648, f64::NAN, f64::INFINITY] {
+            assert_eq!(altitude_mm(bad), Refusal::POISON_ALTITUDE, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Sums of acknowledgements.
+
+use std::collections::BTreeMap;
+
+use shoal_proto::v1;
+
+/// What became of the messages and rows of a stream, as far as acknowledged. Messages are numbered
+/// from 1 in the order in which they were given to the stream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AckTotals {
+    /// Messages acknowledged.
+    pub messages: u64,
+    /// Rows by outcome. Failed and duplicate messages add none.
+    pub rows: v1::RowCounts,
+    /// Refused rows by reason, as numbered by `RefusalReason`.
+    pub refused_by_reason: BTreeMap<i32, u64>,
+    /// The first refused rows.
+    pub refused_rows: Vec<v1::RefusedRow>,
+    /// The first messages that failed.
+    pub failed: Vec<v1::FailedMessage>,
+    /// Messages that failed; nothing of them was applied.
+    pub failed_messages: u64,
+    /// Messages that had been applied before.
+    pub duplicate_messages: u64,
+    /// Epoch of the last message applied.
+    pub epoch: u64,
+    /// Term of `epoch`.
+    pub term: u64,
+    /// Identifies the state after all acknowledged messages: pass it as
+    /// `QueryOptions.min_token` to read at least this state.
+    pub token: Vec<u8>,
+}
+
+impl AckTotals {
+    /// Refused rows and failed messages that are listed; all are counted.
+    pub const LISTED_MAX: usize = 10;
+
+    /// Adds an acknowledgement whose numbers of messages are those of the stream.
+    pub(crate) fn add(&mut self, messages: u64, ack: v1::ReportAck) {
+        self.messages += messages;
+        add_counts(&mut self.rows, &ack.rows.unwrap_or_default());
+        for count in ack.refused_by_reason {
+            *self.refused_by_reason.entry(count.reason).or_default() += count.rows;
+        }
+        let free = Self::LISTED_MAX - self.refused_rows.len();
+        self.refused_rows.extend(ack.refused_rows.into_iter().take(free));
+        let free = Self::LISTED_MAX - self.failed.len();
+        self.failed.extend(ack.failed.into_iter().take(free));
+        self.failed_messages += ack.failed_messages;
+        self.duplicate_messages += ack.duplicate_messages;
+        if !ack.token.is_empty() {
+            (self.epoch, self.term, self.token) = (ack.epoch, ack.term, ack.token);
+        }
+    }
+
+    /// Rows acknowledged, whatever their outcome.
+    #[must_use]
+    pub fn rows_total(&self) -> u64 {
+        rows_total(&self.rows)
+    }
+
+    /// Whether a row was refused or a message failed.
+    #[must_use]
+    pub fn is_partly_refused(&self) -> bool {
+        self.rows.refused > 0 || self.failed_messages > 0
+    }
+}
+
+/// Adds `counts` to `sum`.
+pub fn add_counts(sum: &mut v1::RowCounts, counts: &v1::RowCounts) {
+    sum.applied += counts.applied;
+    sum.duplicate += counts.duplicate;
+    sum.superseded += counts.superseded;
+    sum.late += counts.late;
+    sum.refused += counts.refused;
+}
+
+/// The sum over all outcomes.
+#[must_use]
+pub fn rows_total(rows: &v1::RowCounts) -> u64 {
+    rows.applied + rows.duplicate + rows.superseded + rows.late + rows.refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_count_everything_and_list_the_first_refusals() {
+        let reason = v1::RefusalReason::OutsideSpace as i32;
+        let mut totals = AckTotals::default();
+        for first in [1, 9] {
+            let row = |row| v1::RefusedRow { message: first, row, field: "x".to_owned(), reason };
+            let ack = v1::ReportAck {
+                rows: Some(v1::RowCounts { applied: 5, refused: 8, ..Default::default() }),
+                refused_by_reason: vec![v1::RefusedCount { reason, rows: 8 }],
+                refused_rows: (0..8).map(row).collect(),
+                epoch: first,
+                token: vec![first as u8],
+                ..Default::default()
+            };
+            totals.add(8, ack);
+        }
+        totals.add(1, v1::ReportAck { failed_messages: 1, ..Default::default() });
+        assert_eq!((totals.messages, totals.rows_total(), totals.epoch), (17, 26, 9));
+        assert_eq!((totals.refused_by_reason[&reason], totals.token.as_slice()), (16, &[9][..]));
+        assert_eq!(totals.refused_rows.len(), AckTotals::LISTED_MAX);
+        assert!(totals.is_partly_refused());
+    }
+}

@@ -1,0 +1,19 @@
+//! Forms of output: a table for people, lines, JSON or GeoJSON for programs.
+//!
+//! One file per form behind one trait; each writes as chunks arrive, the table at the end.
+
+mod event;
+mod fleet;
+mod geojson;
+mod json;
+mod lines;
+mod table;
+mod writer;
+
+pub use event::EventLines;
+pub use fleet::{FleetJson, counts_json, fleet_details, fleet_table};
+pub use geojson::GeoJsonWriter;
+pub use json::{HeaderJson, JsonWriter, RowJson};
+pub use lines::LinesWriter;
+pub use table::{TableWriter, plain_table};
+pub use writer::{AnswerWriter, Stdout, stdout};

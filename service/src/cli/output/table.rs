@@ -1,0 +1,150 @@
+//! The answer as a table for people.
+//!
+//! Columns without values are left out. Widths depend on all rows, so rows are held until the end;
+//! the default limit bounds their number.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+use shoal_client::{AnswerRow, v1};
+
+use super::writer::AnswerWriter;
+use crate::cli::timestamp::{age, rfc3339};
+
+/// An empty table in the style of this program; columns that are not in `left` are right-aligned.
+#[must_use]
+pub fn plain_table(header: &[&str], left: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header.to_vec());
+    for (index, name) in header.iter().enumerate() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_padding((0, 2));
+            if !left.contains(name) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    table
+}
+
+/// One possible column: its name, and its text in a row.
+type TableColumn = (&'static str, fn(&AnswerRow, i64) -> Option<String>);
+
+/// Collects rows and writes one table.
+#[derive(Clone, Debug)]
+pub struct TableWriter {
+    geographic: bool,
+    header: v1::AnswerHeader,
+    rows: Vec<AnswerRow>,
+}
+
+impl TableWriter {
+    /// A writer for a fleet whose space is `geographic` or planar.
+    #[must_use]
+    pub fn new(geographic: bool) -> Self {
+        Self { geographic, header: v1::AnswerHeader::default(), rows: Vec::new() }
+    }
+
+    fn columns(&self) -> Vec<TableColumn> {
+        let position: [TableColumn; 2] = if self.geographic {
+            [
+                ("lon", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.x))),
+                ("lat", |row, _| row.fix.as_ref().map(|fix| format!("{:.7}", fix.y))),
+            ]
+        } else {
+            [
+                ("x m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.x))),
+                ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
+            ]
+        };
+        let mut columns: Vec<TableColumn> = vec![("object", |row, _| Some(row.object.to_string()))];
+        columns.extend(position);
+        columns.extend(ATTRIBUTES);
+        columns.retain(|(_, text)| self.rows.iter().any(|row| text(row, 0).is_some()));
+        columns
+    }
+}
+
+/// Columns after the position.
+const ATTRIBUTES: [TableColumn; 7] = [
+    ("time", |row, _| row.fix.as_ref().map(|fix| rfc3339(fix.time_ms))),
+    ("age", |row, clock_ms| row.fix.as_ref().map(|fix| age(clock_ms.saturating_sub(fix.time_ms)))),
+    ("speed m/s", |row, _| row.fix.as_ref()?.speed_mps.map(|speed| format!("{speed:.3}"))),
+    ("heading °", |row, _| row.fix.as_ref()?.heading_deg.map(|deg| format!("{deg:.2}"))),
+    ("altitude m", |row, _| row.fix.as_ref()?.altitude_m.map(|metres| format!("{metres:.3}"))),
+    ("state", |row, _| {
+        let state = row.fix.as_ref()?.state;
+        (state != 0).then(|| format!("0x{state:x}"))
+    }),
+    ("distance m", |row, _| row.distance_m.map(|metres| format!("{metres:.2}"))),
+];
+
+impl AnswerWriter for TableWriter {
+    fn begin(&mut self, header: &v1::AnswerHeader, _out: &mut dyn Write) -> io::Result<()> {
+        self.header = header.clone();
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: Vec<AnswerRow>, _out: &mut dyn Write) -> io::Result<()> {
+        self.rows.extend(rows);
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let columns = self.columns();
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let mut table = plain_table(&names, &["time"]);
+        for row in &self.rows {
+            let cell = |(_, text): &TableColumn| text(row, self.header.clock_ms);
+            table.add_row(columns.iter().map(|column| cell(column).unwrap_or_default()));
+        }
+        if !self.rows.is_empty() {
+            writeln!(out, "{}", table.trim_fmt())?;
+        }
+        let header = &self.header;
+        let objects = if header.total == 1 { "object" } else { "objects" };
+        write!(out, "{} {objects} at epoch {}", header.total, header.epoch)?;
+        if header.clock_ms != 0 {
+            write!(out, ", clock {}", rfc3339(header.clock_ms))?;
+        }
+        if header.truncated {
+            write!(out, "; {} shown, --limit 0 shows all", self.rows.len())?;
+        }
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_without_values_are_left_out() {
+        let fix = v1::FixRecord {
+            time_ms: 1_480_140_066_000,
+            x: -97.5,
+            y: 30.0,
+            speed_mps: Some(4.25),
+            ..Default::default()
+        };
+        let header = v1::AnswerHeader {
+            clock_ms: 1_480_140_067_500,
+            total: 9,
+            truncated: true,
+            ..Default::default()
+        };
+        let mut out = Vec::new();
+        let mut writer = TableWriter::new(true);
+        writer.begin(&header, &mut out).unwrap();
+        writer
+            .rows(vec![AnswerRow { object: 7, fix: Some(fix), distance_m: None }], &mut out)
+            .unwrap();
+        writer.end(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let head: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(head, ["object", "lon", "lat", "time", "age", "speed", "m/s"], "{text}");
+        assert!(text.contains("2016-11-26T06:01:06.000Z") && text.contains("1.500s"), "{text}");
+        assert!(text.contains("9 objects at epoch 0") && text.contains("1 shown"), "{text}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Formats and parses Unix times in milliseconds: RFC 3339 in UTC. Ages are shown in their two
+//! largest units. The word `now` reads the clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// RFC 3339 in UTC, or the bare number for a time outside years 1970 to 9999.
+#[must_use]
+pub fn rfc3339(time_ms: i64) -> String {
+    const END_OF_9999_MS: u64 = 253_402_300_800_000;
+    match u64::try_from(time_ms) {
+        Ok(millis) if millis < END_OF_9999_MS => {
+            let time = UNIX_EPOCH + Duration::from_millis(millis);
+            humantime::format_rfc3339_millis(time).to_string()
+        }
+        _ => format!("{time_ms} ms"),
+    }
+}
+
+/// A span in its two largest units, as in `2h 5m`; below a minute in seconds with milliseconds.
+#[must_use]
+pub fn age(age_ms: i64) -> String {
+    let sign = if age_ms < 0 { "-" } else { "" };
+    let millis = age_ms.unsigned_abs();
+    let seconds = millis / 1_000;
+    let text = match seconds {
+        0..60 if millis.is_multiple_of(1_000) => format!("{seconds}s"),
+        0..60 => format!("{seconds}.{:03}s", millis % 1_000),
+        60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    };
+    format!("{sign}{text}")
+}
+
+/// A time given as Unix milliseconds, as RFC 3339 in UTC, or as `now`.
+///
+/// # Errors
+/// Names the forms if `text` has none of them.
+pub fn parse(text: &str) -> Result<i64, String> {
+    if let Ok(time_ms) = text.parse::<i64>() {
+        return Ok(time_ms);
+    }
+    let time = match text {
+        "now" => SystemTime::now(),
+        _ => humantime::parse_rfc3339_weak(text).map_err(|error| {
+            format!("{error}; write Unix milliseconds, 2026-01-31T12:00:00Z or now")
+        })?,
+    };
+    let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it lies before 1970")?;
+    i64::try_from(since.as_millis()).map_err(|_| "it lies too far ahead".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc_and_read_back() {
+        assert_eq!(rfc3339(1_480_140_066_000), "2016-11-26T06:01:06.000Z");
+        assert_eq!(parse("2016-11-26T06:01:06.000Z"), Ok(1_480_140_066_000));
+        assert_eq!(parse("1480140066000"), Ok(1_480_140_066_000));
+        assert_eq!(rfc3339(-1), "-1 ms");
+        assert_eq!(rfc3339(i64::MAX), format!("{} ms", i64::MAX));
+        assert!(parse("yesterday").unwrap_err().contains("now"));
+        assert!(parse("now").unwrap() > 1_480_140_066_000);
+    }
+
+    #[test]
+    fn ages_show_two_units() {
+        for (age_ms, text) in [
+            (0, "0s"),
+            (1_500, "1.500s"),
+            (59_000, "59s"),
+            (61_000, "1m 1s"),
+            (7_500_000, "2h 5m"),
+            (90_000_000, "1d 1h"),
+            (-2_000, "-2s"),
+        ] {
+            assert_eq!(age(age_ms), text);
+        }
+    }
+}
