@@ -19,13 +19,12 @@ const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
 /// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 24] = [
+const KERNELS: [&str; 23] = [
     "admission",
     "dispatch",
     "update",
     "query",
     "brief",
-    "confirm",
     "nearest",
     "subscription",
     "ways",

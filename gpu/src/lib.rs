@@ -28,8 +28,6 @@ pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
-pub use launch::{NvComp, NvCompChoice, NvCompColumn};
-#[cfg(feature = "cuda")]
 pub use pipeline::{StageSpan, Way};
 #[cfg(feature = "cuda")]
 pub use tuning::Tuning;

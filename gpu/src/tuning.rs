@@ -33,10 +33,6 @@ pub struct Tuning {
     /// that has ended makes place for the next, where the paper's threads loop. What blocks ask
     /// for is taken from the first-level cache, so a narrow launch also has less of that.
     pub resident_threads: Option<u32>,
-    /// Queries are answered by the paper's confirmation table: listed by cell, so that an object in
-    /// a queried cell is read once for all of them. Where the table would have more than 2^26
-    /// entries, a cell of a query each, a cycle goes the usual way.
-    pub confirmation_table: bool,
 }
 
 impl Tuning {

@@ -9,8 +9,7 @@ use shoal_engine::conformance::{Make, many_objects, random_operations};
 use shoal_engine::{Backend, EngineError, EngineOptions, Space};
 use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
 
-const NONE: Tuning =
-    Tuning { side: None, way: None, resident_threads: None, confirmation_table: false };
+const NONE: Tuning = Tuning { side: None, way: None, resident_threads: None };
 
 fn open(options: EngineOptions, tuning: Tuning) -> Result<CudaBackend, EngineError> {
     let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
@@ -52,18 +51,10 @@ tunings! {
     one_warp_on_each_multiprocessor: Tuning { resident_threads: Some(1), ..NONE };
     three_warps_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 96), ..NONE };
     two_blocks_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 512), ..NONE };
-    confirmation_table: Tuning { confirmation_table: true, ..NONE };
-    confirmation_table_of_few_cells: Tuning { side: Some(16), confirmation_table: true, ..NONE };
-    confirmation_table_of_many_cells: Tuning {
-        side: Some(512),
-        confirmation_table: true,
-        ..NONE
-    };
     all_at_once: Tuning {
         side: Some(256),
         way: Some(Way::Apply),
         resident_threads: Some(132 * 1_024),
-        confirmation_table: true,
     };
 }
 

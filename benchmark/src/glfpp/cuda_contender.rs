@@ -25,7 +25,6 @@ pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Con
             UpdateWay::Rebuild => Way::Rebuild,
         }),
         resident_threads: prepared.case.launch_threads,
-        confirmation_table: options.cuda_confirmation_table,
     };
     let engine = EngineOptions::new(prepared.space);
     let budget_bytes = CudaBackend::usual_budget_bytes(&gpu);
@@ -36,7 +35,7 @@ pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Con
         cells: tuning.side.map_or(0, |side| u64::from(side).pow(2)),
         launch_threads: tuning.resident_threads.unwrap_or(0),
         update_way: options.cuda_way.map_or("cheaper", UpdateWay::name),
-        query_way: if tuning.confirmation_table { "confirmation-table" } else { "rows" },
+        query_way: "rows",
         ..Settings::default()
     };
     let pageable = options.pageable;

@@ -131,10 +131,6 @@ pub(crate) struct Options {
     /// How the CUDA backend brings grids up to a cycle, instead of the cheaper way.
     #[arg(long, value_enum)]
     pub(super) cuda_way: Option<UpdateWay>,
-    /// Lets the CUDA backend answer queries as the paper does: listed by cell, an object in a
-    /// queried cell is read once for all of them.
-    #[arg(long)]
-    pub(super) cuda_confirmation_table: bool,
     /// Threads of the CUDA backend's kernels on the device at a time, instead of as many as fit;
     /// rounded down to whole warps on each multiprocessor, from 256 threads on to whole blocks.
     #[arg(long)]

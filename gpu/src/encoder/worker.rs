@@ -71,7 +71,7 @@ impl Worker {
         self.pinned.fit(&self.memory, self.asked)?;
         self.reached.record(&self.stream).map_err(fault)?;
         self.aside.wait(&self.reached).map_err(fault)?;
-        from.download(&self.aside, &mut self.pinned.as_mut_slice()[..self.asked])?;
+        from.download(&self.aside, self.pinned.first(self.asked))?;
         self.answered.record(&self.aside).map_err(fault)
     }
 

@@ -87,8 +87,6 @@ kernels! {
     "query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
     "brief": brief_count, brief_write, brief_write_many;
-    "confirm": confirm_cells, confirm_list, confirm_heads, confirm_candidates, confirm_count,
-        confirm_lengths, confirm_write;
     "nearest": nearest_rank, nearest_owners, nearest_take;
     "subscription": subscription_claim, subscription_claim_bins, subscription_counts,
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,

@@ -294,16 +294,6 @@ impl ViewArgument {
         self.grid
     }
 
-    pub(super) fn cells(&self) -> u64 {
-        self.cells
-    }
-
-    /// Bits in which every number of a cell fits.
-    pub(crate) fn cell_bits(&self) -> u32 {
-        let Grid { columns, rows, .. } = self.grid;
-        u32::BITS - (columns * rows - 1).leading_zeros().min(u32::BITS - 1)
-    }
-
     pub(super) fn records(&self) -> (RecordsArgument, u64) {
         (self.records, self.epoch)
     }

@@ -2,7 +2,7 @@
 //!
 //! Three steps with a number read back after each of the first two: cut parts into items, count
 //! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
-//! (`brief.rs`); the paper's way, an option, lists queries by cell (`confirming.rs`). The host only
+//! (`brief.rs`). The host only
 //! waits for numbers; ids are copied when asked for.
 
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Shape};
 
-use super::confirming::Confirming;
 use super::nearest::{Neighbours, Ranking};
 use crate::launch::{
-    DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QuestionStretches,
+    CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QuestionStretches,
     QuestionsArgument, Scratch, ViewArgument, fault,
 };
 
@@ -48,8 +47,6 @@ pub(crate) struct Asking {
     items_used: u32,
     /// Queries whose answers were counted last.
     pub(super) queries_counted: usize,
-    /// Where queries are answered by the confirmation table.
-    confirming: Option<Box<Confirming>>,
     ranking: Box<Ranking>,
 }
 
@@ -74,16 +71,12 @@ impl Sorted {
 }
 
 impl Asking {
-    /// `confirms`: by the confirmation table, [`crate::Tuning::confirmation_table`].
     pub(crate) fn new(
         memory: &Memory,
         kernels: &Arc<Kernels>,
         stream: Arc<CudaStream>,
-        confirms: bool,
     ) -> Result<Self, EngineError> {
-        let confirming = confirms.then(|| Confirming::new(memory)).transpose()?;
         Ok(Self {
-            confirming: confirming.map(Box::new),
             ranking: Box::new(Ranking::new(memory)?),
             memory: memory.clone(),
             kernels: kernels.clone(),
@@ -110,22 +103,9 @@ impl Asking {
         })
     }
 
-    /// Counts the rows of cells of every part, or all their cells. The event tells when
-    /// [`Asking::count`] may go on.
+    /// Counts the rows of cells of every part. [`Asking::count`] needs the number, which is there
+    /// after the event.
     pub(crate) fn cut(
-        &mut self,
-        view: &ViewArgument,
-        at: Questions<'_>,
-    ) -> Result<CudaEvent, EngineError> {
-        let Some(mut confirming) = self.confirming.take() else {
-            return self.cut_by_row(view, at);
-        };
-        let cut = self.cut_by_cell(view, at, &mut confirming);
-        self.confirming = Some(confirming);
-        cut
-    }
-
-    fn cut_by_row(
         &mut self,
         view: &ViewArgument,
         at: Questions<'_>,
@@ -136,37 +116,17 @@ impl Asking {
         self.kernels.query_rows(&self.stream, view, at, &self.rows)?;
         let length = parts as u32 + 1;
         self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
-        self.first_items.download(&self.stream, parts, &mut self.last_item.as_mut_slice()[..1])?;
+        self.first_items.download(&self.stream, parts, self.last_item.first(1))?;
         self.stream.record_event(None).map_err(fault)
     }
 
     /// Counts the matches of every query into `bounds`, summed up; totals of queries that want but
     /// a number into `totals`. Both are complete when the stream has come so far.
-    pub(crate) fn count(
+    pub(crate) fn count<'a>(
         &mut self,
         view: &ViewArgument,
         at: Questions<'_>,
-        bounds: &mut [u64],
-        mut totals: Option<&mut [u64]>,
-    ) -> Result<(), EngineError> {
-        if let Some(mut confirming) = self.confirming.take() {
-            let into = (&mut *bounds, totals.as_deref_mut());
-            let counted = self.confirm(view, at, &mut confirming, into);
-            self.confirming = Some(confirming);
-            if counted? {
-                return Ok(());
-            }
-            self.cut_by_row(view, at)?.synchronize().map_err(fault)?;
-        }
-        self.count_by_row(view, at, bounds, totals)
-    }
-
-    /// The same item by item: by rows of cells.
-    fn count_by_row(
-        &mut self,
-        view: &ViewArgument,
-        at: Questions<'_>,
-        bounds: &mut [u64],
+        bounds: impl Into<CopyTarget<'a, u64>>,
         totals: Option<&mut [u64]>,
     ) -> Result<(), EngineError> {
         let items = self.last_item.as_slice()[0];
@@ -194,17 +154,12 @@ impl Asking {
         let lengths = (&self.lengths, &self.long_queries);
         let (first_items, bounds_there) = (&self.first_items, &self.bounds);
         self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
-        self.lengths.download(stream, 0, &mut self.lengths_here.as_mut_slice()[..1])?;
+        self.lengths.download(stream, 0, self.lengths_here.first(1))?;
         self.bounds.download(stream, 0, bounds)?;
         match totals {
             Some(totals) => self.totals.download(stream, 0, totals),
             None => Ok(()),
         }
-    }
-
-    /// Whether queries are answered by the confirmation table, as far as it goes.
-    pub(super) fn confirms(&self) -> bool {
-        self.confirming.is_some()
     }
 
     fn questions(&self, (input, at): Questions<'_>, items: u32) -> QuestionsArgument {
@@ -225,13 +180,9 @@ impl Asking {
         sorted.objects.fit(matches)?;
         sorted.slots.fit(matches)?;
         let stream = &self.stream;
-        let confirmed = self.confirming.as_deref();
-        let is_written = confirmed.map(|it| self.write_confirmed(view, at, it, matches));
-        if !is_written.transpose()?.unwrap_or(false) {
-            let questions = self.questions(at, self.items_used);
-            let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
-            self.kernels.query_write(stream, view, &questions, counted, (0, matches), lists)?;
-        }
+        let questions = self.questions(at, self.items_used);
+        let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
+        self.kernels.query_write(stream, view, &questions, counted, (0, matches), lists)?;
         let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);

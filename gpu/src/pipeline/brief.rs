@@ -8,7 +8,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{BRIEF, Lengths};
 
 use super::asking::{Asking, Questions, Sorted};
-use crate::launch::{MatchesArgument, ViewArgument};
+use crate::launch::{CopyTarget, MatchesArgument, ViewArgument};
 
 /// Matches of the longest answer up to which one warp finds them all in time. A guess: 128 times
 /// over the warp's lanes.
@@ -19,9 +19,6 @@ const QUERIES_EACH_LONG: u64 = 64;
 impl Asking {
     /// Whether the answers that were counted last let expect that a warp a query is enough.
     pub(super) fn expects_brief(&self) -> bool {
-        if self.confirms() {
-            return false;
-        }
         let Lengths { longest, long_queries, longer_queries } = self.lengths_here.as_slice()[0];
         let long = u64::from(long_queries) + u64::from(longer_queries);
         longest <= LONGEST && long * QUERIES_EACH_LONG <= self.queries_counted as u64
@@ -33,7 +30,7 @@ impl Asking {
         &mut self,
         view: &ViewArgument,
         at: Questions<'_>,
-        bounds: &mut [u64],
+        bounds: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
         let queries = at.1.queries;
         self.queries_counted = queries;
@@ -48,7 +45,7 @@ impl Asking {
         self.kernels.brief_count(stream, view, at, kept, long)?;
         let length = queries as u32 + 1;
         self.scratch.sum_before_wide(stream, &self.counts, &self.bounds, length)?;
-        self.lengths.download(stream, 0, &mut self.lengths_here.as_mut_slice()[..1])?;
+        self.lengths.download(stream, 0, self.lengths_here.first(1))?;
         self.bounds.download(stream, 0, bounds)
     }
 

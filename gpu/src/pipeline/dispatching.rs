@@ -90,7 +90,7 @@ impl Driver {
         self.outcomes.fill(&stream, 0, staged.kinds.len())?;
         let report = Report { time_min: u64::MAX, slots: self.records.slots, ..Report::default() };
         self.report_here.as_mut_slice()[0] = report;
-        self.report.upload(&stream, 0, &self.report_here.as_slice()[..1])?;
+        self.report.upload(&stream, 0, self.report_here.part(0..1))?;
         let mut cycle = self.arguments(staged);
         let failed = Failed::outcomes(&self.outcomes);
         kernels.codec_decode(&stream, &staged.arena.device, &staged.codec, failed)?;
@@ -139,9 +139,8 @@ impl Driver {
         if self.options.ttl_ms.is_some() {
             kernels.dispatch_expire(&stream, cycle)?;
         }
-        self.report.download(&stream, 0, &mut self.report_here.as_mut_slice()[..1])?;
-        let outcomes = &mut self.fates_here.as_mut_slice()[..staged.kinds.len()];
-        self.outcomes.download(&stream, 0, outcomes)
+        self.report.download(&stream, 0, self.report_here.first(1))?;
+        self.outcomes.download(&stream, 0, self.fates_here.first(staged.kinds.len()))
     }
 
     pub(super) fn settle_ordered(

@@ -210,7 +210,7 @@ impl Driver {
             chosen,
             cost: Cost::new(tuning.way),
             lacking: None,
-            asking: Asking::new(memory, &gpu.kernels, query, tuning.confirmation_table)?,
+            asking: Asking::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
             bounds: Pool::new(memory),

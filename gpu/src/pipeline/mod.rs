@@ -6,7 +6,6 @@ mod answers;
 mod asking;
 mod brief;
 mod cells;
-mod confirming;
 mod cost;
 mod dispatching;
 mod driver;

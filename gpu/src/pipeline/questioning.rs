@@ -64,7 +64,7 @@ impl Driver {
         if staged.are_plain && self.asking.expects_brief() {
             let mut bounds = self.bounds.lend(staged.queries.len() + 1)?;
             let at = (&staged.arena.device, &staged.asked);
-            self.asking.count_briefly(&view, at, bounds.as_mut_slice())?;
+            self.asking.count_briefly(&view, at, bounds.target())?;
             return Ok(Some((view, Questioning::Brief { bounds })));
         }
         let cut = self.asking.cut(&view, (&staged.arena.device, &staged.asked))?;
@@ -90,7 +90,7 @@ impl Driver {
         let mut totals = vec![0; if staged.are_plain { 0 } else { queries }];
         let at = (&staged.arena.device, &staged.asked);
         let wanted = (!totals.is_empty()).then_some(&mut totals[..]);
-        self.asking.count(view, at, bounds.as_mut_slice(), wanted)?;
+        self.asking.count(view, at, bounds.target(), wanted)?;
         Ok(Questioning::Counting { bounds, totals })
     }
 
@@ -152,7 +152,7 @@ impl Driver {
             let written = stream.record_event(None).map_err(fault)?;
             self.copy_out.wait(&written).map_err(fault)?;
             let copying = self.timeline.begin(&self.copy_out)?;
-            let out = objects.as_mut_slice();
+            let out = objects.target();
             self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
             self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
         }

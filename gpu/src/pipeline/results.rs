@@ -8,7 +8,7 @@ use cudarc::driver::CudaEvent;
 use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 
 use super::subscription::Events;
-use crate::launch::{Memory, PinnedBuffer, Plain, fault};
+use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
 
 /// Pinned buffers that are kept for the next answers.
 const KEPT: usize = 8;
@@ -29,7 +29,7 @@ impl<T: Plain> Pool<T> {
     pub(crate) fn lend(&self, length: usize) -> Result<PooledBuffer<T>, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // The smallest that fits, so that large ones are there for large answers.
-        let sizes = free.iter().map(|buffer| buffer.as_slice().len()).enumerate();
+        let sizes = free.iter().map(PinnedBuffer::len).enumerate();
         let fitting = sizes.filter(|(_, size)| *size >= length);
         let at = fitting.min_by_key(|(_, size)| *size).map(|(at, _)| at);
         let buffer = match at.map(|at| free.swap_remove(at)) {
@@ -57,6 +57,17 @@ impl<T: Plain> PooledBuffer<T> {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         let length = self.length;
         self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.as_mut_slice()[..length])
+    }
+
+    /// All values as the target of a copy.
+    pub(crate) fn target(&mut self) -> CopyTarget<'_, T> {
+        self.first(self.length)
+    }
+
+    /// The first `length` values as the target of a copy.
+    pub(crate) fn first(&mut self, length: usize) -> CopyTarget<'_, T> {
+        assert!(length <= self.length, "{length} values of {}", self.length);
+        self.buffer.as_mut().map_or(CopyTarget::Ordinary(&mut []), |it| it.first(length))
     }
 }
 

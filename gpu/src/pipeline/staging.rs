@@ -126,7 +126,7 @@ pub(crate) fn stage(
     let copying = timeline.begin(stream)?;
     let Arena { pinned, parts, device, idle } = &mut arena;
     if packing.device_bytes() + input.queries.len() * QUERY_BYTES <= device.len() {
-        packing.upload_pinned(stream, device)?;
+        packing.upload_blocks(stream, device)?;
     }
     if let Err(error) = questions.list(memory, &input.queries, parts) {
         *idle = Some(Arc::new(stream.record_event(None).map_err(fault)?));
@@ -135,15 +135,16 @@ pub(crate) fn stage(
     }
     let questions = &*questions;
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let asked = place_questions(&mut packing, questions, parts.as_slice(), input.queries.len());
+    let asked = place_questions(&mut packing, questions, parts, input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
     if device.fit(packing.device_bytes())? {
         packing.uploaded = 0;
     }
-    packing.upload_pinned(stream, device)?;
+    packing.upload_blocks(stream, device)?;
+    packing.upload_parts(stream, device)?;
     packing.copy(pinned.as_mut_slice());
-    packing.upload_packed(stream, device, pinned.as_slice())?;
+    packing.upload_packed(stream, device, pinned)?;
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
@@ -250,14 +251,14 @@ fn has_optional(arrived: &RequestDescriptor) -> bool {
 fn place_questions<'a>(
     packing: &mut Packing<'a>,
     questions: &'a Questions,
-    parts: &'a [Part],
+    parts: &'a PinnedBuffer<Part>,
     queries: usize,
 ) -> QuestionStretches {
     let chunks = || questions.chunks().iter();
     let no_shape = [&questions.no_shape[..]];
     QuestionStretches {
         queries,
-        parts: packing.push_pinned(&parts[..questions.parts]),
+        parts: packing.push_parts(parts, questions.parts),
         shapes: packing
             .push_all(no_shape.into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
         slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),

@@ -95,7 +95,7 @@ impl Driver {
         let (tables, current) = (&mut self.tables, &self.records.current);
         let from = (&moved, &records);
         self.cells[parity].apply(&kernels, &stream, tables, current, from)?;
-        self.tables.outgrown.download(&stream, 0, &mut self.outgrown_here.as_mut_slice()[..1])
+        self.tables.outgrown.download(&stream, 0, self.outgrown_here.first(1))
     }
 
     /// Builds the grid of a cycle anew from the newest positions, which are as they were after that
@@ -105,8 +105,10 @@ impl Driver {
         let (stream, kernels) = (self.update.clone(), self.gpu.kernels.clone());
         let slots = self.records.slots;
         let is_uneven = {
-            // Taken note of once, though building may have to be tried again.
-            let squares = std::mem::take(&mut self.squares_here.as_mut_slice()[0]);
+            // Read once, though building may have to be tried again. Not waited for: a copy that is
+            // under way is read at the next rebuild.
+            let squares = self.squares_here.ready_mut_slice();
+            let squares = squares.map_or(0, |squares| std::mem::take(&mut squares[0]));
             squares > 0 && self.chosen.refine(squares)
         };
         if self.chosen.is_outgrown(self.objects) || is_uneven {
@@ -123,7 +125,7 @@ impl Driver {
         let grid = (&self.chosen.grid, is_tight);
         self.cells[parity].rebuild(&kernels, &stream, tables, grid, current, of)?;
         self.cells[parity].epoch = Some(epoch);
-        self.tables.squares.download(&stream, 0, &mut self.squares_here.as_mut_slice()[..1])
+        self.tables.squares.download(&stream, 0, self.squares_here.first(1))
     }
 
     /// Builds a grid anew, without room to spare where memory ends; or leaves it to be built

@@ -156,8 +156,8 @@ impl Found {
         kernels.subscription_count(stream, how, lists, &self.happened)?;
         let entries = length as u32 + 1;
         self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
-        self.happened.download(stream, 0, &mut self.happened_here.as_mut_slice()[..1])?;
-        self.offsets.download(stream, length, &mut self.events_here.as_mut_slice()[..1])
+        self.happened.download(stream, 0, self.happened_here.first(1))?;
+        self.offsets.download(stream, length, self.events_here.first(1))
     }
 
     /// Takes note of how long the bins of a scene were that was counted, for the next cycle.
@@ -238,11 +238,11 @@ impl Found {
             done = stream.record_event(None).map_err(fault)?;
         }
         copy_out.wait(&stream.record_event(None).map_err(fault)?).map_err(fault)?;
-        out.objects.download(copy_out, 0, &mut objects.as_mut_slice()[..events])?;
-        out.kinds.download(copy_out, 0, &mut kinds.as_mut_slice()[..events])?;
-        out.told.download(copy_out, 0, told.as_mut_slice())?;
-        out.fixes.download(copy_out, 0, answered.as_mut_slice())?;
-        out.heads.download(copy_out, events, count.as_mut_slice())?;
+        out.objects.download(copy_out, 0, objects.first(events))?;
+        out.kinds.download(copy_out, 0, kinds.first(events))?;
+        out.told.download(copy_out, 0, told.target())?;
+        out.fixes.download(copy_out, 0, answered.target())?;
+        out.heads.download(copy_out, events, count.target())?;
         let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
         out.copied = Some(copied.clone());
         let (regions, fixes) = (count, answered);

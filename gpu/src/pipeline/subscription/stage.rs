@@ -280,7 +280,7 @@ impl Driver {
         if subscriptions.stands.has_steps() {
             subscriptions.ways.widen((kernels, stream), cycle)?;
         }
-        found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
+        found.gathered.download(stream, 0, found.gathered_here.first(1))
     }
 
     /// Applies the cycle's changes and queues counting its events, once dispatch is done.

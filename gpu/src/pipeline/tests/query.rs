@@ -72,8 +72,6 @@ struct Stage {
     records: Records,
     cells: Cells,
     asking: Asking,
-    /// The same by the confirmation table.
-    confirming: Asking,
     sorted: Sorted,
     questions: Questions,
     spare: Option<Arena>,
@@ -99,8 +97,7 @@ impl Stage {
             rows,
             records,
             cells,
-            asking: Asking::new(memory, kernels, stream.clone(), false).unwrap(),
-            confirming: Asking::new(memory, kernels, stream.clone(), true).unwrap(),
+            asking: Asking::new(memory, kernels, stream.clone()).unwrap(),
             sorted: Sorted::new(memory).unwrap(),
             questions: Questions::default(),
             spare: Some(Arena::new(memory).unwrap()),
@@ -113,16 +110,8 @@ impl Stage {
         ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
-    /// Asks all queries in one cycle, by rows of cells and by the confirmation table.
-    fn ask(&mut self, queries: &[Query], what: &str) {
-        self.ask_once(queries, what);
-        std::mem::swap(&mut self.asking, &mut self.confirming);
-        self.ask_once(queries, &format!("{what}, by the confirmation table"));
-        std::mem::swap(&mut self.asking, &mut self.confirming);
-    }
-
     /// Asks all queries in one cycle and compares what is counted and found.
-    fn ask_once(&mut self, queries: &[Query], what: &str) {
+    fn ask(&mut self, queries: &[Query], what: &str) {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
@@ -162,7 +151,7 @@ impl Stage {
             assert!(staged.are_plain, "{what}: all want ids");
             let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
             let mut bounds = vec![u64::MAX; queries.len() + 1];
-            self.asking.count_briefly(&view, at, &mut bounds).unwrap();
+            self.asking.count_briefly(&view, at, (&mut bounds).into()).unwrap();
             self.bench.wait();
             let matches = bounds[queries.len()] as usize;
             let mut objects = Vec::new();
@@ -232,27 +221,24 @@ impl Stage {
         assert_eq!(found, expected, "{what}: gets");
     }
 
-    /// Asks nearest queries in one cycle, by rows of cells and by the confirmation table.
+    /// Asks nearest queries in one cycle.
     fn ask_nearest(&mut self, space: &Space, queries: &[Query], what: &str) {
-        for way in ["by rows", "by the confirmation table"] {
-            let view = self.view();
-            let mut maker = Maker {
-                space,
-                view,
-                asking: &mut self.asking,
-                sorted: &mut self.sorted,
-                index: (self.records.index(), self.records.key()),
-                clock_ms: NOW_MS,
-                objects: self.rows.len() as u64,
-            };
-            let found = maker.nearest(queries).unwrap();
-            for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
-                let range = bound[0] as usize..bound[1] as usize;
-                let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
-                let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
-                assert_eq!(seen, self.neighbours(space, query), "{what}, {way}: {query:?}");
-            }
-            std::mem::swap(&mut self.asking, &mut self.confirming);
+        let view = self.view();
+        let mut maker = Maker {
+            space,
+            view,
+            asking: &mut self.asking,
+            sorted: &mut self.sorted,
+            index: (self.records.index(), self.records.key()),
+            clock_ms: NOW_MS,
+            objects: self.rows.len() as u64,
+        };
+        let found = maker.nearest(queries).unwrap();
+        for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
+            let range = bound[0] as usize..bound[1] as usize;
+            let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
+            let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
+            assert_eq!(seen, self.neighbours(space, query), "{what}: {query:?}");
         }
     }
 

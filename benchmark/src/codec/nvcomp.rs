@@ -1,19 +1,17 @@
-//! NVIDIA's nvCOMP (version 6, its batched C interface), for comparison alone: loaded at run time
-//! from the library that the user has, never linked or shipped.
+//! Bindings to NVIDIA's nvCOMP (version 6, batched C interface), loaded at run time from the user's
+//! installation; never linked or shipped.
 //!
-//! All its codecs share one form of call and 64 bytes of options. A column is cut into chunks of
-//! one size; chunks lie in device memory before and after, so that its clock counts its own work.
+//! All codecs share one call signature and 64 bytes of options. A column is cut into chunks of one
+//! size. Chunks lie in device memory before and after a call, so that the time excludes copies.
+
+#![allow(unsafe_code, reason = "the library's interface is unsafe; it ends here")]
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, sys};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, sys};
 use libloading::Library;
 use shoal_engine::EngineError;
-
-use super::codec_encode_memory::{Arena, DeviceSlice};
-use super::memory::fault;
-use crate::device::Gpu;
 
 /// Where the library is looked for, by the loader's rules.
 const LIBRARIES: [&str; 2] = ["libnvcomp.so.6", "libnvcomp.so"];
@@ -52,10 +50,10 @@ type Decompress =
 
 /// A codec of nvCOMP with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NvCompChoice {
+pub(super) struct NvCompChoice {
     name: &'static str,
     /// What was chosen, for people.
-    pub text: &'static str,
+    pub(super) text: &'static str,
     compress: Options,
     decompress: Options,
     chunk_bytes: usize,
@@ -63,25 +61,23 @@ pub struct NvCompChoice {
 
 /// An encoded column: every chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NvCompColumn {
+pub(super) struct NvCompColumn {
     chunks: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl NvCompColumn {
     /// Bytes of all chunks and of their lengths.
-    pub fn encoded_bytes(&self) -> usize {
+    pub(super) fn encoded_bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.len() + LENGTH_BYTES).sum()
     }
 }
 
-/// The library and what it works with.
+/// The library and the device that it works on.
 #[derive(Debug)]
-pub struct NvComp {
-    gpu: Gpu,
+pub(super) struct NvComp {
     library: Library,
     stream: Arc<CudaStream>,
-    arena: Arena,
 }
 
 /// The code of an unsigned integer type of so many bytes (`nvcompType_t`).
@@ -97,7 +93,7 @@ fn type_code(width: usize) -> u64 {
 impl NvCompChoice {
     /// What is worth a trial of the codec `name` on values of `width` bytes: its options, and small
     /// chunks and large ones.
-    pub fn all(name: &'static str, width: usize) -> Vec<Self> {
+    pub(super) fn all(name: &'static str, width: usize) -> Vec<Self> {
         let code = type_code(width);
         let none = Options([0; 8]);
         let any_type = Options([0, 0xff, 0, 0, 0, 0, 0, 0]);
@@ -133,7 +129,7 @@ impl NvCompChoice {
     }
 
     /// Bytes of a chunk.
-    pub fn chunk_bytes(&self) -> usize {
+    pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
 
@@ -151,218 +147,229 @@ fn check(what: &str, status: c_int) -> Result<(), EngineError> {
     }
 }
 
+/// A failed call of the driver as an error.
+fn fault(error: DriverError) -> EngineError {
+    EngineError::Device(error.to_string())
+}
+
+/// The address of a list on the device.
+fn address<T>(list: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+    list.device_ptr(stream).0
+}
+
 impl NvComp {
-    /// The library, if there is one.
+    /// Loads the library for the first device.
     ///
     /// # Errors
-    /// What the loader says.
-    pub fn open(gpu: &Gpu, memory_bytes: u64) -> Result<Self, String> {
+    /// The loader's or the driver's message.
+    pub(super) fn open() -> Result<Self, String> {
+        let context = CudaContext::new(0).map_err(|error| error.to_string())?;
+        let stream = context.new_stream().map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for name in LIBRARIES {
-            // SAFETY: the library's initialisers are NVIDIA's; nothing else runs on loading.
+            // SAFETY: loading runs only the library's own initialisers.
             match unsafe { Library::new(name) } {
-                Ok(library) => {
-                    let memory = gpu.memory(memory_bytes);
-                    memory.bind().map_err(|error| error.to_string())?;
-                    let stream = gpu.context.new_stream().map_err(|error| error.to_string())?;
-                    let arena = Arena::new(&memory);
-                    return Ok(Self { gpu: gpu.clone(), library, stream, arena });
-                }
+                Ok(library) => return Ok(Self { library, stream }),
                 Err(error) => problem = error.to_string(),
             }
         }
-        Err(format!("nvCOMP is not there: {problem}"))
+        Err(format!("nvCOMP was not found: {problem}"))
     }
 
     /// A function of the library.
-    fn function<F: Copy>(&self, choice: &NvCompChoice, name: &str) -> Result<F, EngineError> {
+    ///
+    /// # Safety
+    /// `F` is the type that version 6 declares for the name.
+    unsafe fn function<F: Copy>(
+        &self,
+        choice: &NvCompChoice,
+        name: &str,
+    ) -> Result<F, EngineError> {
         let symbol = choice.symbol(name);
-        // SAFETY: the callers give the type that version 6 declares for the name.
+        // SAFETY: the caller's promise.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
         found.map(|function| *function).map_err(|error| EngineError::Device(error.to_string()))
     }
 
     /// Scratch memory of `function` for so many chunks.
     fn scratch(
-        &mut self,
+        &self,
         choice: &NvCompChoice,
         (function, options): (&str, Options),
         (chunks, bytes): (usize, usize),
-    ) -> Result<DeviceSlice<u8>, EngineError> {
-        let size: TempSize = self.function(choice, function)?;
+    ) -> Result<CudaSlice<u8>, EngineError> {
         let (stream, mut scratch_bytes) = (self.stream.cu_stream().cast(), 0);
         let to = &raw mut scratch_bytes;
-        // SAFETY: a number is written to a place that is there.
-        check(function, unsafe { size(chunks, choice.chunk_bytes, options, to, bytes, stream) })?;
-        self.arena.room(scratch_bytes)
+        // SAFETY: the type is that of both functions for scratch sizes; `to` is valid for a write.
+        let status = unsafe {
+            let size: TempSize = self.function(choice, function)?;
+            size(chunks, choice.chunk_bytes, options, to, bytes, stream)
+        };
+        check(function, status)?;
+        self.room(scratch_bytes)
     }
 
-    /// Addresses of pieces of a room, `each` bytes apart, on the device.
+    /// Zeros on the device; at least one byte, so that there is an address.
+    fn room(&self, bytes: usize) -> Result<CudaSlice<u8>, EngineError> {
+        self.stream.alloc_zeros(bytes.max(1)).map_err(fault)
+    }
+
+    /// A list on the device.
+    fn list(&self, values: &[u64]) -> Result<CudaSlice<u64>, EngineError> {
+        self.stream.clone_htod(values).map_err(fault)
+    }
+
+    /// The addresses of `count` pieces that lie `each` bytes apart, as a list on the device.
     fn pieces(
-        &mut self,
-        of: DeviceSlice<u8>,
+        &self,
+        of: &CudaSlice<u8>,
         each: usize,
         count: usize,
-    ) -> Result<DeviceSlice<u64>, EngineError> {
-        let addresses: Vec<u64> =
-            (0..count).map(|index| of.part(index * each, 0).address()).collect();
-        let room = self.arena.room(count)?;
-        room.upload(&self.stream, &addresses)?;
-        Ok(room)
+    ) -> Result<CudaSlice<u64>, EngineError> {
+        assert!(count * each <= of.len(), "{count} pieces of {each} bytes in {}", of.len());
+        let first = address(of, &self.stream);
+        let addresses: Vec<u64> = (0..count).map(|index| first + (index * each) as u64).collect();
+        self.list(&addresses)
     }
 
-    /// Encodes bytes; gives milliseconds of the device too.
+    /// A list back from the device; waits for the stream.
+    fn back<T: cudarc::driver::DeviceRepr>(
+        &self,
+        list: &CudaSlice<T>,
+    ) -> Result<Vec<T>, EngineError> {
+        let values = self.stream.clone_dtoh(list).map_err(fault)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(values)
+    }
+
+    /// Encodes bytes; also returns milliseconds on the device.
     ///
     /// # Errors
-    /// [`EngineError::Device`], or no memory.
-    pub fn encode(
-        &mut self,
+    /// [`EngineError::Device`].
+    pub(super) fn encode(
+        &self,
         choice: &NvCompChoice,
         bytes: &[u8],
     ) -> Result<(NvCompColumn, f64), EngineError> {
-        self.gpu.context.bind_to_thread().map_err(fault)?;
-        self.arena.clear()?;
         let each = choice.chunk_bytes;
         let lengths: Vec<u64> = bytes.chunks(each).map(|chunk| chunk.len() as u64).collect();
         let count = lengths.len();
         if count == 0 {
             return Ok((NvCompColumn { chunks: Vec::new(), bytes: 0 }, 0.0));
         }
-        let input = self.arena.room::<u8>(count * each)?;
-        input.upload(&self.stream, bytes)?;
-        let inputs = self.pieces(input, each, count)?;
-        let input_lengths = self.arena.room(count)?;
-        input_lengths.upload(&self.stream, &lengths)?;
-        let output_size: OutputSize = self.function(choice, "CompressGetMaxOutputChunkSize")?;
+        let mut input = self.room(count * each)?;
+        self.stream.memcpy_htod(bytes, &mut input).map_err(fault)?;
+        let (inputs, input_lengths) = (self.pieces(&input, each, count)?, self.list(&lengths)?);
         let mut most = 0_usize;
-        // SAFETY: a number is written to a place that is there.
-        let status = unsafe { output_size(each, choice.compress, &raw mut most) };
+        // SAFETY: the type is that of the function; `most` is valid for a write.
+        let status = unsafe {
+            let output_size: OutputSize = self.function(choice, "CompressGetMaxOutputChunkSize")?;
+            output_size(each, choice.compress, &raw mut most)
+        };
         check("output size", status)?;
         let most = most.next_multiple_of(ALIGN_BYTES);
-        let output = self.arena.room::<u8>(count * most)?;
-        let outputs = self.pieces(output, most, count)?;
-        let output_lengths = self.arena.room::<u64>(count)?;
-        let statuses = self.arena.room::<u32>(count)?;
-        statuses.fill(&self.stream, 0)?;
+        let output = self.room(count * most)?;
+        let outputs = self.pieces(&output, most, count)?;
+        let output_lengths = self.list(&vec![0; count])?;
+        let statuses = self.room(count * size_of::<u32>())?;
         let extent = (count, bytes.len());
         let scratch = self.scratch(choice, ("CompressGetTempSize", choice.compress), extent)?;
-        let compress: Compress = self.function(choice, "CompressAsync")?;
-        let stream = self.stream.clone();
-        let took_ms = timed(&stream, || {
-            // SAFETY: every list has `count` entries; chunks are as long as stated, outputs as the
-            // library asked; all stay until the stream is waited for.
+        let stream = &self.stream;
+        let took_ms = timed(stream, || {
+            // SAFETY: the type is that of the function. Every list has `count` entries, chunks are
+            // as long as stated, outputs as the library asked; `timed` waits for the stream while
+            // all are borrowed.
             let status = unsafe {
+                let compress: Compress = self.function(choice, "CompressAsync")?;
                 compress(
-                    inputs.address(),
-                    input_lengths.address(),
+                    address(&inputs, stream),
+                    address(&input_lengths, stream),
                     each,
                     count,
-                    scratch.address(),
+                    address(&scratch, stream),
                     scratch.len(),
-                    outputs.address(),
-                    output_lengths.address(),
+                    address(&outputs, stream),
+                    address(&output_lengths, stream),
                     choice.compress,
-                    statuses.address(),
+                    address(&statuses, stream),
                     stream.cu_stream().cast(),
                 )
             };
             check("compress", status)
         })?;
-        self.confirm(statuses, "compress")?;
-        let chunks = self.chunks(output, most, output_lengths)?;
+        self.confirm(&statuses, "compress")?;
+        let (output, lengths) = (self.back(&output)?, self.back(&output_lengths)?);
+        let chunk = |(chunk, length): (&[u8], &u64)| chunk[..*length as usize].to_vec();
+        let chunks = output.chunks(most).zip(&lengths).map(chunk).collect();
         Ok((NvCompColumn { chunks, bytes: bytes.len() }, took_ms))
     }
 
-    /// Chunks of these lengths that lie `each` bytes apart.
-    fn chunks(
-        &self,
-        output: DeviceSlice<u8>,
-        each: usize,
-        lengths_there: DeviceSlice<u64>,
-    ) -> Result<Vec<Vec<u8>>, EngineError> {
-        let mut lengths = vec![0_u64; lengths_there.len()];
-        lengths_there.download(&self.stream, &mut lengths)?;
-        self.stream.synchronize().map_err(fault)?;
-        let mut chunks = Vec::with_capacity(lengths.len());
-        for (index, length) in lengths.iter().enumerate() {
-            let mut chunk = vec![0; *length as usize];
-            output.part(index * each, chunk.len()).download(&self.stream, &mut chunk)?;
-            chunks.push(chunk);
-        }
-        self.stream.synchronize().map_err(fault)?;
-        Ok(chunks)
-    }
-
-    /// Decodes what [`NvComp::encode`] gave; gives milliseconds of the device too.
+    /// Decodes what [`NvComp::encode`] returned; also returns milliseconds on the device.
     ///
     /// # Errors
-    /// [`EngineError::Device`], or no memory.
-    pub fn decode(
-        &mut self,
+    /// [`EngineError::Device`].
+    pub(super) fn decode(
+        &self,
         choice: &NvCompChoice,
         column: &NvCompColumn,
     ) -> Result<(Vec<u8>, f64), EngineError> {
-        self.gpu.context.bind_to_thread().map_err(fault)?;
-        self.arena.clear()?;
         let (each, count) = (choice.chunk_bytes, column.chunks.len());
         if count == 0 {
             return Ok((Vec::new(), 0.0));
         }
         let longest = column.chunks.iter().map(Vec::len).max().unwrap_or(0);
         let most = longest.next_multiple_of(ALIGN_BYTES);
-        let input = self.arena.room::<u8>(count * most)?;
-        for (index, chunk) in column.chunks.iter().enumerate() {
-            input.part(index * most, chunk.len()).upload(&self.stream, chunk)?;
+        let mut packed = vec![0; count * most];
+        for (place, chunk) in packed.chunks_mut(most).zip(&column.chunks) {
+            place[..chunk.len()].copy_from_slice(chunk);
         }
-        let inputs = self.pieces(input, most, count)?;
+        let input = self.stream.clone_htod(&packed).map_err(fault)?;
+        let inputs = self.pieces(&input, most, count)?;
         let lengths: Vec<u64> = column.chunks.iter().map(|chunk| chunk.len() as u64).collect();
         let rooms: Vec<u64> =
             (0..count).map(|index| (column.bytes - index * each).min(each) as u64).collect();
-        let [input_lengths, room_lengths, output_lengths] =
-            [self.arena.room(count)?, self.arena.room(count)?, self.arena.room::<u64>(count)?];
-        input_lengths.upload(&self.stream, &lengths)?;
-        room_lengths.upload(&self.stream, &rooms)?;
-        let output = self.arena.room::<u8>(count * each)?;
-        let outputs = self.pieces(output, each, count)?;
-        let statuses = self.arena.room::<u32>(count)?;
-        statuses.fill(&self.stream, 0)?;
+        let (input_lengths, room_lengths) = (self.list(&lengths)?, self.list(&rooms)?);
+        let output_lengths = self.list(&vec![0; count])?;
+        let output = self.room(count * each)?;
+        let outputs = self.pieces(&output, each, count)?;
+        let statuses = self.room(count * size_of::<u32>())?;
         let extent = (count, column.bytes);
         let scratch = self.scratch(choice, ("DecompressGetTempSize", choice.decompress), extent)?;
-        let decompress: Decompress = self.function(choice, "DecompressAsync")?;
-        let stream = self.stream.clone();
-        let took_ms = timed(&stream, || {
-            // SAFETY: as above; outputs have the room that is stated.
+        let stream = &self.stream;
+        let took_ms = timed(stream, || {
+            // SAFETY: as in `encode`; outputs have the room that is stated.
             let status = unsafe {
+                let decompress: Decompress = self.function(choice, "DecompressAsync")?;
                 decompress(
-                    inputs.address(),
-                    input_lengths.address(),
-                    room_lengths.address(),
-                    output_lengths.address(),
+                    address(&inputs, stream),
+                    address(&input_lengths, stream),
+                    address(&room_lengths, stream),
+                    address(&output_lengths, stream),
                     count,
-                    scratch.address(),
+                    address(&scratch, stream),
                     scratch.len(),
-                    outputs.address(),
+                    address(&outputs, stream),
                     choice.decompress,
-                    statuses.address(),
+                    address(&statuses, stream),
                     stream.cu_stream().cast(),
                 )
             };
             check("decompress", status)
         })?;
-        self.confirm(statuses, "decompress")?;
-        let mut bytes = vec![0; column.bytes];
-        output.download(&self.stream, &mut bytes)?;
-        self.stream.synchronize().map_err(fault)?;
+        self.confirm(&statuses, "decompress")?;
+        let mut bytes = self.back(&output)?;
+        bytes.truncate(column.bytes);
         Ok((bytes, took_ms))
     }
 
-    /// Every chunk went well.
-    fn confirm(&self, statuses: DeviceSlice<u32>, what: &str) -> Result<(), EngineError> {
-        let mut found = vec![0; statuses.len()];
-        statuses.download(&self.stream, &mut found)?;
-        self.stream.synchronize().map_err(fault)?;
-        let bad = found.into_iter().find(|status| *status != 0);
-        check(what, bad.unwrap_or(0) as c_int)
+    /// Fails unless every status, a word each, is 0.
+    fn confirm(&self, statuses: &CudaSlice<u8>, what: &str) -> Result<(), EngineError> {
+        let statuses = self.back(statuses)?;
+        let bad = statuses
+            .chunks_exact(4)
+            .map(|word| c_int::from_le_bytes([word[0], word[1], word[2], word[3]]))
+            .find(|status| *status != 0);
+        check(what, bad.unwrap_or(0))
     }
 }
 
