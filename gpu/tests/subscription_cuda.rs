@@ -21,7 +21,7 @@ const START_MS: i64 = 1_704_067_200_000;
 const OBJECTS: u64 = 60;
 
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
 }
 

@@ -12,7 +12,7 @@ use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
 const NONE: Tuning = Tuning { side: None, way: None, resident_threads: None };
 
 fn open(options: EngineOptions, tuning: Tuning) -> Result<CudaBackend, EngineError> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     CudaBackend::with_tuning(&gpu, options, CudaBackend::usual_budget_bytes(&gpu), tuning)
 }
 

@@ -163,7 +163,7 @@ impl NvComp {
     /// # Errors
     /// The loader's or the driver's message.
     pub(super) fn open() -> Result<Self, String> {
-        let context = CudaContext::new(0).map_err(|error| error.to_string())?;
+        let context = CudaContext::new(shoal_gpu::Gpu::FIRST).map_err(|error| error.to_string())?;
         let stream = context.new_stream().map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for name in LIBRARIES {

@@ -17,7 +17,7 @@ use crate::error::BenchmarkError;
 
 /// The contender for a case; why there is none otherwise.
 pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Contender>, String> {
-    let gpu = Gpu::open().map_err(|cause| cause.to_string())?;
+    let gpu = Gpu::open(Gpu::FIRST).map_err(|cause| cause.to_string())?;
     let tuning = Tuning {
         side: prepared.case.side.or(options.cuda_side),
         way: options.cuda_way.map(|way| match way {

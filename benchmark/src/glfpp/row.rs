@@ -49,7 +49,8 @@ pub(super) struct Row {
     pub(super) launch_threads: u32,
     /// How grids on a device are brought up: `cheaper`, `apply` or `rebuild`.
     pub(super) update_way: &'static str,
-    /// How queries are answered on a device: by `rows` of cells, or whole queries where they are short.
+    /// How queries are answered on a device: by `rows` of cells, or whole queries where they are
+    /// short.
     pub(super) query_way: &'static str,
     /// Milliseconds a cycle by stage, stages at a time and bytes a cycle over the bus, where they
     /// were recorded.

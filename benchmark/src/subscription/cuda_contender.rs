@@ -10,7 +10,7 @@ use super::contender::Contender;
 
 /// The contender of a fleet; why there is none otherwise.
 pub(super) fn cuda(options: EngineOptions) -> Result<Contender, String> {
-    let gpu = Gpu::open().map_err(|cause| cause.to_string())?;
+    let gpu = Gpu::open(Gpu::FIRST).map_err(|cause| cause.to_string())?;
     let backend = CudaBackend::new(&gpu, options);
     let backend = Box::new(backend.map_err(|fault| fault.to_string())?);
     let place = Box::new(move |block: &Block| {

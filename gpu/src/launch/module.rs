@@ -307,7 +307,7 @@ mod tests {
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn the_driver_lets_no_more_threads_run_than_were_asked_for() {
-        let context = CudaContext::new(0).unwrap();
+        let context = crate::Gpu::open(crate::Gpu::FIRST).unwrap().context;
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors = context.attribute(count).unwrap().unsigned_abs();
         let full = Kernels::load(&context).unwrap();

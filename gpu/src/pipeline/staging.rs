@@ -147,7 +147,6 @@ pub(crate) fn stage(
     packing.upload_packed(stream, device, pinned)?;
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
-    drop(packing);
     let kinds = input.requests.into_iter().map(kind).collect();
     let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
     Ok(Staged {

@@ -27,7 +27,7 @@ const ROWS_FEW: u64 = 20_000;
 const FLEET: &str = "the fleet's memory on the device";
 
 fn gpu() -> Gpu {
-    Gpu::open().unwrap_or_else(|error| panic!("{error}"))
+    Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn options() -> EngineOptions {

@@ -1,7 +1,7 @@
-//! Does every row come to what the contract says, and is what moved listed?
+//! Stage dispatch against twins on the host: outcomes, refusals, clock, records and
+//! the list of moves.
 //!
-//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle: outcomes of every
-//! request, refusals, clock and objects, the records, and the slots whose place in a grid changes.
+//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
