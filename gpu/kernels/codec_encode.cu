@@ -107,23 +107,6 @@ static_assert(OFFSETS_THREADS == 32 * 32, "a lane a warp");
 // Words of a lane that are on their way together.
 static const u32 PLACED = 8;
 
-// Where sections go: of words, each with its directory, and of bytes that lie somewhere already. A
-// section is followed by zeros up to a multiple of `SECTION_ALIGN`. With totals, whose words have
-// just been counted, sections move on by all words before them.
-struct Places {
-    u64 totals;
-    u64 directories[ENCODE_SECTIONS];
-    u64 words[ENCODE_SECTIONS];
-    u64 from[ENCODE_COPIES];
-    u64 to[ENCODE_COPIES];
-    u64 bytes[ENCODE_COPIES];
-    // Words that a tile's warp copies.
-    u32 shares[ENCODE_COPIES];
-    // Sections of words before it.
-    u32 behind[ENCODE_COPIES];
-    u32 sections;
-    u32 copies;
-};
 static const u32 SECTION_ALIGN = 64;
 static_assert(ENCODE_SECTIONS < 32, "a lane a section, and one behind them");
 
@@ -150,7 +133,7 @@ __device__ __forceinline__ void copy_words(const u32* from, u32 length, u32* to)
 // Copies the staged words of every tile to their sections, writes the directories, and copies a
 // share of the other sections. One warp a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
-    encode_place(EncodeTask task, const u32* offsets, Places places) {
+    encode_place(EncodeTask task, const u32* offsets, SectionPlaces places) {
     u32 tile = (blockIdx.x * blockDim.x + threadIdx.x) / 32, size = 0, offset = 0;
     if (tile >= task.tiles) return;
     bool is_last = tile + 1 == task.tiles;

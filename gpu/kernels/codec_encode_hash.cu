@@ -5,17 +5,6 @@
 // itself has a place of its own behind the table.
 #include "codec_encode_bits.cuh"
 
-struct Table {
-    // `slots` values, a power of two, and one more; the code of each.
-    u64* keys;
-    u32* codes;
-    // How many were claimed; 1 where there were too many; 1 where the free pattern is a value.
-    u32* found;
-    u32 slots;
-    // Different values at most.
-    u32 limit;
-};
-
 static const u64 FREE = ~0ull;
 // Places that are tried before there are too many.
 static const u32 TRIED_MAX = 256;

@@ -9,16 +9,6 @@
 #include "codec_tile.cuh"
 #include "search.cuh"
 
-// What all key columns of a launch share.
-struct Grouping {
-    // Where undecoded keys are, and where decoded ones are.
-    const u8* input;
-    u8* output;
-    const CodecKeys* keys;
-    u32 length;
-    u32 reserved;
-};
-
 static const u32 PART_ROWS = SEGMENT_ROWS / CODEC_PARTS;
 static const u32 GROUP_THREADS = 256;
 static const u32 GROUP_WARPS = GROUP_THREADS / 32;

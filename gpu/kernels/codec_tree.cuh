@@ -9,19 +9,6 @@
 #include "codec_node.cuh"
 #include "search.cuh"
 
-// What all trees of a launch share.
-struct Codec {
-    // The blocks.
-    const u8* input;
-    // Decoded columns, dictionaries, orders.
-    u8* output;
-    const CodecStep* steps;
-    // Not 0 where a request or column fails; `stride` words apart.
-    u32* failed;
-    u32 stride;
-    u32 reserved;
-};
-
 // Shared memory of one warp.
 template <class T, int SLOTS>
 struct TileMemory {

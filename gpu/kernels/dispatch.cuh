@@ -10,30 +10,6 @@
 #include "search.cuh"
 #include "warp.cuh"
 
-// The requests of a cycle and the bytes that they came in.
-struct Input {
-    const u8* bytes;
-    const RequestDescriptor* requests;
-    const u32* first_arrivals;
-    RowOutcomeCounts* outcomes;
-};
-
-// Scratch of a cycle, by arrival unless said otherwise.
-struct Rows {
-    // What `claim` gave; later the slot, NO_SLOT for rows that no longer count.
-    u32* slots;
-    u8* refusals;
-    // By entry of all dictionaries of ids.
-    DictionarySlot* known;
-    // By slot: greatest key of the cycle, 0 between cycles.
-    u64* best;
-    // Slots whose place in the grid changes, in no particular order, each once.
-    u32* moved;
-    // By slot: the lower bits of the last epoch in which it moved.
-    u32* stamps;
-    Report* report;
-};
-
 struct Row {
     u64 object;
     i64 time_ms;

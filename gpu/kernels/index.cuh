@@ -5,12 +5,6 @@
 #pragma once
 #include "layout.cuh"
 
-struct Index {
-    Place* places;
-    // Places are a power of two; this is one less.
-    u32 mask;
-};
-
 // Keyed, so that nobody can choose ids that collide (finaliser of MurmurHash3).
 __device__ inline u32 home_of(const Index& index, u64 object, u64 key) {
     u64 hash = object ^ key;

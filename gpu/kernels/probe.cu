@@ -1,11 +1,6 @@
 // What tests ask of the device itself: how it lays out what it shares with the host, what it sees
 // in a grid, and what happens when a kernel fails. Not part of the library.
-#include "codec_group.cuh"
-#include "codec_tree.cuh"
-#include "dispatch.cuh"
-#include "query.cuh"
-#include "sort.cuh"
-#include "update.cuh"
+#include "layout.cuh"
 
 #define PUT(value)                                     \
     {                                                  \
@@ -20,16 +15,6 @@
 extern "C" __global__ void probe_layout(u32* numbers, u32 room, u32* length) {
     u32 at = 0;
     LAYOUT(PUT_RECORD, PUT_FIELD)
-    *length = at;
-}
-
-// The sizes of what kernels take by value, in the order of launch/parameters.rs. One thread.
-extern "C" __global__ void probe_arguments(u32* numbers, u32 room, u32* length) {
-    u32 at = 0;
-    PUT(sizeof(Input)) PUT(sizeof(Rows)) PUT(sizeof(Records)) PUT(sizeof(Index))
-    PUT(sizeof(Cells)) PUT(sizeof(Moved)) PUT(sizeof(Span)) PUT(sizeof(View))
-    PUT(sizeof(Questions)) PUT(sizeof(Spare)) PUT(sizeof(Outgrown)) PUT(sizeof(Matches))
-    PUT(sizeof(Codec)) PUT(sizeof(Grouping))
     *length = at;
 }
 
@@ -48,7 +33,7 @@ extern "C" __global__ void probe_entries(Cells cells, u32 length, Entry* seen) {
 // The places of the first slots. One thread a slot.
 extern "C" __global__ void probe_places(Cells cells, u32 length, u32* seen) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < length) seen[at] = cells.where[at];
+    if (at < length) seen[at] = cells.places[at];
 }
 
 // Fails, and with it the context: nothing of the process can use the device any more.

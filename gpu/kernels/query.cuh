@@ -11,29 +11,6 @@
 #include "space.cuh"
 #include "warp.cuh"
 
-// What queries of a cycle read: one grid and the records as they were after `epoch`.
-struct View {
-    Grid grid;
-    const Cell* cells;
-    const Entry* entries;
-    Records records;
-    u64 epoch;
-    i64 clock_ms;
-    // The entries of neighbouring cells of a row follow each other.
-    u32 is_tight;
-    u32 reserved;
-};
-
-struct Questions {
-    const Part* parts;
-    const Shape* shapes;
-    Polygons polygons;
-    // By part: its first item.
-    const u32* first_items;
-    const Item* items;
-    u32 length;
-};
-
 // The first of the parts, which are ordered by query, that belongs to this query or a later one.
 __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     // Mostly every query has one part.

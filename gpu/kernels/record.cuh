@@ -5,14 +5,6 @@
 #pragma once
 #include "layout.cuh"
 
-// The state of one fleet, by slot; all live in global memory.
-struct Records {
-    u64* objects;
-    Version* versions;
-    // Null until a row brings a speed, heading or altitude.
-    Optional* optional;
-};
-
 __device__ inline u64 epoch_of(const Version* version) {
     return *(const volatile u64*)&version->epoch;
 }

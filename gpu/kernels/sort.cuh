@@ -9,12 +9,6 @@
 
 static const u32 SORT_THREADS = 256;
 
-// Two lists of matches, ids and their slots beside them.
-struct Matches {
-    u64* objects;
-    u32* slots;
-};
-
 // The stretch of one query.
 struct List {
     u64 first;

@@ -73,12 +73,6 @@ __device__ inline u64 squared_quanta(i32 x, i32 y, i32 to_x, i32 to_y) {
     return a + b < a ? ~0ull : a + b;
 }
 
-// The slabs and edges of all polygons of a cycle.
-struct Polygons {
-    const u32* slabs;
-    const Edge* edges;
-};
-
 __device__ inline bool polygon_holds_at(const Shape& shape, Polygons polygons, i32 x, i32 y) {
     if (x < shape.x || x > shape.x_max || y < shape.y || y > shape.y_max) return false;
     u32 slab = apart(y, shape.y) >> shape.slab_shift;

@@ -16,36 +16,6 @@
 // Threads that share the bins of one object where these are long.
 static const u32 MANY = 8;
 
-struct Bins {
-    const Bin* bins;
-    const u32* references;
-    // Bins are a power of two; this is one less.
-    u32 mask;
-    // Levels with regions, by bit.
-    u32 levels;
-};
-
-// The standing regions by number.
-struct Regions {
-    const Standing* standing;
-    const Shape* shapes;
-    Polygons polygons;
-};
-
-// What a cycle's events are found in.
-struct Scene {
-    Bins base;
-    Bins recent;
-    Regions regions;
-    Records records;
-    u64 epoch;
-    // Objects that the cycle named or ended, ascending; some repeat.
-    const u64* objects;
-    const u32* slots;
-    u32 length;
-    u32 reserved;
-};
-
 // Finaliser of MurmurHash3. Not keyed: cells are those of regions, whose number is limited.
 __device__ inline u32 home_of_cell(u64 cell) {
     cell ^= cell >> 33;
@@ -228,16 +198,6 @@ __device__ inline u32 judge_object(const Scene& scene, u32 entry, Each each) {
     return visited;
 }
 
-// By slot the box of all places that a cycle's rows name: least column and row, greatest column and
-// row, columns and rows counted from the least quanta and the greatest inverted, so that all ones is
-// a box of nothing.
-struct Trajectories {
-    u32* boxes;
-    // How far apart columns are at least between which the shorter way may go over the antimeridian.
-    u32 turn;
-    u32 reserved;
-};
-
 // Cells of a level beyond which a way counts as touching. A guess.
 static const u32 WAY_CELLS = 256;
 
@@ -303,15 +263,6 @@ template <u32 GROUP>
 __device__ inline u32 group_entry() {
     return (u32)(((u64)blockIdx.x * blockDim.x + threadIdx.x) / GROUP);
 }
-
-// A table that is being filled.
-struct NewBins {
-    Bin* bins;
-    u32* references;
-    u32 mask;
-    // Bins in use at most; more, and it must be made larger.
-    u32 most;
-};
 
 // The bin of a cell, claimed if it is not there yet; counts one reference more. Counts begin below
 // 0, as bins are filled with ones. A table that is too full is given up: `claimed` says so.

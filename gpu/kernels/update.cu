@@ -12,7 +12,7 @@ extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records
     u32 delete_key = NO_KEY, insert_key = NO_KEY;
     // A slot that moved in both cycles stands in both lists.
     if (!is_old || moved.stamps[slot] != (u32)moved.epoch) {
-        u32 place = cells.where[slot];
+        u32 place = cells.places[slot];
         Entry to = is_old ? current[slot] : publish(records, current, slot, moved.epoch);
         if (place != NO_SLOT) {
             Entry from = cells.entries[place];
@@ -71,8 +71,8 @@ extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32*
         u32 deletions = span.first_insertion - span.first;
         u32 insertions = span.end - span.first_insertion;
         if ((key & 1) == 0) {
-            holes[at] = cells.where[slots[at]] - cell.start;
-            cells.where[slots[at]] = NO_SLOT;
+            holes[at] = cells.places[slots[at]] - cell.start;
+            cells.places[slots[at]] = NO_SLOT;
         }
         outgrows = at == span.first && cell.count + insertions > cell.capacity + deletions;
     }
@@ -101,7 +101,7 @@ extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown*
         for (u32 at = threadIdx.x; at < was.count; at += blockDim.x) {
             Entry entry = cells.entries[was.start + at];
             cells.entries[start + at] = entry;
-            if (cells.where[entry.slot] != NO_SLOT) cells.where[entry.slot] = (u32)start + at;
+            if (cells.places[entry.slot] != NO_SLOT) cells.places[entry.slot] = (u32)start + at;
         }
         if (threadIdx.x == 0) *cell = {(u32)start, was.count, room, 0};
     }
@@ -129,7 +129,7 @@ extern "C" __global__ void update_insert(Cells cells, const Entry* current, cons
     u32 place = cell.start
         + (rank < deletions ? holes[span.first + rank] : cell.count + (rank - deletions));
     cells.entries[place] = current[slots[at]];
-    cells.where[slots[at]] = place;
+    cells.places[slots[at]] = place;
 }
 
 // Settles the counts; fills the holes that are left with the last entries of the cell. One thread a
@@ -155,7 +155,7 @@ extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length
         while (cells.entries[last].slot == HOLE);
         Entry entry = cells.entries[last];
         cells.entries[place] = entry;
-        cells.where[entry.slot] = place;
+        cells.places[entry.slot] = place;
     }
     cell->count = count;
 }
@@ -220,7 +220,7 @@ extern "C" __global__ void update_locate(Cells cells, u32 length) {
     if (cell >= length) return;
     Cell found = cells.cells[cell];
     for (u32 at = lane(); at < found.count; at += 32)
-        cells.where[cells.entries[found.start + at].slot] = found.start + at;
+        cells.places[cells.entries[found.start + at].slot] = found.start + at;
 }
 
 // Every so many positions, for choosing an extent. One thread a sample.

@@ -6,9 +6,10 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{BRIEF, Lengths};
 
+use super::argument_layout::{QuestionsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
-use super::parameters::{QuestionStretches, QuestionsArgument, ViewArgument};
+use super::parameters::QuestionStretches;
 
 /// The questions of a cycle: the input and the stretches of it.
 type Asked<'a> = (&'a DeviceBuffer<u8>, &'a QuestionStretches);

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use cudarc::driver::{CudaStream, result};
 use shoal_engine::EngineError;
 
+use super::argument_layout::Pointer;
 use super::host::{CopySource, CopyTarget, Staging, lock};
 use super::memory::{DeviceBuffer, Memory, fault, is_allocated};
 use super::plain::Plain;
@@ -71,6 +72,11 @@ impl<T: Plain> DeviceSlice<T> {
         };
         assert!(is_lent, "the memory of a slice was taken back");
         self.address
+    }
+
+    /// As [`DeviceSlice::address`].
+    pub(super) fn pointer(self) -> Pointer<T> {
+        Pointer::new(self.address())
     }
 
     pub(crate) fn len(self) -> usize {

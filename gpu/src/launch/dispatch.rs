@@ -6,9 +6,9 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Optional, Rules};
 
+use super::argument_layout::{IndexArgument, InputArgument, RecordsArgument, RowsArgument};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
-use super::parameters::{IndexArgument, InputArgument, RecordsArgument, RowsArgument};
 
 /// The arguments that every kernel of the stage takes.
 #[derive(Clone, Copy, Debug)]

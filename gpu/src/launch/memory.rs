@@ -12,6 +12,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use shoal_engine::EngineError;
 
 use super::account::Accounts;
+use super::argument_layout::Pointer;
 use super::host::{CopySource, CopyTarget, HeldBlocks, PinnedBuffer, Staging, lock};
 use super::plain::Plain;
 
@@ -193,6 +194,10 @@ impl<T: Plain> DeviceBuffer<T> {
 
     pub(crate) fn address(&self) -> u64 {
         self.address
+    }
+
+    pub(super) fn pointer(&self) -> Pointer<T> {
+        Pointer::new(self.address)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -9,6 +9,7 @@
 
 mod account;
 mod admission;
+mod argument_layout;
 mod brief;
 mod codec_decode;
 mod codec_encode;
@@ -33,7 +34,14 @@ pub(crate) mod tests;
 mod update;
 mod ways;
 
+use shoal_engine::layout;
+
 pub(crate) use account::{Account, Accounts};
+pub(crate) use argument_layout::{
+    BinsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
+    NewBinsArgument, Outgrown, QuestionsArgument, RecordsArgument, RegionsArgument, RowsArgument,
+    SceneArgument, Span, SpareArgument, TrajectoriesArgument, ViewArgument,
+};
 pub(crate) use codec_decode::{CodecStretches, Failed};
 pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};
 pub(crate) use codec_encode_hash::HashTable;
@@ -45,15 +53,8 @@ pub(crate) use host::{CopyTarget, PinnedBuffer, is_pinned};
 pub(crate) use memory::{DeviceBuffer, Memory, fault};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use nearest::Candidates;
-pub(crate) use parameters::{
-    ByteRange, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
-    Outgrown, QuestionStretches, QuestionsArgument, RecordsArgument, RowsArgument, Span,
-    SpareArgument, ViewArgument,
-};
+pub(crate) use parameters::{ByteRange, QuestionStretches};
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;
-pub(crate) use subscription::{
-    Added, BinsArgument, Listed, NewBinsArgument, RegionsArgument, SceneArgument,
-};
+pub(crate) use subscription::{Added, Listed};
 pub(crate) use update::Clustered;
-pub(crate) use ways::WaysArgument;

@@ -52,8 +52,8 @@ plain!(
     layout::CodecSpread,
     layout::CodecRange,
     layout::EncodeStep,
-    super::Span,
-    super::Outgrown
+    super::argument_layout::Span,
+    super::argument_layout::Outgrown
 );
 
 /// The bytes of some values.

@@ -6,11 +6,10 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
 
+use super::argument_layout::{IndexArgument, QuestionsArgument, RecordsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, arguments, launch};
-use super::parameters::{
-    ByteRange, IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, ViewArgument,
-};
+use super::parameters::{ByteRange, QuestionStretches};
 
 impl Kernels {
     /// Rows of cells of each part, and 0 behind the last.

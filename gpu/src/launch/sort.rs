@@ -6,9 +6,9 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Lengths, SORT_TILE};
 
+use super::argument_layout::MatchesArgument;
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
-use super::parameters::MatchesArgument;
 
 /// Threads of a block of these kernels; their launches are never narrow.
 const SORT_THREADS: u64 = BLOCK_THREADS as u64;

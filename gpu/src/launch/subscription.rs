@@ -8,25 +8,17 @@ use shoal_engine::layout::{
     Answered, Bin, Edge, Gathered, Happened, Report, Shape, Standing, Told,
 };
 
+use super::argument_layout::{
+    BinsArgument, IndexArgument, NewBinsArgument, PolygonsArgument, RecordsArgument,
+    RegionsArgument, SceneArgument, TrajectoriesArgument,
+};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
-use super::parameters::{IndexArgument, PolygonsArgument, RecordsArgument};
-use super::ways::WaysArgument;
 
 /// Threads that share the bins of one object where these are long.
 const MANY: u64 = 8;
 /// Threads that look through the slots that moved.
 const ENDED_THREADS: u64 = 1 << 18;
-
-/// `Bins` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct BinsArgument {
-    bins: u64,
-    references: u64,
-    mask: u32,
-    levels: u32,
-}
 
 impl BinsArgument {
     /// The first `capacity` bins; the lists of all of them have `length` references.
@@ -38,18 +30,8 @@ impl BinsArgument {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "everything is there");
         let mask = (capacity - 1) as u32;
-        Self { bins: bins.address(), references: references.address(), mask, levels }
+        Self { bins: bins.pointer(), references: references.pointer(), mask, levels }
     }
-}
-
-/// `NewBins` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct NewBinsArgument {
-    bins: u64,
-    references: u64,
-    mask: u32,
-    most: u32,
 }
 
 impl NewBinsArgument {
@@ -60,7 +42,7 @@ impl NewBinsArgument {
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "everything has room");
-        let (bins, references) = (bins.address(), references.address());
+        let (bins, references) = (bins.pointer(), references.pointer());
         Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
     }
 
@@ -74,15 +56,6 @@ impl NewBinsArgument {
     }
 }
 
-/// `Regions` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct RegionsArgument {
-    standing: u64,
-    shapes: u64,
-    polygons: PolygonsArgument,
-}
-
 impl RegionsArgument {
     pub(crate) fn new(
         standing: &DeviceBuffer<Standing>,
@@ -91,7 +64,7 @@ impl RegionsArgument {
         edges: &DeviceBuffer<Edge>,
     ) -> Self {
         let polygons = PolygonsArgument::new(slabs, edges);
-        Self { standing: standing.address(), shapes: shapes.address(), polygons }
+        Self { standing: standing.pointer(), shapes: shapes.pointer(), polygons }
     }
 }
 
@@ -114,21 +87,6 @@ impl Added<'_> {
     }
 }
 
-/// `Scene` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct SceneArgument {
-    base: BinsArgument,
-    recent: BinsArgument,
-    regions: RegionsArgument,
-    records: RecordsArgument,
-    epoch: u64,
-    objects: u64,
-    slots: u64,
-    length: u32,
-    reserved: u32,
-}
-
 impl SceneArgument {
     /// `length` written objects, sorted, and their slots; two tables of `regions`.
     pub(crate) fn new(
@@ -139,7 +97,7 @@ impl SceneArgument {
         length: u32,
     ) -> Self {
         assert!(objects.len().min(slots.len()) >= length as usize, "a slot an object");
-        let (objects, slots) = (objects.address(), slots.address());
+        let (objects, slots) = (objects.pointer(), slots.pointer());
         Self { base, recent, regions, records, epoch, objects, slots, length, reserved: 0 }
     }
 
@@ -399,7 +357,7 @@ impl Kernels {
         stream: &CudaStream,
         scene: &SceneArgument,
         (watched, slots): (&DeviceBuffer<u32>, usize),
-        ways: Option<(WaysArgument, &DeviceBuffer<u32>)>,
+        ways: Option<(TrajectoriesArgument, &DeviceBuffer<u32>)>,
         marks: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(marks.len() > scene.length as usize, "a mark an object and one more");
@@ -408,7 +366,7 @@ impl Kernels {
             assert!(32 * passing.len() >= slots, "a bit a slot");
             passing.address()
         });
-        let ways = ways.map_or(WaysArgument::NONE, |(ways, _)| ways);
+        let ways = ways.map_or(TrajectoriesArgument::NONE, |(ways, _)| ways);
         let (watched, marks) = (watched.address(), marks.address());
         let arguments = arguments![*scene, watched, ways, passing, marks];
         launch(&self.subscription_touched, stream, scene.threads(true) + MANY, arguments)

@@ -6,11 +6,11 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Entry, Grid};
 
-use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
-use super::parameters::{
+use super::argument_layout::{
     CellsArgument, MovedArgument, Outgrown, RecordsArgument, Span, SpareArgument,
 };
+use super::memory::DeviceBuffer;
+use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
 
 /// By cell its first entry and its room, and the first entry behind them all.
 pub(crate) type Rooms<'a> = (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);

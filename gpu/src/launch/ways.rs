@@ -6,27 +6,19 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::Answered;
 
+use super::argument_layout::{Pointer, TrajectoriesArgument};
 use super::dispatch::CycleRows;
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, arguments, launch};
 
-/// `Trajectories` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct WaysArgument {
-    boxes: u64,
-    turn: u32,
-    reserved: u32,
-}
-
-impl WaysArgument {
+impl TrajectoriesArgument {
     /// No region judges every fix.
-    pub(crate) const NONE: Self = Self { boxes: 0, turn: 0, reserved: 0 };
+    pub(crate) const NONE: Self = Self { boxes: Pointer::NULL, turn: 0, reserved: 0 };
 
     /// Boxes of so many slots; columns more than `turn` apart may meet the other way round.
     pub(crate) fn new(boxes: &DeviceBuffer<u32>, slots: usize, turn: u32) -> Self {
         assert!(boxes.len() >= 4 * slots, "a box a slot");
-        Self { boxes: boxes.address(), turn, reserved: 0 }
+        Self { boxes: boxes.pointer(), turn, reserved: 0 }
     }
 }
 

@@ -187,7 +187,7 @@ impl Driver {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.way, update.units, took_ms);
         }
-        if update.checks && self.outgrown_here.as_slice()[0].failed != 0 {
+        if update.checks && self.outgrown_here.as_slice()[0].has_failed() {
             self.cost.learn_failure(update.units, self.records.slots);
             self.cells[update.epoch as usize % 2].epoch = None;
         }

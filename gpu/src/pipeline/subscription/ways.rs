@@ -9,7 +9,7 @@ use shoal_engine::layout::Answered;
 use shoal_engine::{EngineError, Space, space};
 
 use super::pieces::{Piece, Pieces};
-use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, WaysArgument};
+use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, TrajectoriesArgument};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl Trajectories {
     }
 
     /// Where objects are marked whose way leads through a region, and what they are marked in.
-    pub(super) fn argument(&self) -> (WaysArgument, &DeviceBuffer<u32>) {
-        (WaysArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
+    pub(super) fn argument(&self) -> (TrajectoriesArgument, &DeviceBuffer<u32>) {
+        (TrajectoriesArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
     }
 
     /// The rows and removals of all marked objects in the order in which they arrived. Waits.

@@ -247,9 +247,9 @@ impl Trial {
         let from = (&moved, &self.records());
         self.cells.apply(kernels, stream, &mut self.tables, &self.current, from).unwrap();
         let outgrown = self.bench.here(&self.tables.outgrown, 1)[0];
-        assert_eq!(outgrown.count as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
+        assert_eq!(outgrown.count() as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
         assert_eq!(self.bench.here(&self.current, self.newest.len()), self.newest, "published");
-        if outgrown.failed != 0 {
+        if outgrown.has_failed() {
             return self.rebuild();
         }
         self.held.clone_from(&self.newest);
