@@ -22,31 +22,31 @@ mod argument_layout;
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
-/// Files with entry points; `probe` is for tests alone and not part of the library.
+/// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
 const KERNELS: [&str; 23] = [
-    "admission",
-    "dispatch",
-    "update",
-    "query",
-    "brief",
-    "nearest",
-    "subscription",
-    "ways",
-    "sort",
-    "codec_decode",
-    "codec_slots",
-    "codec_group",
-    "codec_order",
-    "codec_runs",
-    "codec_spread",
-    "codec_encode",
-    "codec_encode_lanes",
-    "codec_encode_hash",
-    "codec_encode_distinct",
-    "codec_encode_order",
-    "codec_encode_group",
-    "codec_statistics",
-    "probe",
+    "dispatch/admission",
+    "dispatch/dispatch",
+    "update/update",
+    "query/query",
+    "query/warp_query",
+    "query/nearest",
+    "query/sort",
+    "subscription/subscription",
+    "subscription/trajectories",
+    "codec/decode",
+    "codec/slots",
+    "codec/group",
+    "codec/order",
+    "codec/runs",
+    "codec/spread",
+    "codec/encode",
+    "codec/encode_lanes",
+    "codec/encode_hash",
+    "codec/encode_distinct",
+    "codec/encode_order",
+    "codec/encode_group",
+    "codec/statistics",
+    "primitives/probe",
 ];
 
 fn main() {
@@ -65,12 +65,15 @@ fn main() {
     let toolkit = Toolkit::find();
     let targets = targets();
     for kernel in KERNELS {
-        let (source, fatbin) = (format!("kernels/{kernel}.cu"), out.join(kernel));
-        toolkit.compile(&out, &targets, &["-fatbin"], &source, &fatbin.with_extension("fatbin"));
+        let source = format!("kernels/{kernel}.cu");
+        let fatbin = out.join(kernel).with_extension("fatbin");
+        std::fs::create_dir_all(out.join(kernel).with_file_name(""))
+            .expect("OUT_DIR can be written");
+        toolkit.compile(&out, &targets, &["-fatbin"], &source, &fatbin);
     }
     let object = out.join("primitives.o");
     let flags = ["-c", "-Xcompiler", "-fPIC"];
-    toolkit.compile(&out, &targets, &flags, "kernels/primitives.cu", &object);
+    toolkit.compile(&out, &targets, &flags, "kernels/primitives/cub.cu", &object);
     let library = out.join("libshoal_primitives.a");
     let _ = std::fs::remove_file(&library);
     run(Command::new("ar").arg("crs").arg(&library).arg(&object));

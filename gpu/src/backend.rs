@@ -35,7 +35,7 @@ pub struct CudaBackend {
     spare: Option<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
     /// Lists of the cycle that is being packed.
-    questions: Questions,
+    query_parts: Questions,
     status: Arc<Status>,
     timeline: Arc<Timeline>,
     thread: Option<JoinHandle<()>>,
@@ -43,11 +43,11 @@ pub struct CudaBackend {
     /// The epoch of the next cycle.
     epoch_next: u64,
     /// Regions that stand after the submitted cycles, at most.
-    standing_most: usize,
-    /// Whether a region was set that remembers.
-    remembers: bool,
+    regions_max: usize,
+    /// Whether a region was set that keeps_states.
+    keeps_states: bool,
     /// Outputs that came before they were asked for.
-    early: BTreeMap<u64, Result<Finished, EngineError>>,
+    received_outputs: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
     owed: Vec<u64>,
     received: u64,
@@ -120,15 +120,15 @@ impl CudaBackend {
             arenas,
             spare: None,
             outputs: output,
-            questions: Questions::default(),
+            query_parts: Questions::default(),
             status,
             timeline,
             thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
             submitted: 0,
             epoch_next: 1,
-            standing_most: 0,
-            remembers: false,
-            early: BTreeMap::new(),
+            regions_max: 0,
+            keeps_states: false,
+            received_outputs: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
             failed: None,
@@ -150,7 +150,7 @@ impl CudaBackend {
         let changes = std::mem::take(&mut input.subscriptions);
         for change in &changes {
             if let SubscriptionChange::Set { subscription, .. } = change {
-                self.remembers |= Class::of(subscription) != Class::Plain;
+                self.keeps_states |= Class::of(subscription) != Class::Plain;
             }
         }
         let changes = crate::pipeline::file(&self.options.space, changes);
@@ -159,8 +159,8 @@ impl CudaBackend {
             self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
-        let (stream, questions) = (&self.copy_in, &mut self.questions);
-        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, questions);
+        let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
+        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, query_parts);
         if staged.is_err() && self.spare.is_none() {
             // The arena that could not grow is gone; without another the next cycle would wait for
             // one that never comes.
@@ -178,14 +178,14 @@ impl CudaBackend {
     /// too many.
     fn check_regions(&mut self, input: &CycleInput) -> Result<(), EngineError> {
         let added = input.subscriptions.len();
-        if self.standing_most + added > limits::REGIONS_MAX {
+        if self.regions_max + added > limits::REGIONS_MAX {
             let (reply, answer) = channel();
             self.send(Command::Regions(reply))?;
             let standing = answer.recv().map_err(|_| self.gone())?;
             input.check_regions(standing.len(), |region| standing.contains(&region))?;
-            self.standing_most = standing.len();
+            self.regions_max = standing.len();
         }
-        self.standing_most += added;
+        self.regions_max += added;
         Ok(())
     }
 
@@ -206,32 +206,32 @@ impl CudaBackend {
     fn gone(&mut self) -> EngineError {
         // It has hung up: this ends with its last word.
         while let Ok(output) = self.outputs.recv() {
-            self.keep(output);
+            self.store(output);
         }
         let ended = || EngineError::Device("the engine's thread has ended".to_owned());
         self.failed.get_or_insert_with(ended).clone()
     }
 
     /// Keeps an output for whoever waits for it.
-    fn keep(&mut self, output: Result<Finished, EngineError>) {
+    fn store(&mut self, output: Result<Finished, EngineError>) {
         self.received += 1;
         if output.is_err() {
             // The next cycle takes its epoch.
             self.epoch_next -= 1;
         }
         let output = output.map_err(|error| self.note(error));
-        self.early.insert(self.received, output);
+        self.received_outputs.insert(self.received, output);
     }
 
     /// Takes outputs until that of `ticket` is there.
     fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
         loop {
-            if let Some(output) = self.early.remove(&ticket) {
+            if let Some(output) = self.received_outputs.remove(&ticket) {
                 return output;
             }
             self.is_running()?;
             match self.outputs.recv() {
-                Ok(output) => self.keep(output),
+                Ok(output) => self.store(output),
                 Err(_) => return Err(self.gone()),
             }
         }
@@ -340,7 +340,7 @@ impl Backend for CudaBackend {
             let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
             Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
         };
-        let stands_ms = self.remembers.then(|| self.status.due_after(self.submitted)).flatten();
+        let stands_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
         [expiry_ms(), stands_ms].into_iter().flatten().min()
     }
 

@@ -28,6 +28,6 @@ pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
-pub use pipeline::{StageSpan, Way};
+pub use pipeline::{StageSpan, UpdateMethod};
 #[cfg(feature = "cuda")]
 pub use tuning::Tuning;

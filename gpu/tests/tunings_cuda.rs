@@ -7,9 +7,9 @@
 
 use shoal_engine::conformance::{Make, many_objects, random_operations};
 use shoal_engine::{Backend, EngineError, EngineOptions, Space};
-use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
+use shoal_gpu::{CudaBackend, Gpu, Tuning, UpdateMethod};
 
-const NONE: Tuning = Tuning { side: None, way: None, resident_threads: None };
+const NONE: Tuning = Tuning { side: None, update_method: None, resident_threads: None };
 
 fn open(options: EngineOptions, tuning: Tuning) -> Result<CudaBackend, EngineError> {
     let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
@@ -46,14 +46,14 @@ tunings! {
     one_cell: Tuning { side: Some(1), ..NONE };
     few_cells: Tuning { side: Some(16), ..NONE };
     many_cells: Tuning { side: Some(2_048), ..NONE };
-    always_applied: Tuning { way: Some(Way::Apply), ..NONE };
-    always_rebuilt: Tuning { way: Some(Way::Rebuild), ..NONE };
+    always_applied: Tuning { update_method: Some(UpdateMethod::Apply), ..NONE };
+    always_rebuilt: Tuning { update_method: Some(UpdateMethod::Rebuild), ..NONE };
     one_warp_on_each_multiprocessor: Tuning { resident_threads: Some(1), ..NONE };
     three_warps_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 96), ..NONE };
     two_blocks_on_each_multiprocessor: Tuning { resident_threads: Some(132 * 512), ..NONE };
     all_at_once: Tuning {
         side: Some(256),
-        way: Some(Way::Apply),
+        update_method: Some(UpdateMethod::Apply),
         resident_threads: Some(132 * 1_024),
     };
 }

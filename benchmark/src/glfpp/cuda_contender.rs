@@ -6,7 +6,7 @@
 use shoal_codec::{Block, Budget};
 use shoal_engine::EngineOptions;
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
+use shoal_gpu::{CudaBackend, Gpu, Tuning, UpdateMethod};
 
 use super::contender::{Contender, Settings};
 use super::engine_contender::EngineContender;
@@ -20,9 +20,9 @@ pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Box<dyn Con
     let gpu = Gpu::open(Gpu::FIRST).map_err(|cause| cause.to_string())?;
     let tuning = Tuning {
         side: prepared.case.side.or(options.cuda_side),
-        way: options.cuda_way.map(|way| match way {
-            UpdateWay::Apply => Way::Apply,
-            UpdateWay::Rebuild => Way::Rebuild,
+        update_method: options.cuda_way.map(|way| match way {
+            UpdateWay::Apply => UpdateMethod::Apply,
+            UpdateWay::Rebuild => UpdateMethod::Rebuild,
         }),
         resident_threads: prepared.case.launch_threads,
     };

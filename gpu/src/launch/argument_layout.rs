@@ -213,7 +213,7 @@ argument_layouts! {
         slots: (mut u32),
     }
     /// The queries of a cycle, as parts and, where they are cut, as items.
-    QuestionsArgument {
+    QueriesArgument {
         parts: (const Part),
         shapes: (const Shape),
         polygons: (PolygonsArgument),

@@ -10,7 +10,6 @@
 mod account;
 mod admission;
 mod argument_layout;
-mod brief;
 mod codec_decode;
 mod codec_encode;
 mod codec_encode_hash;
@@ -31,15 +30,16 @@ mod sort;
 mod subscription;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trajectories;
 mod update;
-mod ways;
+mod warp_query;
 
 use shoal_engine::layout;
 
 pub(crate) use account::{Account, Accounts};
 pub(crate) use argument_layout::{
     BinsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
-    NewBinsArgument, Outgrown, QuestionsArgument, RecordsArgument, RegionsArgument, RowsArgument,
+    NewBinsArgument, Outgrown, QueriesArgument, RecordsArgument, RegionsArgument, RowsArgument,
     SceneArgument, Span, SpareArgument, TrajectoriesArgument, ViewArgument,
 };
 pub(crate) use codec_decode::{CodecStretches, Failed};
@@ -53,7 +53,7 @@ pub(crate) use host::{CopyTarget, PinnedBuffer, is_pinned};
 pub(crate) use memory::{DeviceBuffer, Memory, fault};
 pub(crate) use module::{Kernels, has_driver};
 pub(crate) use nearest::Candidates;
-pub(crate) use parameters::{ByteRange, QuestionStretches};
+pub(crate) use parameters::{ByteRange, QueryRanges};
 pub(crate) use plain::{Plain, bytes_of};
 pub(crate) use primitives::Scratch;
 pub(crate) use subscription::{Added, Listed};

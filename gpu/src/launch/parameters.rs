@@ -9,8 +9,7 @@ use shoal_engine::layout::{
 
 use super::argument_layout::{
     CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown, Pointer,
-    PolygonsArgument, QuestionsArgument, RecordsArgument, RowsArgument, SpareArgument,
-    ViewArgument,
+    PolygonsArgument, QueriesArgument, RecordsArgument, RowsArgument, SpareArgument, ViewArgument,
 };
 use super::memory::DeviceBuffer;
 use super::plain::Plain;
@@ -222,7 +221,7 @@ impl MatchesArgument {
 
 /// The questions of a cycle on the device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QuestionStretches {
+pub(crate) struct QueryRanges {
     /// Number of queries.
     pub(crate) queries: usize,
     /// Rectangles, ordered by query.
@@ -232,9 +231,9 @@ pub(crate) struct QuestionStretches {
     pub(crate) edges: ByteRange,
 }
 
-impl QuestionsArgument {
+impl QueriesArgument {
     /// Not cut into items.
-    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QuestionStretches) -> Self {
+    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QueryRanges) -> Self {
         Self {
             parts: at.parts.pointer(input),
             shapes: at.shapes.pointer(input),
@@ -252,7 +251,7 @@ impl QuestionsArgument {
     /// The first `length` of `items`.
     pub(crate) fn new(
         input: &DeviceBuffer<u8>,
-        at: &QuestionStretches,
+        at: &QueryRanges,
         first_items: &DeviceBuffer<u32>,
         items: &DeviceBuffer<Item>,
         length: u32,

@@ -13,7 +13,7 @@ use super::argument_layout::{
     RegionsArgument, SceneArgument, TrajectoriesArgument,
 };
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, arguments, launch};
+use super::module::{Kernels, enqueue};
 
 /// Threads that share the bins of one object where these are long.
 const MANY: u64 = 8;
@@ -130,9 +130,8 @@ impl Kernels {
         claimed: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let (cells, references, length, numbers) = added.arguments();
-        let claimed = claimed.address();
-        let arguments = arguments![cells, references, length, numbers, *table, claimed];
-        launch(&self.subscription_claim, stream, length.into(), arguments)
+        enqueue!(self.subscription_claim, stream, length; cells, references, length, numbers, table,
+            claimed)
     }
 
     /// Claims the bins of an older table, whose regions get new numbers.
@@ -143,10 +142,8 @@ impl Kernels {
         table: &NewBinsArgument,
         claimed: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let (numbers, claimed) = (numbers.address(), claimed.address());
         let threads = u64::from(old.mask) + 1;
-        let arguments = arguments![*old, numbers, *table, claimed];
-        launch(&self.subscription_claim_bins, stream, threads, arguments)
+        enqueue!(self.subscription_claim_bins, stream, threads; old, numbers, table, claimed)
     }
 
     /// References of each bin, and 0 behind the last.
@@ -157,9 +154,8 @@ impl Kernels {
         counts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() as u64 > table.capacity(), "a count a bin and one more");
-        let counts = counts.address();
         let threads = table.capacity() + 1;
-        launch(&self.subscription_counts, stream, threads, arguments![*table, counts])
+        enqueue!(self.subscription_counts, stream, threads; table, counts)
     }
 
     /// Files added references and those of an older table, from where each bin's begin.
@@ -171,17 +167,15 @@ impl Kernels {
         starts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(starts.len() as u64 > table.capacity(), "a start a bin and one more");
-        let starts = starts.address();
         let threads = table.capacity();
-        launch(&self.subscription_starts, stream, threads, arguments![*table, starts])?;
+        enqueue!(self.subscription_starts, stream, threads; table, starts)?;
         if let Some((old, numbers)) = old {
             let (numbers, threads) = (numbers.address(), u64::from(old.mask) + 1);
-            let arguments = arguments![*old, numbers, *table];
-            launch(&self.subscription_file_bins, stream, threads, arguments)?;
+            enqueue!(self.subscription_file_bins, stream, threads; old, numbers, table)?;
         }
         let (cells, references, length, numbers) = added.arguments();
-        let arguments = arguments![cells, references, length, numbers, *table];
-        launch(&self.subscription_file, stream, length.into(), arguments)
+        enqueue!(self.subscription_file, stream, length; cells, references, length, numbers,
+            table)
     }
 
     /// Lets regions end or be silent in this cycle; see the kernel for what a mark is.
@@ -193,10 +187,8 @@ impl Kernels {
         epoch: u64,
     ) -> Result<(), EngineError> {
         assert!(length <= marks.len(), "every mark is there");
-        let (standing, marks) = (standing.address(), marks.address());
         let (length, epoch) = (length as u32, epoch as u32);
-        let arguments = arguments![standing, marks, length, epoch];
-        launch(&self.subscription_mark, stream, length.into(), arguments)
+        enqueue!(self.subscription_mark, stream, length; standing, marks, length, epoch)
     }
 
     /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the
@@ -214,14 +206,11 @@ impl Kernels {
         let room = objects.len().min(slots.len());
         assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
         assert!(ended.is_none() || room >= others, "and for everything that moved");
-        let (arrived, gathered) = (arrived.address(), gathered.address());
-        let (objects, slots) = (objects.address(), slots.address());
-        let arguments = arguments![arrived, rows, *index, *records, gathered, objects, slots];
-        launch(&self.subscription_gather, stream, rows.into(), arguments)?;
+        enqueue!(self.subscription_gather, stream, rows; arrived, rows, index, records, gathered,
+            objects, slots)?;
         if let Some((moved, report)) = ended {
-            let (moved, report) = (moved.address(), report.address());
-            let arguments = arguments![moved, report, *records, gathered, objects, slots];
-            launch(&self.subscription_gather_ended, stream, ENDED_THREADS, arguments)?;
+            enqueue!(self.subscription_gather_ended, stream, ENDED_THREADS; moved, report, records,
+                gathered, objects, slots)?;
         }
         Ok(())
     }
@@ -237,10 +226,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
         assert!(busy.len() >= scene.length as usize, "all may have events");
-        let (counts, busy, happened) = (counts.address(), busy.address(), happened.address());
-        let arguments = arguments![*scene, counts, busy, happened];
         let kernel = if is_long { &self.subscription_count_many } else { &self.subscription_count };
-        launch(kernel, stream, scene.threads(is_long) + MANY, arguments)
+        enqueue!(kernel, stream, scene.threads(is_long) + MANY; scene, counts, busy, happened)
     }
 
     /// Counts the events of every region.
@@ -251,8 +238,7 @@ impl Kernels {
         (tallies, regions): (&DeviceBuffer<u32>, usize),
     ) -> Result<(), EngineError> {
         assert!(tallies.len() >= regions, "a tally a region");
-        let tallies = tallies.address();
-        launch(&self.subscription_tally, stream, scene.threads(true), arguments![*scene, tallies])
+        enqueue!(self.subscription_tally, stream, scene.threads(true); scene, tallies)
     }
 
     /// Writes the events that were counted, of the first `length` objects that have some.
@@ -267,15 +253,13 @@ impl Kernels {
         assert!(offsets.len() > scene.length as usize, "an offset an object and one more");
         assert!(events.keys.len().min(events.entries.len()) >= events.length, "room for all");
         assert!(busy.len() >= length as usize, "every object is listed");
-        let (offsets, keys) = (offsets.address(), events.keys.address());
-        let (busy, entries) = (busy.address(), events.entries.address());
-        let arguments = arguments![*scene, busy, length, offsets, keys, entries];
         let (kernel, each) = if is_long {
             (&self.subscription_write_many, MANY)
         } else {
             (&self.subscription_write, 1)
         };
-        launch(kernel, stream, u64::from(length) * each, arguments)
+        enqueue!(kernel, stream, u64::from(length) * each; scene, busy, length, offsets,
+            events.keys, events.entries)
     }
 
     /// Marks the first event of each region, and with `fixes` those that want a record.
@@ -288,11 +272,10 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let room = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
         assert!(room > events.length && events.keys.len() >= events.length, "a mark an event");
-        let (keys, length, standing) =
-            (events.keys.address(), events.length as u32, standing.address());
-        let (heads, fixes) = (heads.address(), fixes.map_or(0, DeviceBuffer::address));
-        let arguments = arguments![keys, length, standing, heads, fixes];
-        launch(&self.subscription_heads, stream, u64::from(length) + 1, arguments)
+        let length = events.length as u32;
+        let fixes = fixes.map_or(0, DeviceBuffer::address);
+        enqueue!(self.subscription_heads, stream, u64::from(length) + 1; events.keys, length,
+            standing, heads, fixes)
     }
 
     /// Writes sorted events as columns. `heads` has the sums of the marks.
@@ -309,15 +292,9 @@ impl Kernels {
         assert!(room >= events.length, "room for every event");
         assert!(told.len() >= events.length.min(numbers), "room for every region");
         assert!(standing.len().min(regions.len()) >= numbers, "every region is there");
-        let (keys, entries) = (events.keys.address(), events.entries.address());
         let (length, written) = (events.length as u32, scene.objects);
-        let (heads, standing) = (heads.address(), standing.address());
-        let (regions, objects) = (regions.address(), objects.address());
-        let (kinds, told) = (kinds.address(), told.address());
-        let arguments = arguments![
-            keys, entries, length, written, heads, standing, regions, objects, kinds, told
-        ];
-        launch(&self.subscription_columns, stream, length.into(), arguments)
+        enqueue!(self.subscription_columns, stream, length; events.keys, events.entries, length,
+            written, heads, standing, regions, objects, kinds, told)
     }
 
     /// Writes the records of events that want one; `places` has the sums of their marks.
@@ -329,11 +306,11 @@ impl Kernels {
         (fixes, wanted): (&DeviceBuffer<Answered>, usize),
     ) -> Result<(), EngineError> {
         assert!(places.len() > events.length && fixes.len() >= wanted, "room for every record");
-        let (entries, length) = (events.entries.address(), events.length as u32);
-        let (places, fixes, slots) = (places.address(), fixes.address(), scene.slots);
+        let length = events.length as u32;
+        let slots = scene.slots;
         let (records, epoch) = (scene.records, scene.epoch);
-        let arguments = arguments![entries, length, places, slots, records, epoch, fixes];
-        launch(&self.subscription_fixes, stream, length.into(), arguments)
+        enqueue!(self.subscription_fixes, stream, length; events.entries, length, places, slots,
+            records, epoch, fixes)
     }
 
     /// What became of the objects of the first `length` slots in cycle `epoch`.
@@ -345,9 +322,8 @@ impl Kernels {
         (stands, length): (&DeviceBuffer<Answered>, usize),
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(stands.len()) >= length, "a record a slot");
-        let (slots, stands, length) = (slots.address(), stands.address(), length as u32);
-        let arguments = arguments![*records, epoch, slots, length, stands];
-        launch(&self.subscription_stands, stream, length.into(), arguments)
+        let length = length as u32;
+        enqueue!(self.subscription_stands, stream, length; records, epoch, slots, length, stands)
     }
 
     /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
@@ -367,9 +343,8 @@ impl Kernels {
             passing.address()
         });
         let ways = ways.map_or(TrajectoriesArgument::NONE, |(ways, _)| ways);
-        let (watched, marks) = (watched.address(), marks.address());
-        let arguments = arguments![*scene, watched, ways, passing, marks];
-        launch(&self.subscription_touched, stream, scene.threads(true) + MANY, arguments)
+        enqueue!(self.subscription_touched, stream, scene.threads(true) + MANY; scene, watched,
+            ways, passing, marks)
     }
 
     /// Writes two records for each of `length` marked objects from the `first` on.
@@ -382,9 +357,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(places.len() > scene.length as usize, "a place an object and one more");
         assert!(touches.len() >= 2 * length as usize, "two records an object");
-        let (places, touches) = (places.address(), touches.address());
-        let arguments = arguments![*scene, places, first, length, touches];
-        launch(&self.subscription_touches, stream, scene.length.into(), arguments)
+        enqueue!(self.subscription_touches, stream, scene.length; scene, places, first, length,
+            touches)
     }
 
     /// Begins (1) or ends (0) to watch the first `length` objects.
@@ -397,9 +371,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(objects.len().min(begins.len()) >= length, "every change is there");
         assert!(32 * watched.len() >= slots, "a bit a slot");
-        let (objects, begins) = (objects.address(), begins.address());
-        let (length, watched) = (length as u32, watched.address());
-        let arguments = arguments![*index, key, objects, begins, length, watched];
-        launch(&self.subscription_watch, stream, length.into(), arguments)
+        let length = length as u32;
+        enqueue!(self.subscription_watch, stream, length; index, key, objects, begins, length,
+            watched)
     }
 }

@@ -16,17 +16,17 @@ use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
 };
 
-use super::asking::{Asking, Sorted};
-use super::cells::Cells;
-use super::cost::Cost;
-use super::grid::Chosen;
-use super::records::Records;
-use super::results::{Answers, Finished, Pool};
+use super::answers::{Answers, Finished, Pool};
+use super::dispatch_records::Records;
+use super::query_batch::{QueryBatch, Sorted};
 use super::staging::{Arena, Staged};
 use super::subscription::Subscriptions;
-use super::tables::Tables;
 use super::timeline::Timeline;
-use super::updating::Update;
+use super::update_cells::Cells;
+use super::update_cost::Cost;
+use super::update_grid::GridChoice;
+use super::update_stage::Update;
+use super::update_tables::Tables;
 use crate::device::Gpu;
 use crate::launch::{DeviceBuffer, Memory, Outgrown, PinnedBuffer, Scratch, fault};
 use crate::tuning::Tuning;
@@ -59,7 +59,7 @@ pub(super) struct Now {
     /// Least event time of any object, with a TTL.
     pub(super) oldest_ms: Option<i64>,
     /// Cycles whose events are known.
-    pub(super) told: u64,
+    pub(super) reported: u64,
     /// When time alone may change a membership.
     pub(super) due_ms: Option<i64>,
 }
@@ -77,7 +77,7 @@ impl Status {
     /// When time alone may change a membership, once the events of `cycles` cycles are known.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        while now.told < cycles && !now.ended {
+        while now.reported < cycles && !now.ended {
             now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
         now.due_ms
@@ -137,16 +137,16 @@ pub(crate) struct Driver {
     pub(super) ordered: [DeviceBuffer<u32>; 6],
     pub(super) ordered_scratch: Scratch,
     pub(super) report_here: PinnedBuffer<Report>,
-    pub(super) fates_here: PinnedBuffer<RowOutcomeCounts>,
+    pub(super) outcomes_here: PinnedBuffer<RowOutcomeCounts>,
     pub(super) outgrown_here: PinnedBuffer<Outgrown>,
     pub(super) squares_here: PinnedBuffer<u64>,
     pub(super) cells: [Cells; 2],
     pub(super) tables: Tables,
-    pub(super) chosen: Chosen,
+    pub(super) chosen: GridChoice,
     pub(super) cost: Cost,
     /// What memory a grid lacked that could not be built.
     pub(super) lacking: Option<EngineError>,
-    pub(super) asking: Asking,
+    pub(super) query_batch: QueryBatch,
     pub(super) sorted: [Sorted; 2],
     pub(super) subscriptions: Subscriptions,
     /// Pinned memory for bounds of answers, and for their ids.
@@ -175,7 +175,7 @@ impl Driver {
         let stream = || gpu.context.new_stream().map_err(fault);
         let (dispatch, update, query) = (stream()?, stream()?, stream()?);
         let records = Records::new(memory, &gpu.kernels, &dispatch, options.term)?;
-        let chosen = Chosen::first(&options.space, tuning.side);
+        let chosen = GridChoice::first(&options.space, tuning.side);
         let buffer = || DeviceBuffer::new(memory, 1);
         let mut driver = Self {
             gpu: gpu.clone(),
@@ -202,15 +202,15 @@ impl Driver {
             ordered: [buffer()?, buffer()?, buffer()?, buffer()?, buffer()?, buffer()?],
             ordered_scratch: Scratch::new(memory)?,
             report_here: PinnedBuffer::new(memory, 1)?,
-            fates_here: PinnedBuffer::new(memory, 1)?,
+            outcomes_here: PinnedBuffer::new(memory, 1)?,
             outgrown_here: PinnedBuffer::new(memory, 1)?,
             squares_here: PinnedBuffer::new(memory, 1)?,
             cells: [Cells::new(memory, &chosen.grid)?, Cells::new(memory, &chosen.grid)?],
             tables: Tables::new(memory)?,
             chosen,
-            cost: Cost::new(tuning.way),
+            cost: Cost::new(tuning.update_method),
             lacking: None,
-            asking: Asking::new(memory, &gpu.kernels, query)?,
+            query_batch: QueryBatch::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
             bounds: Pool::new(memory),
@@ -231,13 +231,13 @@ impl Driver {
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
         let _end = End(self.status.clone());
         while let Ok(command) = commands.recv() {
-            let goes_on = match command {
+            let continues = match command {
                 Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.export()).is_ok(),
                 Command::Regions(reply) => reply.send(self.subscriptions.standing()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -258,7 +258,7 @@ impl Driver {
     /// Runs a cycle or refuses it; false when the engine has ended.
     fn take(&mut self, staged: Staged) -> bool {
         let bound = self.gpu.context.bind_to_thread().map_err(fault);
-        let result = match bound.and_then(|()| self.make_room(&staged)) {
+        let result = match bound.and_then(|()| self.reserve(&staged)) {
             Ok(()) => self.cycle(staged),
             Err(error @ EngineError::Device(_)) => Err(error),
             Err(error) => match self.refuse(staged) {
@@ -280,7 +280,7 @@ impl Driver {
         self.epoch += 1;
         let epoch = self.epoch;
         let (timeline, dispatch) = (self.timeline.clone(), self.dispatch.clone());
-        let query = self.asking.stream.clone();
+        let query = self.query_batch.stream.clone();
         dispatch.wait(&staged.copied).map_err(fault)?;
         let dispatching = timeline.begin(&dispatch)?;
         let lists = self.begin_dispatch(&staged)?;
@@ -291,10 +291,10 @@ impl Driver {
         let dispatched = dispatch.record_event(None).map_err(fault)?;
         self.conclude_update()?;
         self.bring_up()?;
-        self.wait_for_questions(&staged)?;
-        let asking = timeline.begin(&query)?;
+        self.wait_for_query_input(&staged)?;
+        let querying = timeline.begin(&query)?;
         // Counted beside dispatch: the host waits for the cut alone.
-        let asked = unless_ended(self.begin_questions(&staged))?;
+        let asked = unless_ended(self.begin_queries(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         // Before the update: the next cycle waits for it.
@@ -306,13 +306,13 @@ impl Driver {
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),
             Err(error) => {
-                self.forget_answers()?;
+                self.release_answers()?;
                 (Answers::Here(AnswerSet::default()), Some(error))
             }
         };
-        timeline.end((epoch, "query"), asking, &query)?;
+        timeline.end((epoch, "query"), querying, &query)?;
         let events = self.finish_events(&staged, begun)?;
-        self.status.set(|now| now.told += 1);
+        self.status.set(|now| now.reported += 1);
         let asked = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
         arena.idle = Some(asked.clone());

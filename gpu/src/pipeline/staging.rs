@@ -15,12 +15,12 @@ use shoal_engine::layout::{
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
 use super::packing::Packing;
-use super::questions::Questions;
+use super::query_parts::Questions;
 use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, fault,
+    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QueryRanges, fault,
 };
 
 /// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
@@ -75,7 +75,7 @@ pub(crate) struct Staged {
     pub(crate) entries: u32,
     /// Rows and removals whose ids are no dictionary's.
     pub(crate) has_ids: bool,
-    pub(crate) asked: QuestionStretches,
+    pub(crate) query_ranges: QueryRanges,
     /// Ids of all gets, query by query.
     pub(crate) gets: ByteRange,
     /// Given back with the answers.
@@ -135,7 +135,7 @@ pub(crate) fn stage(
     }
     let questions = &*questions;
     let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let asked = place_questions(&mut packing, questions, parts, input.queries.len());
+    let query_ranges = place_questions(&mut packing, questions, parts, input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
     if device.fit(packing.device_bytes())? {
@@ -160,7 +160,7 @@ pub(crate) fn stage(
         codec,
         requests: at_requests,
         arrivals: at_arrivals,
-        asked,
+        query_ranges,
         gets: at_gets,
         queries: input.queries,
         are_plain,
@@ -252,10 +252,10 @@ fn place_questions<'a>(
     questions: &'a Questions,
     parts: &'a PinnedBuffer<Part>,
     queries: usize,
-) -> QuestionStretches {
+) -> QueryRanges {
     let chunks = || questions.chunks().iter();
     let no_shape = [&questions.no_shape[..]];
-    QuestionStretches {
+    QueryRanges {
         queries,
         parts: packing.push_parts(parts, questions.parts),
         shapes: packing

@@ -10,7 +10,7 @@ use shoal_engine::layout::Answered;
 use shoal_engine::stage::subscription::{ObjectChange, Observation};
 
 use super::judge::Seen;
-use crate::pipeline::answers::row;
+use crate::pipeline::query_answers::row;
 
 /// Objects that a thread takes at a time at least.
 const MANY: usize = 1 << 10;

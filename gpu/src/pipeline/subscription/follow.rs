@@ -15,8 +15,8 @@ use super::members::{Members, Wanted};
 use super::stands::{Kept, Stands};
 use super::told::HostMade;
 use super::touched::look_of;
-use crate::pipeline::answers::row;
 use crate::pipeline::driver::Driver;
+use crate::pipeline::query_answers::row;
 
 /// What stood before a change.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::told::Columns;
 use crate::launch::{
     DeviceBuffer, DeviceSlice, Kernels, Listed, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
 };
-use crate::pipeline::results::Pool;
+use crate::pipeline::answers::Pool;
 
 /// References of an object from which on many threads share them; a guess. Fewer end it again.
 const LONG: u64 = 8;
@@ -203,11 +203,11 @@ impl Found {
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
         // All of the pinned memory is there before anything is queued.
-        let mut objects = self.words.lend(events + others)?;
-        let mut kinds = self.bytes.lend(events + others)?;
-        let mut told = self.told.lend(events.min(numbers))?;
-        let mut count = self.numbers.lend(1)?;
-        let mut answered = self.answered.lend(fixes)?;
+        let mut objects = self.words.take(events + others)?;
+        let mut kinds = self.bytes.take(events + others)?;
+        let mut told = self.told.take(events.min(numbers))?;
+        let mut count = self.numbers.take(1)?;
+        let mut answered = self.answered.take(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
         let how = (scene, self.is_long);
         let busy = (&self.busy, busy);

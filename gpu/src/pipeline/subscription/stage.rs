@@ -29,8 +29,8 @@ use super::ways::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
-use crate::pipeline::asking::Sorted;
 use crate::pipeline::driver::Driver;
+use crate::pipeline::query_batch::Sorted;
 use crate::pipeline::staging::Staged;
 
 /// The standing regions of a fleet on the device.

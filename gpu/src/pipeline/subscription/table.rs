@@ -14,7 +14,7 @@ use shoal_engine::{
     EvaluationMode, EventKind, EventKinds, QuantaRect, Region, RegionId, Subscription,
 };
 
-use crate::pipeline::questions::Shapes;
+use crate::pipeline::query_parts::Shapes;
 
 /// Numbers that have ended, beside as many as stand, before all are numbered anew.
 const ENDED_MIN: usize = 1 << 14;

@@ -12,8 +12,8 @@ use shoal_engine::layout::{Answered, STANDING_FIXES, Told};
 use shoal_engine::{EngineError, EventHead, EventSet, RegionId};
 
 use crate::launch::fault;
-use crate::pipeline::answers::row;
-use crate::pipeline::results::PooledBuffer;
+use crate::pipeline::answers::PooledBuffer;
+use crate::pipeline::query_answers::row;
 
 /// Events of one region that stay where the host made them.
 const APART: usize = 1 << 16;

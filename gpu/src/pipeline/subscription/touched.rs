@@ -14,7 +14,7 @@ use super::pieces::{PIECE, Piece, Pieces};
 use super::stands::Stands;
 use super::ways::Trajectories;
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument};
-use crate::pipeline::answers::row;
+use crate::pipeline::query_answers::row;
 
 /// See the file's head.
 #[derive(Debug)]

@@ -55,7 +55,7 @@ impl Trajectories {
     ) -> Result<(), EngineError> {
         self.boxes.fill(stream, 0xFF, 4 * self.slots)?;
         self.passing.fill(stream, 0, self.slots.div_ceil(32))?;
-        kernels.ways_widen(stream, cycle, &self.boxes)
+        kernels.trajectories_widen(stream, cycle, &self.boxes)
     }
 
     /// Where objects are marked whose way leads through a region, and what they are marked in.
@@ -69,11 +69,11 @@ impl Trajectories {
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
     ) -> Result<Vec<Answered>, EngineError> {
-        kernels.ways_mark(stream, cycle, &self.passing, &self.rows.marks)?;
+        kernels.trajectories_mark(stream, cycle, &self.passing, &self.rows.marks)?;
         self.rows.count(stream, cycle.rules.rows)?;
         let write = |piece: Piece<'_>| {
             let rows = (piece.records, piece.first, piece.length);
-            kernels.ways_rows(stream, cycle, piece.places, rows)
+            kernels.trajectories_rows(stream, cycle, piece.places, rows)
         };
         self.rows.take(stream, write, |row| row[0])
     }

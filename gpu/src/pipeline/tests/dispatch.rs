@@ -21,9 +21,9 @@ use shoal_engine::{
 
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
-use crate::pipeline::answers;
 use crate::pipeline::driver::{Driver, Status};
-use crate::pipeline::questions::Questions;
+use crate::pipeline::query_answers;
+use crate::pipeline::query_parts::Questions;
 use crate::pipeline::staging::{Arena, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::tuning::Tuning;
@@ -213,7 +213,7 @@ impl Trial {
         let staged = stage(&memory, &stream, at, spare, input, &mut self.questions).unwrap();
         self.driver.fit_lists(&staged).unwrap();
         assert_eq!(self.driver.newcomers(&staged).unwrap(), newcomers, "rows without a slot");
-        self.driver.make_room(&staged).unwrap();
+        self.driver.reserve(&staged).unwrap();
         self.driver.epoch += 1;
         let lists = self.driver.begin_dispatch(&staged).unwrap();
         self.driver.finish_dispatch(&staged, &lists).unwrap();
@@ -262,7 +262,7 @@ impl Trial {
         let (driver, records) = (&self.driver, &self.driver.records);
         let mut found = records.export(&driver.dispatch, driver.epoch).unwrap();
         found.sort_unstable_by_key(|row| row.object);
-        let found: Vec<FixRow> = found.iter().map(answers::row).collect();
+        let found: Vec<FixRow> = found.iter().map(query_answers::row).collect();
         let expected: Vec<FixRow> = self.model.records().values().copied().collect();
         assert_eq!(found, expected, "{what}: records");
         let slots = records.slots as usize;

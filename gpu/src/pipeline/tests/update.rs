@@ -10,8 +10,8 @@ use shoal_engine::layout::{Entry, Grid, NO_SLOT, Version};
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, Probe, seeds};
 use crate::launch::{DeviceBuffer, MovedArgument, RecordsArgument};
-use crate::pipeline::cells::Cells;
-use crate::pipeline::tables::Tables;
+use crate::pipeline::update_cells::Cells;
+use crate::pipeline::update_tables::Tables;
 
 const NO_KEY: u32 = u32::MAX;
 const NOBODY: Entry = Entry { x: 0, y: 0, slot: NO_SLOT, state: 0 };
