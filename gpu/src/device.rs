@@ -57,11 +57,10 @@ mod present {
     }
 
     impl Gpu {
-        /// The share of the device's memory for fleets, percent: the driver keeps kernels and streams
-        /// in the rest.
+        /// The share of the device's memory for fleets, percent; the driver needs the rest.
         const SHARE_PERCENT: u64 = 90;
 
-        /// The device that is used unless another is asked for.
+        /// The default device.
         pub const FIRST: usize = 0;
 
         /// The device with this ordinal, counted from 0 as the driver lists them

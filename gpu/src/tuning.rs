@@ -1,8 +1,8 @@
-//! What may be set by hand that is otherwise chosen from the data? For experiments.
+//! Settings for experiments, in place of what is chosen from the data.
 //!
-//! No setting changes an answer, only how long it takes. A narrow launch is made without changing a
-//! kernel: every block asks for so much shared memory that only the wanted number of blocks fits
-//! on a multiprocessor. What is not set costs nothing.
+//! No setting changes an answer, only its time. A narrow launch uses the same kernel: every block
+//! requests so much shared memory that only the wanted number of blocks fits on a multiprocessor.
+//! Settings that are not set cost nothing.
 
 use shoal_engine::EngineError;
 
@@ -30,8 +30,8 @@ pub struct Tuning {
     ///
     /// Counts the kernels of all stages together, for they share the multiprocessors' memory. Does
     /// not limit sorts, scans and copies. A kernel still has one thread an item: a block
-    /// that has ended makes place for the next, where the paper's threads loop. What blocks ask
-    /// for is taken from the first-level cache, so a narrow launch also has less of that.
+    /// that has ended gives way to the next, where the paper's threads loop. What blocks
+    /// request is taken from the first-level cache, so a narrow launch also has less of that.
     pub resident_threads: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ impl Width {
         Self { block_threads, block_shared_bytes: piece.min(limits.block_shared_bytes_max) }
     }
 
-    /// What a launch asks for beyond what its kernel declares.
+    /// What a launch requests beyond what its kernel declares.
     pub(crate) fn dynamic_shared_bytes(&self, declared_bytes: u32) -> u32 {
         self.block_shared_bytes.saturating_sub(declared_bytes)
     }

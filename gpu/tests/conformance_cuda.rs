@@ -1,7 +1,4 @@
-//! Does the CUDA backend keep the contract?
-//!
-//! The whole suite: hand-made cases and ten seeds of both random parts. On a machine with an NVIDIA
-//! GPU run it with `--include-ignored`.
+//! The conformance suite on the CUDA backend.
 
 #![cfg(feature = "cuda")]
 

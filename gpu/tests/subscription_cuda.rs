@@ -1,8 +1,4 @@
-//! Do plain standing regions on the device tell what the model tells, while they come and go?
-//!
-//! Random fixes, removals, clears and expiry against random changes of regions of every kind, with
-//! so many regions that the device's tables are made anew, and with cycles in flight. Needs an
-//! NVIDIA GPU, as the conformance suite does.
+//! Events of plain continuous queries against the model, while queries are added and removed.
 
 #![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]

@@ -1,4 +1,4 @@
-//! Does a setting for experiments change an answer?
+//! Settings for experiments change no answer.
 //!
 //! Random operations against the model under each setting alone and under all of them, with a grid
 //! far too coarse and one far too fine. Needs an NVIDIA GPU, as the conformance suite does.

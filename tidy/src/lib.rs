@@ -1,4 +1,4 @@
-//! Is the house in order? Reads the sources of the workspace, for the tests beside this file.
+//! Reads the sources of the workspace, for the tests of house rules beside this file.
 //!
 //! Knows files and lines, not Rust: what it measures can be checked with an editor.
 
@@ -24,7 +24,7 @@ pub fn root() -> PathBuf {
 /// Every file with this ending that is not built or hidden, ordered by path.
 ///
 /// # Panics
-/// When a folder or file cannot be read: then nothing can be said about the house.
+/// When a folder or file cannot be read: the rules cannot be checked then.
 #[must_use]
 pub fn sources(ending: &str) -> Vec<Source> {
     let mut found = Vec::new();
@@ -85,7 +85,7 @@ impl Source {
 pub struct UnsafePlace {
     /// Counted from 1.
     pub line: usize,
-    /// Whether `SAFETY:` stands above a use, or `# Safety` above a declaration.
+    /// Whether `SAFETY:` precedes a use, or `# Safety` a declaration.
     pub is_argued: bool,
 }
 

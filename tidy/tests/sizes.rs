@@ -1,4 +1,4 @@
-//! Files, functions and lines stay small enough to be read; every file says first what it answers.
+//! Files, functions and lines are small enough to read; every file opens with what it does.
 //!
 //! The numbers are those of ARCHITECTURE.md, section "House rules".
 

@@ -60,7 +60,7 @@ extern "C" __global__ void admission_refuse(Input input, Rules rules, Rows rows,
     const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
     if (has_codes(request)) {
         u32 code = read_code(input, request, arrival - request.first_arrival);
-        rows.known[request.first_entry + code] = {NO_SLOT, REFUSED_OBJECT_LIMIT};
+        rows.entry_slots[request.first_entry + code] = {NO_SLOT, REFUSED_OBJECT_LIMIT};
     } else {
         rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
     }

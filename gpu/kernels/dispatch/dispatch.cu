@@ -63,7 +63,7 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
     u32 number = request_of_entry(input, rules.requests, entry);
     if (input.outcomes[number].failed != 0) return;
     // Draws no slot where its rows are refused.
-    if (rules.is_limited != 0 && rows.known[entry].least == REFUSED_OBJECT_LIMIT) return;
+    if (rules.is_limited != 0 && rows.entry_slots[entry].least == REFUSED_OBJECT_LIMIT) return;
     const RequestDescriptor& request = input.requests[number];
     u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
     DictionarySlot known = {NO_SLOT, REFUSED_OBJECT};
@@ -71,7 +71,7 @@ extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows,
         u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
         known = know(rules, records, request, claimed);
     }
-    rows.known[entry] = known;
+    rows.entry_slots[entry] = known;
 }
 
 // Judges the rows of dictionaries; in cycles of fixes alone, sorts out late ones and lets the others
@@ -87,7 +87,7 @@ extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, I
     if (is_row && has_codes(request)) {
         u32 row = arrival - request.first_arrival, slot = NO_SLOT;
         if (input.outcomes[number].failed == 0) {
-            DictionarySlot known = rows.known[request.first_entry + read_code(input, request, row)];
+            DictionarySlot known = rows.entry_slots[request.first_entry + read_code(input, request, row)];
             bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
             u64 object = has_slot || has_object ? 0 : NO_OBJECT;
             Row read = read_judged(input, rules, request, row, object);
@@ -181,7 +181,7 @@ extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Row
     u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
     bool is_entry = entry < entries, wins = false;
     u32 number = is_entry ? request_of_entry(input, rules.requests, entry) : 0, slot = NO_SLOT;
-    if (is_entry && input.outcomes[number].failed == 0) slot = resolve(index, rows.known[entry].slot);
+    if (is_entry && input.outcomes[number].failed == 0) slot = resolve(index, rows.entry_slots[entry].slot);
     Settled settled = {};
     if (slot != NO_SLOT) {
         const RequestDescriptor& request = input.requests[number];

@@ -1,8 +1,8 @@
-//! The structures that kernels take by value, defined once: Rust's here, C++'s rendered from the
-//! same table by build.rs, which includes this file by path.
+//! The structures that kernels take by value. Build.rs includes this file by path and renders the
+//! same table as C++.
 //!
-//! A field is `(const T)` or `(mut T)`, a list on the device, `(T)`, a value, or `(T; N)`, N values.
-//! The compilers of both sides assert sizes and offsets. The comments explain both sides.
+//! A field is `(const T)` or `(mut T)`, a list on the device, `(T)`, a value, or `(T; N)`, N
+//! values. The compilers of both sides assert sizes and offsets.
 
 use std::marker::PhantomData;
 
@@ -124,7 +124,7 @@ argument_layouts! {
         slots: (mut u32),
         refusals: (mut u8),
         /// By entry of all dictionaries of ids.
-        known: (mut DictionarySlot),
+        entry_slots: (mut DictionarySlot),
         /// By slot: greatest key of the cycle, 0 between cycles.
         best: (mut u64),
         /// Slots whose place in the grid changes, in no particular order, each once.

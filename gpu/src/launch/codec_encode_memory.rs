@@ -149,6 +149,29 @@ impl<T: Plain> DeviceSlice<T> {
     }
 }
 
+/// A list on the device: a slice, or a whole buffer.
+pub(crate) trait OnDevice {
+    type Value: Plain;
+
+    fn slice(self) -> DeviceSlice<Self::Value>;
+}
+
+impl<T: Plain> OnDevice for DeviceSlice<T> {
+    type Value = T;
+
+    fn slice(self) -> Self {
+        self
+    }
+}
+
+impl<T: Plain> OnDevice for &DeviceBuffer<T> {
+    type Value = T;
+
+    fn slice(self) -> DeviceSlice<T> {
+        DeviceSlice::of(self)
+    }
+}
+
 /// What an arena has lent. It outlives the arena, so that slices can ask for it ever after, and
 /// then serves another arena.
 #[derive(Debug, Default)]
@@ -277,5 +300,22 @@ impl Drop for Arena {
         // Waits for what was staged.
         *lock(&self.loans.staging) = None;
         lock(&SPARE).push(self.loans);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loans_end_with_their_mark_and_numbers_never_return() {
+        let loans = Loans::default();
+        let (first, second) = (loans.lend(), loans.lend());
+        loans.truncate(1);
+        let third = loans.lend();
+        assert_eq!([first, second, third].map(|it| loans.has(it)), [true, false, true]);
+        loans.truncate(0);
+        let fourth = loans.lend();
+        assert!(fourth > third && loans.has(fourth) && !loans.has(first) && !loans.has(third));
     }
 }

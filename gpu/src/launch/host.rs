@@ -1,7 +1,7 @@
-//! Memory of the host on both sides of a copy: page-locked buffers that know the copies they take
-//! part in, and staging for lists of ordinary memory.
+//! Host memory of copies: page-locked buffers that track the copies they take part in, and staging
+//! for lists of ordinary memory.
 //!
-//! Invariant: no copy that is under way reads or writes memory that is freed, and none writes
+//! Invariant: no copy in flight reads or writes memory that is freed, and none writes
 //! memory that a reference points to. A buffer waits for its copies before it gives out references
 //! that would conflict, and before it is freed.
 
@@ -34,7 +34,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// No copy is under way.
+/// No copy is in flight.
 const IDLE: u8 = 0;
 /// The device reads.
 const READ: u8 = 1;
@@ -47,7 +47,7 @@ pub(crate) struct PinnedBuffer<T> {
     context: Arc<CudaContext>,
     pointer: *mut T,
     length: usize,
-    /// What copies under way do; 2 only while the buffer was borrowed mutably for the copy.
+    /// What copies in flight do; 2 only while the buffer was borrowed mutably for the copy.
     pending: AtomicU8,
     /// Recorded behind the last copy.
     passed: Mutex<Option<CudaEvent>>,
@@ -105,11 +105,11 @@ impl<T: Plain> PinnedBuffer<T> {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         self.wait();
         // SAFETY: allocated with this length, initialised, plain, borrowed mutably; no copy is
-        // under way, and one needs a borrow to begin.
+        // in flight, and one needs a borrow to begin.
         unsafe { std::slice::from_raw_parts_mut(self.pointer, self.length) }
     }
 
-    /// As [`PinnedBuffer::as_mut_slice`] without waiting: none while a copy is under way.
+    /// As [`PinnedBuffer::as_mut_slice`] without waiting: none while a copy is in flight.
     pub(crate) fn ready_mut_slice(&mut self) -> Option<&mut [T]> {
         self.is_idle().then(|| self.as_mut_slice())
     }
@@ -133,7 +133,7 @@ impl<T> PinnedBuffer<T> {
             || lock(&self.passed).as_ref().is_none_or(CudaEvent::is_complete)
     }
 
-    /// Waits for the copies under way.
+    /// Waits for the copies in flight.
     fn wait(&self) {
         if self.pending.load(Ordering::Acquire) == IDLE {
             return;
@@ -146,7 +146,7 @@ impl<T> PinnedBuffer<T> {
         self.pending.store(IDLE, Ordering::Release);
     }
 
-    /// Queues a copy behind those under way, and records the event that tells of its end.
+    /// Queues a copy behind those in flight, and records the event of its end.
     fn queue(
         &self,
         stream: &CudaStream,
@@ -180,7 +180,7 @@ impl<T> Drop for PinnedBuffer<T> {
         let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
         pinned.remove(&(self.pointer as usize));
         let _ = self.context.bind_to_thread();
-        // SAFETY: allocated by `of_context`, freed once; no copy is under way.
+        // SAFETY: allocated by `of_context`, freed once; no copy is in flight.
         let _ = unsafe { result::free_host(self.pointer.cast::<c_void>()) };
     }
 }
@@ -197,7 +197,7 @@ pub(crate) enum CopySource<'a, T> {
 pub(crate) enum CopyTarget<'a, T> {
     /// The call waits for the copy.
     Ordinary(&'a mut [T]),
-    /// The buffer waits for the copy when its values are asked for.
+    /// The buffer waits for the copy when its values are read.
     Pinned(&'a mut PinnedBuffer<T>, usize),
 }
 
@@ -319,7 +319,7 @@ const STAGING_BUFFERS: usize = 8;
 /// Bytes of a buffer, least and most: longer lists take several.
 const STAGING_BYTES: (usize, usize) = (1 << 16, 1 << 22);
 
-/// A ring of page-locked buffers that own lists on their way to the device.
+/// A ring of page-locked buffers that own lists during their copy.
 #[derive(Debug)]
 pub(super) struct Staging {
     context: Arc<CudaContext>,
@@ -378,7 +378,7 @@ impl Staging {
     }
 }
 
-/// Blocks that copies under way read.
+/// Blocks that copies in flight read.
 #[derive(Debug)]
 pub(super) struct HeldBlocks {
     passed: CudaEvent,

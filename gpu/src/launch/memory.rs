@@ -25,9 +25,9 @@ pub(crate) struct Memory {
     context: Arc<CudaContext>,
     accounts: Accounts,
     copied: Arc<Copied>,
-    /// For lists of ordinary memory on their way to the device.
+    /// Owns lists of ordinary memory during their copy.
     staging: Arc<Mutex<Staging>>,
-    /// Blocks on their way to the device.
+    /// Owns blocks during their copy.
     held: Arc<Mutex<Vec<HeldBlocks>>>,
     /// Allocates exactly what is needed, so that compute-sanitizer sees accesses beyond the end.
     pub(super) is_exact: bool,
@@ -152,7 +152,7 @@ impl<T: Plain> DeviceBuffer<T> {
     }
 
     /// Makes room for `length` values if there is less; what was in it is lost then. True when it
-    /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget that
+    /// was replaced. Grows by a quarter more than `length`, if there is so much. A budget that
     /// does not allow it leaves everything as it was.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
         let length = length.max(1);

@@ -86,10 +86,9 @@ kernels! {
     "dispatch/dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
         dispatch_find, dispatch_order, dispatch_settle_entries, dispatch_settle,
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
-    "update/update": update_keys, update_spans, update_holes, update_grow, update_insert, update_close,
-        update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms,
-        rebuild_cells,
-        rebuild_fill, dispatch_unknown;
+    "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
+        update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
+        rebuild_rooms, rebuild_cells, rebuild_fill, dispatch_unknown;
     "query/query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
     "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;

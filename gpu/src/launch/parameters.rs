@@ -60,10 +60,10 @@ impl InputArgument {
 }
 
 impl RowsArgument {
-    /// `slots` and `refusals` by arrival, `known` by entry, `best` and `stamps` by slot.
+    /// `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and `stamps` by slot.
     pub(crate) fn new(
         (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
-        known: &DeviceBuffer<DictionarySlot>,
+        entry_slots: &DeviceBuffer<DictionarySlot>,
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
@@ -73,7 +73,7 @@ impl RowsArgument {
         Self {
             slots: slots.pointer(),
             refusals: refusals.pointer(),
-            known: known.pointer(),
+            entry_slots: entry_slots.pointer(),
             best: best.pointer(),
             moved: moved.pointer(),
             stamps: stamps.pointer(),
@@ -186,7 +186,7 @@ impl PolygonsArgument {
 }
 
 impl ViewArgument {
-    /// `is_tight` tells that no cell has room to spare.
+    /// `is_tight`: no cell has room to spare.
     pub(crate) fn new(
         (cells, is_tight): (&CellsArgument, bool),
         records: RecordsArgument,
@@ -219,7 +219,7 @@ impl MatchesArgument {
     }
 }
 
-/// The questions of a cycle on the device.
+/// The queries of a cycle on the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueryRanges {
     /// Number of queries.

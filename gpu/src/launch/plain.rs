@@ -1,4 +1,4 @@
-//! Which values are nothing but their bytes?
+//! Values that are nothing but their bytes.
 
 use shoal_engine::layout;
 

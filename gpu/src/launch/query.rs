@@ -47,14 +47,14 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        questions: &QueriesArgument,
+        batch: &QueriesArgument,
         (counts, totals): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
         kept: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let length = questions.length();
+        let length = batch.length();
         assert!(counts.len() >= length as usize, "a count an item");
         assert!(kept.len() >= KEPT as usize * length as usize, "room for some matches an item");
-        enqueue!(self.query_count, stream, u64::from(length) * WARP; view, questions, counts,
+        enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
     }
 
@@ -82,12 +82,12 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        questions: &QueriesArgument,
+        batch: &QueriesArgument,
         (offsets, kept): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
         (first, matches): (u32, usize),
         (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
-        let length = questions.length();
+        let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
         assert!(objects.len().min(slots.len()) >= matches, "room for every match");
         assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
@@ -97,7 +97,7 @@ impl Kernels {
         enqueue!(self.query_write, stream, threads; records, length, offsets, first, kept, objects,
             slots)?;
         let threads = items * WARP;
-        enqueue!(self.query_write_many, stream, threads; view, questions, offsets, first, objects,
+        enqueue!(self.query_write_many, stream, threads; view, batch, offsets, first, objects,
             slots)
     }
 

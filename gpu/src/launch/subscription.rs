@@ -111,8 +111,8 @@ impl SceneArgument {
     }
 }
 
-/// Lists of sorted events: by event its key and its object's place, and the sums of what stands
-/// before it.
+/// Lists of sorted events: by event its key and its object's place, and the sums of what precedes
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -327,24 +327,25 @@ impl Kernels {
     }
 
     /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
-    /// `passing` where there are ways.
+    /// `passing` where there are trajectories.
     pub(crate) fn subscription_touched(
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
         (watched, slots): (&DeviceBuffer<u32>, usize),
-        ways: Option<(TrajectoriesArgument, &DeviceBuffer<u32>)>,
+        trajectories: Option<(TrajectoriesArgument, &DeviceBuffer<u32>)>,
         marks: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(marks.len() > scene.length as usize, "a mark an object and one more");
         assert!(32 * watched.len() >= slots, "a bit a slot");
-        let passing = ways.map_or(0, |(_, passing)| {
+        let passing = trajectories.map_or(0, |(_, passing)| {
             assert!(32 * passing.len() >= slots, "a bit a slot");
             passing.address()
         });
-        let ways = ways.map_or(TrajectoriesArgument::NONE, |(ways, _)| ways);
+        let trajectories =
+            trajectories.map_or(TrajectoriesArgument::NONE, |(trajectories, _)| trajectories);
         enqueue!(self.subscription_touched, stream, scene.threads(true) + MANY; scene, watched,
-            ways, passing, marks)
+            trajectories, passing, marks)
     }
 
     /// Writes two records for each of `length` marked objects from the `first` on.

@@ -15,7 +15,7 @@ impl TrajectoriesArgument {
     /// No region judges every fix.
     pub(crate) const NONE: Self = Self { boxes: Pointer::NULL, turn: 0, reserved: 0 };
 
-    /// Boxes of so many slots; columns more than `turn` apart may meet the other way round.
+    /// Boxes of so many slots; columns more than `turn` apart may be nearer over the antimeridian.
     pub(crate) fn new(boxes: &DeviceBuffer<u32>, slots: usize, turn: u32) -> Self {
         assert!(boxes.len() >= 4 * slots, "a box a slot");
         Self { boxes: boxes.pointer(), turn, reserved: 0 }

@@ -11,7 +11,7 @@ use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 use super::parameters::QueryRanges;
 
-/// The questions of a cycle: the input and the stretches of it.
+/// The queries of a cycle: the input and its ranges.
 type Asked<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
 
 impl Kernels {
@@ -27,9 +27,9 @@ impl Kernels {
         assert!(counts.len() > at.queries, "a count a query and one more");
         assert!(kept.len() >= BRIEF as usize * at.queries, "room for some matches a query");
         assert!(long_queries.len() >= at.queries, "all queries may be long");
-        let questions = QueriesArgument::whole(input, at);
+        let batch = QueriesArgument::whole(input, at);
         let (parts, queries) = (at.parts.length as u32, at.queries as u32);
-        enqueue!(self.warp_query_count, stream, (u64::from(queries) + 1) * WARP; view, questions,
+        enqueue!(self.warp_query_count, stream, (u64::from(queries) + 1) * WARP; view, batch,
             parts, queries, counts, kept, lengths, long_queries)
     }
 
@@ -64,7 +64,7 @@ impl Kernels {
         assert!(long_queries.len() >= at.queries, "all queries may be long");
         assert!(objects.len().min(slots.len()) >= matches, "room for every match");
         assert!((long + longer) as usize <= at.queries, "a query is in one list");
-        let questions = QueriesArgument::whole(input, at);
+        let batch = QueriesArgument::whole(input, at);
         let parts = at.parts.length as u32;
         // From the front, and from the back.
         let back = (at.queries - longer as usize) * size_of::<u32>();
@@ -72,7 +72,7 @@ impl Kernels {
             let listed = long_queries.address() + first;
             // Blocks of a narrow launch are smaller, and more than there are queries.
             let threads = u64::from(length) * u64::from(BLOCK_THREADS);
-            enqueue!(self.warp_query_write_many, stream, threads; view, questions, parts, bounds,
+            enqueue!(self.warp_query_write_many, stream, threads; view, batch, parts, bounds,
                 listed, length, objects, slots)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! What a finished cycle is while its answers may still be on their way to the host.
+//! A finished cycle whose answers may still be copied to the host.
 //!
-//! Pinned memory that they are copied into is lent from pools and goes back when it is dropped.
+//! Answers lie in pooled pinned memory, which returns to its pool when it is dropped.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
 /// Pinned buffers that are kept for the next answers.
 const KEPT: usize = 8;
 
-/// Pinned memory that answers are copied into, lent and given back.
+/// A pool of pinned memory for answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool<T: Plain = u64> {
     memory: Memory,
@@ -45,7 +45,7 @@ impl<T: Plain> Pool<T> {
     }
 }
 
-/// Values of a pool's buffer; goes back when dropped.
+/// Values in a buffer of a pool, which gets it back on drop.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer<T: Plain = u64> {
     buffer: Option<PinnedBuffer<T>>,

@@ -1,7 +1,7 @@
-//! Admission as the driver runs it: which rows of a cycle bring one object too many?
+//! Admission: refuses the rows of a cycle that bring one object more than the limit.
 //!
-//! Only in cycles that may exceed the object limit. The device lists what can change the number of
-//! objects, the host walks the list in order of arrival as the CPU backend does
+//! Runs only in cycles that may exceed the object limit. The device lists what can change the
+//! number of objects, the host walks the list in order of arrival as the CPU backend does
 //! ([`shoal_engine::stage::admission`]), and the device takes the refused rows back before it
 //! judges any.
 
@@ -37,7 +37,7 @@ impl Driver {
             return Ok(false);
         }
         self.refusals.fill(&stream, 0, staged.rows as usize)?;
-        self.known.fill(&stream, 0, staged.entries as usize)?;
+        self.entry_slots.fill(&stream, 0, staged.entries as usize)?;
         // The list of slots is not in use before the cycle's rows are looked up.
         self.slots.upload(&stream, 0, &refused)?;
         kernels.admission_refuse(&stream, cycle, &self.slots, refused.len() as u32)?;

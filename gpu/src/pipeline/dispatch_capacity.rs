@@ -1,9 +1,9 @@
-//! Is there memory for a cycle's changes, before anything of it happens?
+//! Memory for a cycle's changes, reserved before any of them happens.
 //!
-//! Lists by the cycle's rows, and records where it may bring more objects than there are slots for;
-//! these are made only where the grids of as many objects have room as well. A cycle without room
-//! is refused whole and the engine goes on. Whether its answers have room shows only when their
-//! matches are counted, and is not asked here.
+//! Lists grow with the cycle's rows; records grow where it may bring more objects than there are
+//! slots, and only where the grids of as many objects fit as well. A cycle without memory is
+//! refused whole and the engine continues. Memory for answers is not reserved here: their size is
+//! known only when matches are counted.
 
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Cell, Entry};
@@ -45,7 +45,7 @@ impl Driver {
         self.fit_lists(staged)?;
         match self.fit_records(staged.rows as usize, staged.has_optional) {
             Err(EngineError::OutOfMemory { .. } | EngineError::Limit { .. }) => {
-                // Perhaps most objects are known: then they need no slots.
+                // Most objects may have slots already.
                 let newcomers = self.newcomers(staged)?;
                 self.fit_records(newcomers, staged.has_optional)?;
             }
@@ -106,7 +106,7 @@ impl Driver {
         let _ = self.arenas.send(arena);
         self.slots.shrink()?;
         self.refusals.shrink()?;
-        self.known.shrink()?;
+        self.entry_slots.shrink()?;
         self.candidates.shrink()?;
         // The list that the next cycle will write.
         self.moved_in(self.epoch + 1).0.shrink()?;

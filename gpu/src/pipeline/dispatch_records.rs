@@ -1,7 +1,7 @@
-//! What is known of every object on the device: the secondary index and the records by slot.
+//! The records of objects on the device, by slot, and the secondary index from object to slot.
 //!
-//! Grows before a cycle that might need it; a slot is never given to another object while cycles
-//! run, so what queries read stays true. When most slots are dead, growth packs the living.
+//! Grows before a cycle that might need it. While cycles run, a slot is never given to another
+//! object, so what queries read remains true. When most slots are dead, growth packs the living.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use shoal_engine::layout::{Answered, Entry, NO_SLOT, Optional, Place, Version};
 
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
 
-/// Slots at most: one bit of a slot says that it is not known yet.
+/// Slots at most: one bit of a slot marks it as pending.
 const SLOTS_MAX: usize = 1 << 30;
 const SLOTS_MIN: usize = 1 << 12;
 
@@ -108,7 +108,7 @@ impl Records {
     }
 
     /// Slots to grow to for `more`: half as many again as there must be, or fewer where memory
-    /// ends. `others` tells the bytes that others take for so many slots. Changes nothing.
+    /// ends. `others` gives the bytes of everything else for so many slots. Changes nothing.
     ///
     /// # Errors
     /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
@@ -121,7 +121,7 @@ impl Records {
         let mut needed = self.slots as usize + more;
         let mut beside = 0;
         if needed > present && self.packs(objects) {
-            // The records of all slots, on their way to the host.
+            // The records of all slots, copied to the host.
             beside += self.slots as usize * size_of::<Answered>();
             needed = objects as usize + more;
         }
@@ -155,7 +155,7 @@ impl Records {
         if self.current.len() < capacity {
             let current = DeviceBuffer::new(&memory, capacity)?;
             current.fill(stream, 0xFF, capacity)?;
-            moved(stream, &mut self.current, current, slots)?;
+            replace_by(stream, &mut self.current, current, slots)?;
         }
         widen(&memory, stream, &mut self.versions, 2 * capacity, 2 * slots)?;
         if let Some(optional) = &mut self.optional
@@ -163,7 +163,7 @@ impl Records {
         {
             let more = DeviceBuffer::new(&memory, 2 * capacity)?;
             self.kernels.dispatch_unknown(stream, &more, 0)?;
-            moved(stream, optional, more, 2 * slots)?;
+            replace_by(stream, optional, more, 2 * slots)?;
         }
         for stamps in &mut self.stamps {
             widen(&memory, stream, stamps, capacity, slots)?;
@@ -279,7 +279,7 @@ fn versions(row: &Answered) -> [Version; 2] {
     [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
 }
 
-/// Makes room for `capacity` values; the first `length` stay.
+/// Makes room for `capacity` values; keeps the first `length`.
 pub(super) fn widen<T: crate::launch::Plain>(
     memory: &Memory,
     stream: &CudaStream,
@@ -290,11 +290,11 @@ pub(super) fn widen<T: crate::launch::Plain>(
     if buffer.len() >= capacity {
         return Ok(());
     }
-    moved(stream, buffer, DeviceBuffer::new(memory, capacity)?, length)
+    replace_by(stream, buffer, DeviceBuffer::new(memory, capacity)?, length)
 }
 
 /// Puts the first `length` values of `buffer` into `into`, which takes its place.
-fn moved<T: crate::launch::Plain>(
+fn replace_by<T: crate::launch::Plain>(
     stream: &CudaStream,
     buffer: &mut DeviceBuffer<T>,
     into: DeviceBuffer<T>,

@@ -17,7 +17,7 @@ impl Driver {
         let rows = staged.rows as usize;
         self.slots.fit(rows)?;
         self.refusals.fit(rows)?;
-        self.known.fit(staged.entries as usize)?;
+        self.entry_slots.fit(staged.entries as usize)?;
         if self.may_exceed(staged) {
             self.candidates.fit(rows)?;
         }
@@ -71,7 +71,7 @@ impl Driver {
             },
             rows: RowsArgument::new(
                 (&self.slots, &self.refusals),
-                &self.known,
+                &self.entry_slots,
                 &self.records.best,
                 moved,
                 stamps,
@@ -123,7 +123,7 @@ impl Driver {
     ) -> Result<(), EngineError> {
         let stream = self.dispatch.clone();
         let kernels = self.gpu.kernels.clone();
-        for event in self.asked.as_deref().into_iter().chain(&self.updated) {
+        for event in self.queried.as_deref().into_iter().chain(&self.updated) {
             stream.wait(event).map_err(fault)?;
         }
         if staged.is_ordered() {
@@ -169,7 +169,7 @@ impl Driver {
         kernels.ordered_clear(&stream, cycle, &lists)
     }
 
-    /// Reads what dispatch tells; gives the outcome of every request.
+    /// Reads the report of dispatch; returns the outcome of every request.
     pub(super) fn read_report(
         &mut self,
         staged: &Staged,
@@ -236,7 +236,7 @@ fn outcome(
     if outcomes.failed != 0
         && let Kind::Block(block) = kind
     {
-        // The device only tells that a row is wrong; the codec says which and why.
+        // The device only reports that a row is wrong; the codec finds which and why.
         return RequestOutcome { block_error: block.decode().err(), ..RequestOutcome::default() };
     }
     let (duplicate, superseded) = (u64::from(outcomes.duplicate), u64::from(outcomes.superseded));

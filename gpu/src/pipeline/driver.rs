@@ -1,10 +1,9 @@
-//! Which work goes to which stream, and when? The thread that takes a fleet's cycles through the
-//! stages.
+//! The thread that takes a fleet's cycles through the stages, each on a stream of its own.
 //!
 //! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the
-//! grid and the records as they were after k - 1; update brings the other grid up to k. Copies in,
-//! dispatch, update, queries and copies out have a stream each and wait for each other by events;
-//! the host waits for numbers only (how much moved, how much was found), while streams work.
+//! grid and the records as they were after k - 1; update brings the other grid up to k. Streams
+//! wait for each other by events; the host waits for numbers only (moves, matches), while streams
+//! work.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender};
@@ -31,19 +30,19 @@ use crate::device::Gpu;
 use crate::launch::{DeviceBuffer, Memory, Outgrown, PinnedBuffer, Scratch, fault};
 use crate::tuning::Tuning;
 
-/// What a backend tells its driver.
+/// A command of a backend to its driver.
 pub(crate) enum Command {
     /// Run this cycle.
     Cycle(Box<Staged>),
     /// Copy the state out.
     Export(Sender<Result<Snapshot, EngineError>>),
-    /// Tell which regions stand.
+    /// List the regions.
     Regions(Sender<BTreeSet<RegionId>>),
     /// Take this state.
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
 
-/// What callers ask without waiting for a cycle's answers.
+/// What callers read without waiting for a cycle's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     now: Mutex<Now>,
@@ -58,7 +57,7 @@ pub(super) struct Now {
     pub(super) objects: u64,
     /// Least event time of any object, with a TTL.
     pub(super) oldest_ms: Option<i64>,
-    /// Cycles whose events are known.
+    /// Cycles whose events are reported.
     pub(super) reported: u64,
     /// When time alone may change a membership.
     pub(super) due_ms: Option<i64>,
@@ -74,7 +73,7 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// When time alone may change a membership, once the events of `cycles` cycles are known.
+    /// When time alone may change a membership, once the events of `cycles` cycles are reported.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.reported < cycles && !now.ended {
@@ -89,15 +88,15 @@ impl Status {
     }
 }
 
-/// What queries came to: that memory was lacking is for whoever asked, all else ends the engine.
-fn unless_ended<T>(asked: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
-    match asked {
+/// The outcome of queries: a lack of memory concerns the caller, other errors end the engine.
+fn unless_ended<T>(outcome: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
+    match outcome {
         Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => Err(error),
-        asked => Ok(asked),
+        outcome => Ok(outcome),
     }
 }
 
-/// Tells whoever waits that the driver has ended, be it by a panic.
+/// Wakes waiting callers when the driver ends, also by a panic.
 struct End(Arc<Status>);
 
 impl Drop for End {
@@ -126,7 +125,7 @@ pub(crate) struct Driver {
     pub(super) records: Records,
     pub(super) slots: DeviceBuffer<u32>,
     pub(super) refusals: DeviceBuffer<u8>,
-    pub(super) known: DeviceBuffer<DictionarySlot>,
+    pub(super) entry_slots: DeviceBuffer<DictionarySlot>,
     /// Of cycles that may exceed the object limit.
     pub(super) candidates: DeviceBuffer<Candidate>,
     pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
@@ -152,12 +151,12 @@ pub(crate) struct Driver {
     /// Pinned memory for bounds of answers, and for their ids.
     pub(super) bounds: Pool,
     pub(super) ids: Pool,
-    /// The update that was queued last, until it is known that it was applied.
+    /// The update that was queued last, until it is confirmed as applied.
     pub(super) updating: Option<Update>,
-    /// The last update that is known to be applied.
+    /// The last update that is confirmed as applied.
     pub(super) updated: Option<CudaEvent>,
     /// The queries that the next writes of records and cells must wait for.
-    pub(super) asked: Option<Arc<CudaEvent>>,
+    pub(super) queried: Option<Arc<CudaEvent>>,
     /// Copies of answers out of `sorted`, by parity.
     pub(super) copied_out: [Option<Arc<CudaEvent>>; 2],
 }
@@ -194,7 +193,7 @@ impl Driver {
             records,
             slots: buffer()?,
             refusals: DeviceBuffer::new(memory, 1)?,
-            known: DeviceBuffer::new(memory, 1)?,
+            entry_slots: DeviceBuffer::new(memory, 1)?,
             candidates: DeviceBuffer::new(memory, 1)?,
             outcomes: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
@@ -217,7 +216,7 @@ impl Driver {
             ids: Pool::new(memory),
             updating: None,
             updated: None,
-            asked: None,
+            queried: None,
             copied_out: [None, None],
             dispatch,
             update,
@@ -294,7 +293,7 @@ impl Driver {
         self.wait_for_query_input(&staged)?;
         let querying = timeline.begin(&query)?;
         // Counted beside dispatch: the host waits for the cut alone.
-        let asked = unless_ended(self.begin_queries(&staged))?;
+        let counted = unless_ended(self.begin_queries(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         // Before the update: the next cycle waits for it.
@@ -302,7 +301,7 @@ impl Driver {
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let answers = asked.and_then(|asked| self.answer(&staged, asked));
+        let answers = counted.and_then(|counted| self.answer(&staged, counted));
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),
             Err(error) => {
@@ -313,10 +312,10 @@ impl Driver {
         timeline.end((epoch, "query"), querying, &query)?;
         let events = self.finish_events(&staged, begun)?;
         self.status.set(|now| now.reported += 1);
-        let asked = Arc::new(query.record_event(None).map_err(fault)?);
+        let queried = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
-        arena.idle = Some(asked.clone());
-        self.asked = Some(asked);
+        arena.idle = Some(queried.clone());
+        self.queried = Some(queried);
         // The backend may be gone.
         let _ = self.arenas.send(arena);
         let output = CycleOutput {

@@ -28,7 +28,7 @@ mod update_tables;
 
 pub(crate) use answers::Finished;
 pub(crate) use driver::{Command, Driver, Status};
-pub(crate) use query_parts::Questions;
+pub(crate) use query_parts::QueryParts;
 pub(crate) use staging::{Arena, Staged, stage};
 pub(crate) use subscription::file;
 pub use timeline::StageSpan;

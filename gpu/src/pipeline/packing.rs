@@ -1,7 +1,8 @@
-//! How do the lists of a cycle become one stretch of bytes on the device?
+//! Packs the lists of a cycle into one range of bytes on the device.
 //!
-//! Lists are only named until their places are known; then they are copied side by side into pinned
-//! memory and go over in few copies. What is pinned already goes from where it lies.
+//! Lists are named first; once their places are fixed they are copied side by side into pinned
+//! memory and cross the bus in few copies. Lists that are pinned already are copied from where they
+//! lie.
 
 use bytes::Bytes;
 use cudarc::driver::CudaStream;

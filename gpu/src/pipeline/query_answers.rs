@@ -1,7 +1,7 @@
-//! How do answers of every kind come about from what the device found?
+//! Builds answers of every kind from what the device found.
 //!
-//! Ranges come sorted by id, neighbours by rank (`nearest.rs`); gets come as records, of which the
-//! engine's own filter picks.
+//! Ranges arrive sorted by id, neighbours by rank (`query_nearest.rs`), gets as records, which the
+//! engine's own filter selects from.
 
 use shoal_codec::FixRow;
 use shoal_engine::layout::{Answered, Part};

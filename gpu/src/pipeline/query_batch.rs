@@ -2,8 +2,7 @@
 //!
 //! Three steps with a number read back after each of the first two: cut parts into items, count
 //! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
-//! (`brief.rs`). The host only
-//! waits for numbers; ids are copied when asked for.
+//! (`query_warp.rs`). The host waits for numbers only; ids are copied on request.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::launch::{
     QueryRanges, Scratch, ViewArgument, fault,
 };
 
-/// Where questions are: the input and the stretches of it.
+/// The queries of a cycle on the device: the input and its ranges.
 pub(crate) type QueryInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
 
 /// Lists of the stage; they grow, never shrink.
@@ -34,7 +33,7 @@ pub(crate) struct QueryBatch {
     offsets: DeviceBuffer<u64>,
     pub(super) totals: DeviceBuffer<u64>,
     kept: DeviceBuffer<u32>,
-    /// Of brief answers.
+    /// Of warp queries.
     pub(super) kept_objects: DeviceBuffer<u64>,
     pub(crate) bounds: DeviceBuffer<u64>,
     pub(super) objects: DeviceBuffer<u64>,
@@ -54,7 +53,7 @@ pub(crate) struct QueryBatch {
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) objects: DeviceBuffer<u64>,
-    /// Of brief answers there are none.
+    /// Warp queries write none.
     pub(crate) slots: DeviceBuffer<u32>,
 }
 
@@ -103,8 +102,8 @@ impl QueryBatch {
         })
     }
 
-    /// Counts the rows of cells of every part. [`QueryBatch::count`] needs the number, which is there
-    /// after the event.
+    /// Counts the rows of cells of every part. [`QueryBatch::count`] needs the number, which is
+    /// there after the event.
     pub(crate) fn cut(
         &mut self,
         view: &ViewArgument,
@@ -120,8 +119,8 @@ impl QueryBatch {
         self.stream.record_event(None).map_err(fault)
     }
 
-    /// Counts the matches of every query into `bounds`, summed up; totals of queries that want but
-    /// a number into `totals`. Both are complete when the stream has come so far.
+    /// Counts the matches of every query into `bounds`, summed up; totals of queries that want only
+    /// a number into `totals`. Both are complete once the stream has reached this point.
     pub(crate) fn count<'a>(
         &mut self,
         view: &ViewArgument,
@@ -146,10 +145,10 @@ impl QueryBatch {
         if totals.is_some() {
             self.totals.fill(stream, 0, queries)?;
         }
-        let questions = self.questions(at, items);
+        let batch = self.argument(at, items);
         let numbers = (&self.counts, &self.totals);
-        self.kernels.query_count(stream, view, &questions, numbers, &self.kept)?;
-        self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, items + 1)?;
+        self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, items + 1)?;
         self.lengths.fill(stream, 0, 1)?;
         let lengths = (&self.lengths, &self.long_queries);
         let (first_items, bounds_there) = (&self.first_items, &self.bounds);
@@ -162,7 +161,7 @@ impl QueryBatch {
         }
     }
 
-    fn questions(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {
+    fn argument(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {
         QueriesArgument::new(input, at, &self.first_items, &self.items, items)
     }
 
@@ -180,9 +179,9 @@ impl QueryBatch {
         sorted.objects.fit(matches)?;
         sorted.slots.fit(matches)?;
         let stream = &self.stream;
-        let questions = self.questions(at, self.items_used);
+        let batch = self.argument(at, self.items_used);
         let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
-        self.kernels.query_write(stream, view, &questions, counted, (0, matches), lists)?;
+        self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
         let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
         let found = MatchesArgument::new(&self.objects, &self.slots, matches);
         let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);

@@ -1,9 +1,9 @@
-//! The k nearest objects: circles that hold enough and not many more, counted on the device, then
-//! ranked there.
+//! The k nearest objects: circles that hold enough and not many more, counted and ranked on the
+//! device.
 //!
-//! Whoever is outside a circle that holds k objects that pass is farther than k inside: that is
-//! the whole proof of completeness, ties included. No circle goes beyond the rank that its query
-//! allows. The host moves radii between counts and nothing else.
+//! An object outside of a circle that holds k passing objects is farther than k inside: that proves
+//! completeness, ties included. No circle exceeds the rank that its query allows. The host only
+//! moves radii between counts.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{Answered, Shape};
@@ -11,13 +11,13 @@ use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region
 
 use super::query_answers::{AnswerBuilder, upload};
 use super::query_parts::{Shapes, of_circle};
-use crate::launch::{Candidates, DeviceBuffer, DeviceSlice, Kernels, Memory, Scratch, fault};
+use crate::launch::{Candidates, DeviceBuffer, Kernels, Memory, Scratch, fault};
 
 /// How much wider a circle gets at a time that holds too few: aimed at what is missing.
 const WIDER: (f64, f64) = (2.0, 8.0);
 /// How much narrower a circle gets at least at a time that holds far too many.
 const NARROWER: f64 = 0.75;
-/// Radii so near each other are not told apart any more.
+/// Radii so near each other count as equal.
 const SAME: f64 = 1.0625;
 
 /// The neighbours of all nearest queries, those of each ascending by (rank, object).
@@ -29,17 +29,17 @@ pub(super) struct Neighbours {
     pub(super) bounds: Vec<u64>,
 }
 
-/// A nearest query on its way to a circle.
+/// The search of a circle for a nearest query.
 struct Search<'a> {
     ranker: Ranker,
     k: u64,
-    /// Nobody beyond is wanted.
+    /// Objects beyond are not wanted.
     rank_max: u64,
     filter: Option<&'a Filter>,
     radius_m: f64,
     /// [`Circle::bounded`].
     circle: Circle,
-    /// The widest radius known to be too narrow, and the narrowest known to be wide enough with its
+    /// The widest radius found too narrow, and the narrowest found wide enough with its
     /// circle.
     narrow_m: f64,
     wide: Option<(f64, Circle)>,
@@ -71,7 +71,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether its circle holds everybody who may be told.
+    /// Whether its circle holds every object that may be returned.
     fn is_widest(&self) -> bool {
         self.circle.rank_max() >= self.rank_max
     }
@@ -138,7 +138,7 @@ impl Ranking {
         })
     }
 
-    /// The first `ks[query]` of each query's candidates, of which `bounds` tells where they stand
+    /// The first `ks[query]` of each query's candidates, of which `bounds` gives the places
     /// in `fixes`, ascending by object. Waits.
     pub(super) fn rank(
         &mut self,
@@ -161,9 +161,8 @@ impl Ranking {
         let of = Candidates { fixes, length, bounds, queries: queries as u32 };
         kernels.nearest_rank(stream, &self.centres, of, (&self.ranks, &self.places))?;
         // By rank, then by query, both stably: what came by object ends as (query, rank, object).
-        let from = (DeviceSlice::of(&self.ranks), DeviceSlice::of(&self.places));
-        let to = (DeviceSlice::of(&self.sorted_ranks), DeviceSlice::of(&self.by_rank));
-        self.scratch.sort_wide(stream, from, to, length, u64::BITS)?;
+        let (from, to) = ((&self.ranks, &self.places), (&self.sorted_ranks, &self.by_rank));
+        self.scratch.sort_pairs(stream, from, to, length, u64::BITS)?;
         kernels.nearest_owners(stream, of, &self.by_rank, &self.owners)?;
         let from = (&self.owners, &self.by_rank);
         let to = (&self.sorted_owners, &self.places);
@@ -220,12 +219,12 @@ impl AnswerBuilder<'_> {
         let open = (0..searches.len()).filter(|at| searches[*at].k > 0).collect();
         self.settle_circles(&mut searches, open)?;
         let circle = |search: &Search<'_>| search.wide.map_or(search.circle, |(_, circle)| circle);
-        // Who wants nobody is asked for nobody.
+        // Queries for 0 objects need no circle.
         let wanted: Vec<_> = searches.iter().filter(|search| search.k > 0).collect();
         let circles: Vec<_> = wanted.iter().map(|it| (circle(it), it.filter)).collect();
         let mut bounds = vec![0; searches.len() + 1];
         if !circles.is_empty() {
-            let (found, _) = self.ask(&circles, false)?;
+            let (found, _) = self.query_circles(&circles, false)?;
             let mut found = found.windows(2);
             for (at, search) in searches.iter().enumerate() {
                 let bound = if search.k == 0 { None } else { found.next() };
@@ -252,7 +251,7 @@ impl AnswerBuilder<'_> {
         while !open.is_empty() {
             let circles: Vec<_> =
                 open.iter().map(|at| (searches[*at].circle, searches[*at].filter)).collect();
-            let (_, totals) = self.ask(&circles, true)?;
+            let (_, totals) = self.query_circles(&circles, true)?;
             let mut still = Vec::new();
             for (at, total) in open.into_iter().zip(totals) {
                 let search = &mut searches[at];
@@ -283,8 +282,8 @@ impl AnswerBuilder<'_> {
         (area_m2 * share / std::f64::consts::PI).sqrt().max(unit_m)
     }
 
-    /// Asks circles of their own: counted only, or written and sorted as well. Waits.
-    fn ask(
+    /// Queries circles: counted only, or written and sorted as well. Waits.
+    fn query_circles(
         &mut self,
         circles: &[(Circle, Option<&Filter>)],
         count: bool,

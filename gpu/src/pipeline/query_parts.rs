@@ -1,8 +1,8 @@
-//! How does a query become rectangles and shapes of the device?
+//! Turns queries into rectangles (parts) and shapes of the device.
 //!
-//! Range queries become parts, one for each rectangle of their region's cover; what a part is
-//! tested against beyond its rectangle is a shape. Gets and nearest queries keep their place with
-//! no part. Polygons share one list of slabs and one of edges.
+//! A range query becomes parts, one for each rectangle of its region's cover; what a part is tested
+//! against beyond its rectangle is a shape. Gets and nearest queries keep their place with no part.
+//! Polygons share one list of slabs and one of edges.
 
 use rayon::prelude::*;
 use shoal_engine::layout::{
@@ -32,7 +32,7 @@ pub(crate) struct Shapes {
 
 /// The queries of a cycle, listed in chunks that follow each other.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct QueryParts {
     /// Those in use come first; allocations live from cycle to cycle.
     chunks: Vec<Shapes>,
     used: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Questions {
     pub(crate) are_plain: bool,
 }
 
-/// What a chunk of queries comes to.
+/// The parts of a chunk of queries.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     parts: usize,
@@ -54,7 +54,7 @@ struct Listed {
     are_limited: bool,
 }
 
-impl Questions {
+impl QueryParts {
     /// Checks a cycle's queries and lists them, their parts in `parts`; gets and nearest queries
     /// have none.
     ///
@@ -111,7 +111,7 @@ impl Questions {
         }
     }
 
-    /// Lets every chunk count from what stands before it.
+    /// Shifts every chunk by what precedes it.
     fn shift(&mut self, parts: &mut [Part], rooms: &[usize]) {
         let mut base = Base::default();
         for (shapes, parts) in self.chunks[..self.used].iter_mut().zip(split(parts, rooms)) {
@@ -127,18 +127,18 @@ impl Questions {
     }
 }
 
-/// Stretches of such lengths that follow each other.
+/// Ranges of such lengths that follow each other.
 fn split<'a>(mut parts: &'a mut [Part], lengths: &[usize]) -> Vec<&'a mut [Part]> {
-    let mut stretches = Vec::with_capacity(lengths.len());
+    let mut ranges = Vec::with_capacity(lengths.len());
     for length in lengths {
-        let (stretch, rest) = parts.split_at_mut(*length);
-        stretches.push(stretch);
+        let (range, rest) = parts.split_at_mut(*length);
+        ranges.push(range);
         parts = rest;
     }
-    stretches
+    ranges
 }
 
-/// What stands before a chunk.
+/// What precedes a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Base {
     shapes: u32,
@@ -173,7 +173,7 @@ impl Shapes {
             listed.are_limited |= query.limit.is_some();
             if let QueryKind::Range(region) = &query.kind {
                 listed.are_plain &= query.projection == Projection::Ids;
-                // What most queries ask: a window, in one piece.
+                // The common query: a window of one rectangle.
                 if let Region::Rectangle(rectangle) = region
                     && let [rect] = rectangle.as_slice()
                     && query.filter.is_none()
@@ -199,7 +199,7 @@ impl Shapes {
         Ok(listed)
     }
 
-    /// Counts from what stands before.
+    /// Shifts it by what precedes it.
     fn shift(&mut self, base: Base, parts: &mut [Part]) {
         if base.shapes > 0 && !self.shapes.is_empty() {
             for part in parts.iter_mut().filter(|part| part.shape & !PART_COUNT != 0) {

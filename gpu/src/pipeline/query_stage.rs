@@ -1,5 +1,5 @@
-//! Stage query as the driver queues it: cut, count, then write or make, with a number read back in
-//! between; or, for answers that are expected to be brief, count and write.
+//! Stage query as the driver queues it: cut, count, then write or build, with a number read back in
+//! between; count and write alone where a warp answers a whole query.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::staging::Staged;
 use crate::launch::{ViewArgument, fault};
 
 /// What queries of a cycle read and what was counted; none without queries.
-pub(super) type Asked = Option<(ViewArgument, QueryProgress)>;
+pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
 
-/// What queries of a running cycle have asked so far.
+/// How far the queries of a running cycle are.
 pub(super) enum QueryProgress {
-    /// Nothing is asked.
+    /// There is nothing to count.
     None,
-    /// Counted; numbers are on their way.
+    /// Counted; the numbers are being copied.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
     /// Counted without a cut.
     CountedByWarp { bounds: PooledBuffer },
@@ -39,19 +39,20 @@ impl Driver {
         Ok(ViewArgument::new(of, self.records.argument(), epoch, clock_ms))
     }
 
-    /// Lets the query stream wait for the questions and for the grid that they read.
+    /// Lets the query stream wait for the queries and for the grid that they read.
     pub(super) fn wait_for_query_input(&mut self, staged: &Staged) -> Result<(), EngineError> {
         let stream = &self.query_batch.stream;
         stream.wait(&staged.copied).map_err(fault)?;
         self.updated.as_ref().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)
     }
 
-    /// Queues counting what is asked, if anything is; waits until it is cut into items.
+    /// Queues counting the matches of queries, if there are any; waits until they are cut into
+    /// items.
     ///
     /// # Errors
     /// [`EngineError::OutOfMemory`], here and in [`Driver::answer`]: queries have no answers, and
     /// nothing else has changed.
-    pub(super) fn begin_queries(&mut self, staged: &Staged) -> Result<Asked, EngineError> {
+    pub(super) fn begin_queries(&mut self, staged: &Staged) -> Result<Counted, EngineError> {
         self.answer_clock_ms = self.clock_ms;
         self.objects_before = self.objects;
         if staged.queries.is_empty() {
@@ -94,8 +95,12 @@ impl Driver {
         Ok(QueryProgress::Counting { bounds, totals })
     }
 
-    pub(super) fn answer(&mut self, staged: &Staged, asked: Asked) -> Result<Answers, EngineError> {
-        let Some((view, questioning)) = asked else {
+    pub(super) fn answer(
+        &mut self,
+        staged: &Staged,
+        counted: Counted,
+    ) -> Result<Answers, EngineError> {
+        let Some((view, progress)) = counted else {
             return Ok(Answers::Here(AnswerSet::default()));
         };
         let stream = self.query_batch.stream.clone();
@@ -104,7 +109,7 @@ impl Driver {
         if let Some(copied) = &self.copied_out[parity] {
             stream.wait(copied).map_err(fault)?;
         }
-        match questioning {
+        match progress {
             QueryProgress::CountedByWarp { bounds } => {
                 self.write_plain(staged, &view, (bounds, true))
             }
@@ -134,7 +139,7 @@ impl Driver {
             }
         }
     }
-    /// Answers of queries that all want ids, on their way out.
+    /// Starts copying out the answers of queries that all want ids.
     fn write_plain(
         &mut self,
         staged: &Staged,

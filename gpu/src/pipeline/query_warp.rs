@@ -1,8 +1,8 @@
 //! Stage query where all queries want ids and mostly find few: a warp answers a whole query, so
-//! nothing is cut into items, and what it found is in order before it is written.
+//! nothing is cut into items, and its matches are in order before they are written.
 //!
-//! Which way is taken never changes an answer: longer ones are found here too, by a block each. It
-//! is the cheaper way while the answers of the cycle before were not long.
+//! The choice never changes an answer: blocks write longer ones. Warp queries are cheaper while the
+//! answers of the cycle before were not long.
 
 use shoal_engine::EngineError;
 use shoal_engine::layout::{BRIEF, Lengths};
@@ -25,7 +25,7 @@ impl QueryBatch {
     }
 
     /// Counts the matches of every query into `bounds`, and keeps those of short answers. Complete
-    /// when the stream has come so far.
+    /// once the stream has reached this point.
     pub(super) fn count_by_warp(
         &mut self,
         view: &ViewArgument,
@@ -44,7 +44,7 @@ impl QueryBatch {
         let long = (&self.lengths, &self.long_queries);
         self.kernels.warp_query_count(stream, view, at, kept, long)?;
         let length = queries as u32 + 1;
-        self.scratch.sum_before_wide(stream, &self.counts, &self.bounds, length)?;
+        self.scratch.sum_before(stream, &self.counts, &self.bounds, length)?;
         self.lengths.download(stream, 0, self.lengths_here.first(1))?;
         self.bounds.download(stream, 0, bounds)
     }

@@ -1,6 +1,4 @@
-//! The whole state, out of the device and into it.
-//!
-//! Rare: everything that runs is waited for.
+//! Export and import of the whole state. Rare: waits for everything that runs.
 
 use shoal_codec::FixRow;
 use shoal_engine::layout::Answered;

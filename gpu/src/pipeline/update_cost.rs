@@ -1,14 +1,15 @@
-//! Which method of bringing a grid up to a cycle is cheaper now: applying what moved, or building it
-//! anew?
+//! Chooses the cheaper method of bringing a grid up to a cycle: applying the moves, or rebuilding
+//! it.
 //!
-//! Both cost in proportion to something that is known beforehand. What one unit costs is measured
-//! with events whenever a method is taken; until then it is what an H200 took beside other stages.
+//! The cost of both is proportional to numbers that are available beforehand. The cost of a unit is
+//! measured with events at every update; the initial values are those of an H200 beside other
+//! stages.
 
 /// Weight of the newest measurement.
 const NEWEST: f64 = 0.2;
-/// How many times what is known one measurement may say. The host is held up between launches now
-/// and then (memory is made, the driver is busy): one such rebuild of 10 ms made updates be applied
-/// for a whole run, at half the rate.
+/// The most that one measurement may change an estimate, as a factor. The host is delayed between
+/// launches now and then (memory is made, the driver is busy): one such rebuild of 10 ms made
+/// updates be applied for a whole run, at half the rate.
 const NEWEST_MAX: f64 = 2.0;
 
 /// Nanoseconds a unit, by what was measured.
@@ -51,16 +52,16 @@ impl Cost {
 
     /// Learns what a method took for so many units.
     pub(crate) fn learn(&mut self, method: UpdateMethod, units: u32, took_ms: f32) {
-        // Small work tells nothing but launches.
+        // Small work measures launches only.
         if units < 1 << 16 {
             return;
         }
         let each = (f64::from(took_ms) * 1e6 - self.launch_ns).max(0.0) / f64::from(units);
-        let known = match method {
+        let estimate = match method {
             UpdateMethod::Apply => &mut self.apply_ns,
             UpdateMethod::Rebuild => &mut self.rebuild_ns,
         };
-        *known += (each.min(NEWEST_MAX * *known) - *known) * NEWEST;
+        *estimate += (each.min(NEWEST_MAX * *estimate) - *estimate) * NEWEST;
     }
 
     /// Learns that `units` could not be applied, so that all `slots` were built anew after all.

@@ -1,6 +1,6 @@
-//! Which grid suits the data? As many cells as the objects call for, over where nearly all are.
+//! Chooses the grid: as many cells as the objects call for, over the extent of nearly all of them.
 //!
-//! GridChoice anew when the number of objects has changed by much or the cells have become uneven, so
+//! Chosen anew when the number of objects has changed by much or the cells have become uneven, so
 //! its cost is a small share of the work that caused it. Never changes an answer.
 
 use shoal_engine::layout::{Entry, Grid, NO_SLOT};

@@ -1,4 +1,4 @@
-//! Stage update as the driver queues it: one of the two grids is brought up to the cycle, by the
+//! Stage update as the driver queues it: brings one of the two grids up to the cycle, by the
 //! cheaper method.
 
 use cudarc::driver::CudaEvent;
@@ -163,7 +163,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Brings up the grid of the running cycle, whose update was queued, for whoever reads it now.
+    /// Brings up the grid of the running cycle, whose update was queued, for queries that read it
+    /// now.
     pub(super) fn bring_up_now(&mut self) -> Result<(), EngineError> {
         self.conclude_update()?;
         if self.cells[self.epoch as usize % 2].epoch != Some(self.epoch) {
@@ -182,7 +183,7 @@ impl Driver {
         if update.checks {
             update.end.synchronize().map_err(fault)?;
         }
-        // Without a check nobody has waited for it.
+        // Without a check it was not waited for.
         if update.is_usual && update.end.is_complete() {
             let took_ms = update.begin.elapsed_ms(&update.end).map_err(fault)?;
             self.cost.learn(update.method, update.units, took_ms);

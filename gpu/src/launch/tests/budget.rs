@@ -1,7 +1,7 @@
-//! What happens where memory ends? Input, objects and answers that there is no room for are
-//! refused, and the engine goes on.
+//! Cycles beyond a memory budget: input, objects and answers without room are refused, and the
+//! engine continues.
 //!
-//! The twin is the model, which is not told what was refused.
+//! The twin is the model, which never sees what was refused.
 
 use shoal_codec::{Block, BlockCodec as _, BlockPlan, Budget, CpuCodec, FixColumns, FixRow};
 use shoal_engine::conformance::random::Random;

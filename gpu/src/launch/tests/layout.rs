@@ -1,7 +1,6 @@
-//! Do host and device agree on where every byte of a shared record is?
+//! Host and device agree on the place of every byte of a shared record.
 //!
-//! The build asserts what the compiler of the host says of the device's code; here the device
-//! itself is asked, of every record there is.
+//! The build asserts this for the host's compiler of device code; here the device itself answers.
 
 use shoal_engine::layout::{CODEC_RECORDS, RECORDS};
 

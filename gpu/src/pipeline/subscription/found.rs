@@ -130,7 +130,7 @@ impl Found {
         self.sorted_slots.fit(length as usize)?;
         let from = (DeviceSlice::of(&self.objects), DeviceSlice::of(&self.slots));
         let to = (DeviceSlice::of(&self.sorted_objects), DeviceSlice::of(&self.sorted_slots));
-        self.scratch.sort_wide(stream, from, to, length, u64::BITS - bits.leading_zeros())
+        self.scratch.sort_pairs(stream, from, to, length, u64::BITS - bits.leading_zeros())
     }
 
     /// The gathered objects in order, of which there are so many.
@@ -155,7 +155,7 @@ impl Found {
         let lists = (&self.counts, &self.busy);
         kernels.subscription_count(stream, how, lists, &self.happened)?;
         let entries = length as u32 + 1;
-        self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, entries)?;
         self.happened.download(stream, 0, self.happened_here.first(1))?;
         self.offsets.download(stream, length, self.events_here.first(1))
     }

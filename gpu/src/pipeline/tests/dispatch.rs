@@ -23,7 +23,7 @@ use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
 use crate::pipeline::driver::{Driver, Status};
 use crate::pipeline::query_answers;
-use crate::pipeline::query_parts::Questions;
+use crate::pipeline::query_parts::QueryParts;
 use crate::pipeline::staging::{Arena, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::tuning::Tuning;
@@ -180,7 +180,7 @@ struct Trial {
     bench: Bench,
     driver: Driver,
     model: Model,
-    questions: Questions,
+    query_parts: QueryParts,
     spare: Option<Arena>,
 }
 
@@ -199,9 +199,9 @@ impl Trial {
         let (gpu, memory) = (&bench.gpu, &bench.memory);
         let driver =
             Driver::new(gpu, options, memory, shared, arenas, outputs, Tuning::default()).unwrap();
-        let (model, questions) = (Model::new(options.clone()), Questions::default());
+        let (model, query_parts) = (Model::new(options.clone()), QueryParts::default());
         let spare = Some(Arena::new(memory).unwrap());
-        Self { bench, driver, model, questions, spare }
+        Self { bench, driver, model, query_parts, spare }
     }
 
     /// One cycle through the stage, and the update that takes its moves into the newest positions.
@@ -210,7 +210,7 @@ impl Trial {
         let newcomers = self.unknown(&input);
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
         let at = (&*timeline, self.driver.epoch + 1);
-        let staged = stage(&memory, &stream, at, spare, input, &mut self.questions).unwrap();
+        let staged = stage(&memory, &stream, at, spare, input, &mut self.query_parts).unwrap();
         self.driver.fit_lists(&staged).unwrap();
         assert_eq!(self.driver.newcomers(&staged).unwrap(), newcomers, "rows without a slot");
         self.driver.reserve(&staged).unwrap();

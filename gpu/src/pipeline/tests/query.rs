@@ -1,7 +1,7 @@
-//! Do range and nearest queries find what a linear scan finds, in all shapes, under all filters?
+//! Range and nearest queries against a linear scan, in all shapes, under all filters.
 //!
-//! From listed questions to sorted ids and records, through the steps that the driver queues. The
-//! twin is `Region::contains` and `Filter::passes`, row by row.
+//! From parts to sorted ids and records, through the steps that the driver queues. The twin is
+//! `Region::contains` and `Filter::passes`, row by row.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -17,7 +17,7 @@ use crate::launch::tests::{BOUNDARIES, Bench, seeds};
 use crate::pipeline::dispatch_records::Records;
 use crate::pipeline::query_answers::{self, AnswerBuilder};
 use crate::pipeline::query_batch::{QueryBatch, Sorted};
-use crate::pipeline::query_parts::Questions;
+use crate::pipeline::query_parts::QueryParts;
 use crate::pipeline::staging::{Arena, Staged, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::pipeline::update_cells::Cells;
@@ -73,7 +73,7 @@ struct Stage {
     cells: Cells,
     query_batch: QueryBatch,
     sorted: Sorted,
-    questions: Questions,
+    query_parts: QueryParts,
     spare: Option<Arena>,
 }
 
@@ -99,7 +99,7 @@ impl Stage {
             cells,
             query_batch: QueryBatch::new(memory, kernels, stream.clone()).unwrap(),
             sorted: Sorted::new(memory).unwrap(),
-            questions: Questions::default(),
+            query_parts: QueryParts::default(),
             spare: Some(Arena::new(memory).unwrap()),
             bench,
         }
@@ -116,7 +116,7 @@ impl Stage {
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
         let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
+        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
         let (bounds, totals) = self.count(&staged);
         for (number, query) in queries.iter().enumerate() {
             let found = self.scan(query).len() as u64;
@@ -146,7 +146,7 @@ impl Stage {
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
         let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
+        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
         if staged.query_ranges.parts.length > 0 {
             assert!(staged.are_plain, "{what}: all want ids");
             let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));

@@ -1,7 +1,4 @@
-//! Do the cells hold what they should after they were built anew, and after moves were applied?
-//!
-//! The twin is a list of positions and the formula of a cell; what a cell holds, in which room, and
-//! where each object's place is, is read back from the device.
+//! The cells of a grid after a rebuild and after moves were applied, against a twin on the host.
 
 use std::collections::BTreeSet;
 
