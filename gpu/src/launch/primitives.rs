@@ -63,27 +63,6 @@ pub(crate) type Sort =
 /// A scan: scratch, its bytes, values, sums, length, stream.
 pub(crate) type Sum = unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u32, Stream) -> c_int;
 
-/// A type of keys and of sums, with CUB's functions for it.
-///
-/// # Safety
-/// The functions read and write values of this type.
-pub(crate) unsafe trait Number: Plain {
-    const SORT: Sort;
-    const SUM: Sum;
-}
-
-// SAFETY: the functions are those of 32 bits in cub.cu.
-unsafe impl Number for u32 {
-    const SORT: Sort = shoal_sort_pairs;
-    const SUM: Sum = shoal_sum_before;
-}
-
-// SAFETY: the functions are those of 64 bits in cub.cu.
-unsafe impl Number for u64 {
-    const SORT: Sort = shoal_sort_pairs_wide;
-    const SUM: Sum = shoal_sum_before_wide;
-}
-
 /// Scratch memory of one stream's sorts and scans.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -174,4 +153,25 @@ impl Scratch {
             unsafe { S::SUM(scratch, bytes, values, sums, length, stream.cu_stream().cast()) }
         })
     }
+}
+
+/// A type of keys and of sums, with CUB's functions for it.
+///
+/// # Safety
+/// The functions read and write values of this type.
+pub(crate) unsafe trait Number: Plain {
+    const SORT: Sort;
+    const SUM: Sum;
+}
+
+// SAFETY: the functions are those of 32 bits in cub.cu.
+unsafe impl Number for u32 {
+    const SORT: Sort = shoal_sort_pairs;
+    const SUM: Sum = shoal_sum_before;
+}
+
+// SAFETY: the functions are those of 64 bits in cub.cu.
+unsafe impl Number for u64 {
+    const SORT: Sort = shoal_sort_pairs_wide;
+    const SUM: Sum = shoal_sum_before_wide;
 }

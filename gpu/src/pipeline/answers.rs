@@ -88,6 +88,7 @@ impl<T: Plain> Drop for PooledBuffer<T> {
 
 /// Answers, perhaps still being copied.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
 pub(crate) enum Answers {
     /// All there.
     Here(AnswerSet),

@@ -1,7 +1,7 @@
 //! Copies whose host memory is changed, dropped or read right after they were queued.
 //!
-//! A long fill on the same stream delays every copy, so a copy that did not own its memory would see
-//! the change.
+//! A long fill on the same stream delays every copy, so a copy that did not own its memory would
+//! see the change.
 
 use super::bench::Bench;
 use crate::launch::{Arena, DeviceBuffer, DeviceSlice, PinnedBuffer};
