@@ -31,41 +31,45 @@ macro_rules! encodings {
 
 encoding_table!(encodings);
 
+#[path = "src/launch/argument_layout.rs"]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "only the table is used here")]
+mod argument_layout;
+
 /// Compute capabilities of release builds; the last gives the PTX for newer ones.
 const ARCHITECTURES: [&str; 6] = ["80", "86", "89", "90", "100", "120"];
 /// What other builds compile for.
 const ARCHITECTURE_DEVELOPING: &str = "90";
-/// Files with entry points; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 24] = [
-    "admission",
-    "dispatch",
-    "update",
-    "query",
-    "brief",
-    "confirm",
-    "nearest",
-    "subscription",
-    "ways",
-    "sort",
-    "codec_decode",
-    "codec_slots",
-    "codec_group",
-    "codec_order",
-    "codec_runs",
-    "codec_spread",
-    "codec_encode",
-    "codec_encode_lanes",
-    "codec_encode_hash",
-    "codec_encode_distinct",
-    "codec_encode_order",
-    "codec_encode_group",
-    "codec_statistics",
-    "probe",
+/// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
+const KERNELS: [&str; 23] = [
+    "dispatch/admission",
+    "dispatch/dispatch",
+    "update/update",
+    "query/query",
+    "query/warp_query",
+    "query/nearest",
+    "query/sort",
+    "subscription/subscription",
+    "subscription/trajectories",
+    "codec/decode",
+    "codec/slots",
+    "codec/group",
+    "codec/order",
+    "codec/runs",
+    "codec/spread",
+    "codec/encode",
+    "codec/encode_lanes",
+    "codec/encode_hash",
+    "codec/encode_distinct",
+    "codec/encode_order",
+    "codec/encode_group",
+    "codec/statistics",
+    "primitives/probe",
 ];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rerun-if-changed=src/launch/argument_layout.rs");
     for table in ["layout.rs", "layout_codec.rs", "refusal.rs", "event_kind.rs"] {
         println!("cargo::rerun-if-changed=../service/engine/src/{table}");
     }
@@ -80,12 +84,15 @@ fn main() {
     let toolkit = Toolkit::find();
     let targets = targets();
     for kernel in KERNELS {
-        let (source, fatbin) = (format!("kernels/{kernel}.cu"), out.join(kernel));
-        toolkit.compile(&out, &targets, &["-fatbin"], &source, &fatbin.with_extension("fatbin"));
+        let source = format!("kernels/{kernel}.cu");
+        let fatbin = out.join(kernel).with_extension("fatbin");
+        std::fs::create_dir_all(out.join(kernel).with_file_name(""))
+            .expect("OUT_DIR can be written");
+        toolkit.compile(&out, &targets, &["-fatbin"], &source, &fatbin);
     }
     let object = out.join("primitives.o");
     let flags = ["-c", "-Xcompiler", "-fPIC"];
-    toolkit.compile(&out, &targets, &flags, "kernels/primitives.cu", &object);
+    toolkit.compile(&out, &targets, &flags, "kernels/primitives/cub.cu", &object);
     let library = out.join("libshoal_primitives.a");
     let _ = std::fs::remove_file(&library);
     run(Command::new("ar").arg("crs").arg(&library).arg(&object));
@@ -175,9 +182,17 @@ fn run(command: &mut Command) {
     assert!(status.success(), "{command:?} ended with {status}");
 }
 
-/// The records and constants of the engine's layout.rs as C++.
+/// Appends a line to a text.
+macro_rules! line {
+    ($text:expr, $($arguments:tt)+) => {
+        writeln!($text, $($arguments)+).expect("a string takes everything")
+    };
+}
+
+/// The engine's constants and records, and the kernels' arguments, as C++.
 fn header() -> String {
-    let mut text = String::from("// Rendered from the engine's layout.rs.\n#pragma once\n");
+    let mut text =
+        String::from("// Rendered from layout.rs and argument_layout.rs.\n#pragma once\n");
     text.push_str("#include <stddef.h>\n");
     for (name, is) in [
         ("u8", "unsigned char"),
@@ -186,9 +201,10 @@ fn header() -> String {
         ("i32", "int"),
         ("u64", "unsigned long long"),
         ("i64", "long long"),
+        ("f32", "float"),
         ("f64", "double"),
     ] {
-        writeln!(text, "typedef {is} {name};").expect("a string takes everything");
+        line!(text, "typedef {is} {name};");
     }
     for (prefix, values) in layout::ENUMERATIONS {
         for (number, name) in *values {
@@ -200,34 +216,46 @@ fn header() -> String {
     let tables = [&tables[..], &[layout::REFUSAL_CONSTANTS, layout::EVENT_CONSTANTS]].concat();
     for (name, kind, value) in tables.into_iter().flatten() {
         let suffix = if *value < 0 { "ll" } else { "ull" };
-        writeln!(text, "static const {kind} {name} = ({kind}){value}{suffix};")
-            .expect("a string takes everything");
+        line!(text, "static const {kind} {name} = ({kind}){value}{suffix};");
     }
     for (id, name) in ENCODINGS {
         writeln!(text, "static const u32 CODEC_{} = {id};", name.to_uppercase())
             .expect("a string takes everything");
     }
     for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
-        let name = record.name;
         // Records of whole 16 bytes are loaded 16 bytes at a time.
         let align = [16, 8].into_iter().find(|align| record.bytes.is_multiple_of(*align));
-        let align = align.unwrap_or(4);
-        writeln!(text, "struct alignas({align}) {name} {{").expect("a string takes everything");
-        for (field, kind, _) in record.fields {
-            writeln!(text, "    {kind} {field};").expect("a string takes everything");
-        }
-        writeln!(text, "}};\nstatic_assert(sizeof({name}) == {}, \"{name}\");", record.bytes)
-            .expect("a string takes everything");
-        for (field, _, offset) in record.fields {
-            writeln!(
-                text,
-                "static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");"
-            )
-            .expect("a string takes everything");
-        }
+        let align = format!("alignas({}) ", align.unwrap_or(4));
+        let fields = record.fields.iter();
+        let fields = fields.map(|(name, kind, offset)| (format!("{kind} {name}"), *name, *offset));
+        structure(&mut text, (&align, record.name, record.bytes), fields);
+    }
+    for argument in argument_layout::ARGUMENTS {
+        let name = argument.name.trim_end_matches("Argument");
+        let fields = argument.fields.iter().map(|(declaration, name, offset)| {
+            (declaration.replace("Argument ", " "), *name, *offset)
+        });
+        structure(&mut text, ("", name, argument.bytes), fields);
     }
     text.push_str(&layout_list());
     text
+}
+
+/// A structure whose size and offsets the compiler asserts; a field is its declaration, its name
+/// and its offset.
+fn structure<'a>(
+    text: &mut String,
+    (align, name, bytes): (&str, &str, usize),
+    fields: impl Iterator<Item = (String, &'a str, usize)> + Clone,
+) {
+    line!(text, "struct {align}{name} {{");
+    for (declaration, ..) in fields.clone() {
+        line!(text, "    {declaration};");
+    }
+    line!(text, "}};\nstatic_assert(sizeof({name}) == {bytes}, \"{name}\");");
+    for (_, field, offset) in fields {
+        line!(text, "static_assert(offsetof({name}, {field}) == {offset}, \"{name}.{field}\");");
+    }
 }
 
 /// All records and fields as one macro, so that the probe's kernel forgets none.
@@ -235,9 +263,9 @@ fn layout_list() -> String {
     let mut text = String::from("#define LAYOUT(RECORD, FIELD)");
     for record in layout::RECORDS.iter().chain(layout::CODEC_RECORDS) {
         let name = record.name;
-        write!(text, " \\\n    RECORD({name})").expect("a string takes everything");
+        text.push_str(&format!(" \\\n    RECORD({name})"));
         for (field, _, _) in record.fields {
-            write!(text, " FIELD({name}, {field})").expect("a string takes everything");
+            text.push_str(&format!(" FIELD({name}, {field})"));
         }
     }
     text.push('\n');

@@ -1,8 +1,8 @@
-//! The CUDA backend as callers see it: packs cycles, hands them to its driver's thread, gives the
-//! outputs out.
+//! The CUDA backend as callers see it: packs cycles, sends them to its driver's thread and returns
+//! their outputs.
 //!
 //! Answers lag one cycle: queries of cycle k see the state after k - 1 while k is applied. A failed
-//! device ends the engine; every call after that says so.
+//! device ends the engine; every later call returns its error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use shoal_engine::{
 use crate::device::Gpu;
 use crate::launch::{Memory, fault};
 use crate::pipeline::{
-    Arena, Command, Driver, Finished, Questions, StageSpan, Staged, Status, Timeline,
+    Arena, Command, Driver, Finished, QueryParts, StageSpan, Staged, Status, Timeline,
 };
 use crate::tuning::Tuning;
 
@@ -35,19 +35,19 @@ pub struct CudaBackend {
     spare: Option<Arena>,
     outputs: Receiver<Result<Finished, EngineError>>,
     /// Lists of the cycle that is being packed.
-    questions: Questions,
+    query_parts: QueryParts,
     status: Arc<Status>,
     timeline: Arc<Timeline>,
     thread: Option<JoinHandle<()>>,
     submitted: u64,
     /// The epoch of the next cycle.
     epoch_next: u64,
-    /// Regions that stand after the submitted cycles, at most.
-    standing_most: usize,
-    /// Whether a region was set that remembers.
-    remembers: bool,
-    /// Outputs that came before they were asked for.
-    early: BTreeMap<u64, Result<Finished, EngineError>>,
+    /// Regions after the submitted cycles, at most.
+    regions_max: usize,
+    /// Whether a region was set that keeps membership states.
+    keeps_states: bool,
+    /// Outputs received before their ticket was waited for.
+    received_outputs: BTreeMap<u64, Result<Finished, EngineError>>,
     /// Tickets that were not waited for.
     owed: Vec<u64>,
     received: u64,
@@ -63,7 +63,7 @@ impl CudaBackend {
         Self::with_budget(gpu, options, Self::usual_budget_bytes(gpu))
     }
 
-    /// The bytes that an engine may take unless it is told otherwise.
+    /// The default budget of an engine: all that fleets may take together.
     #[must_use]
     pub fn usual_budget_bytes(gpu: &Gpu) -> u64 {
         gpu.budget_bytes()
@@ -120,22 +120,22 @@ impl CudaBackend {
             arenas,
             spare: None,
             outputs: output,
-            questions: Questions::default(),
+            query_parts: QueryParts::default(),
             status,
             timeline,
             thread: Some(thread.map_err(|error| EngineError::Device(error.to_string()))?),
             submitted: 0,
             epoch_next: 1,
-            standing_most: 0,
-            remembers: false,
-            early: BTreeMap::new(),
+            regions_max: 0,
+            keeps_states: false,
+            received_outputs: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
             failed: None,
         })
     }
 
-    /// Who can tell when each stage runs on the device.
+    /// Records when each stage runs on the device.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         Recorder {
@@ -150,20 +150,20 @@ impl CudaBackend {
         let changes = std::mem::take(&mut input.subscriptions);
         for change in &changes {
             if let SubscriptionChange::Set { subscription, .. } = change {
-                self.remembers |= Class::of(subscription) != Class::Plain;
+                self.keeps_states |= Class::of(subscription) != Class::Plain;
             }
         }
         let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
-            // One arena more than cycles in flight: there is always one, or one on its way.
+            // One arena more than cycles in flight: one is here or will be returned.
             self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
-        let (stream, questions) = (&self.copy_in, &mut self.questions);
-        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, questions);
+        let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
+        let staged = crate::pipeline::stage(&self.memory, stream, at, spare, input, query_parts);
         if staged.is_err() && self.spare.is_none() {
-            // The arena that could not grow is gone; without another the next cycle would wait for
-            // one that never comes.
+            // The arena that could not grow is gone; without another the next cycle would wait
+            // forever.
             self.spare = Some(Arena::new(&self.memory)?);
         }
         staged.map(|staged| Staged { changes, ..staged })
@@ -174,18 +174,18 @@ impl CudaBackend {
         if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// Checks that the regions of a cycle may stand; asks the driver which do only when they may be
-    /// too many.
+    /// Checks a cycle's changes of regions. Requests the list of regions from the driver only when
+    /// they may be too many.
     fn check_regions(&mut self, input: &CycleInput) -> Result<(), EngineError> {
         let added = input.subscriptions.len();
-        if self.standing_most + added > limits::REGIONS_MAX {
+        if self.regions_max + added > limits::REGIONS_MAX {
             let (reply, answer) = channel();
             self.send(Command::Regions(reply))?;
-            let standing = answer.recv().map_err(|_| self.gone())?;
-            input.check_regions(standing.len(), |region| standing.contains(&region))?;
-            self.standing_most = standing.len();
+            let regions = answer.recv().map_err(|_| self.gone())?;
+            input.check_regions(regions.len(), |region| regions.contains(&region))?;
+            self.regions_max = regions.len();
         }
-        self.standing_most += added;
+        self.regions_max += added;
         Ok(())
     }
 
@@ -206,32 +206,32 @@ impl CudaBackend {
     fn gone(&mut self) -> EngineError {
         // It has hung up: this ends with its last word.
         while let Ok(output) = self.outputs.recv() {
-            self.keep(output);
+            self.store(output);
         }
         let ended = || EngineError::Device("the engine's thread has ended".to_owned());
         self.failed.get_or_insert_with(ended).clone()
     }
 
-    /// Keeps an output for whoever waits for it.
-    fn keep(&mut self, output: Result<Finished, EngineError>) {
+    /// Stores an output until its ticket is waited for.
+    fn store(&mut self, output: Result<Finished, EngineError>) {
         self.received += 1;
         if output.is_err() {
             // The next cycle takes its epoch.
             self.epoch_next -= 1;
         }
         let output = output.map_err(|error| self.note(error));
-        self.early.insert(self.received, output);
+        self.received_outputs.insert(self.received, output);
     }
 
     /// Takes outputs until that of `ticket` is there.
     fn receive(&mut self, ticket: u64) -> Result<Finished, EngineError> {
         loop {
-            if let Some(output) = self.early.remove(&ticket) {
+            if let Some(output) = self.received_outputs.remove(&ticket) {
                 return output;
             }
             self.is_running()?;
             match self.outputs.recv() {
-                Ok(output) => self.keep(output),
+                Ok(output) => self.store(output),
                 Err(_) => return Err(self.gone()),
             }
         }
@@ -340,7 +340,7 @@ impl Backend for CudaBackend {
             let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
             Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
         };
-        let stands_ms = self.remembers.then(|| self.status.due_after(self.submitted)).flatten();
+        let stands_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
         [expiry_ms(), stands_ms].into_iter().flatten().min()
     }
 

@@ -1,7 +1,8 @@
-//! Is there a device, and what is it?
+//! The devices of this machine, by ordinal.
 //!
-//! A missing driver or device is a value. One context is shared by all fleets of a process; each
-//! fleet has streams and memory of its own.
+//! A missing driver or device is a value, never a panic. All fleets on a device share its context;
+//! each fleet has streams and memory of its own. A machine with several GPUs opens one [`Gpu`] for
+//! each, and a fleet runs on one of them.
 
 use thiserror::Error;
 
@@ -14,7 +15,7 @@ pub enum Unavailable {
     /// No driver on this machine.
     #[error("there is no NVIDIA driver: libcuda could not be loaded")]
     NoDriver,
-    /// A driver, but no device that it would open, or one that the kernels were not built for.
+    /// The driver opens no such device, or the kernels were not built for it.
     #[error("no CUDA device could be opened: {0}")]
     NoDevice(String),
 }
@@ -24,7 +25,8 @@ pub use present::Gpu;
 
 #[cfg(feature = "cuda")]
 mod present {
-    use std::sync::{Arc, OnceLock};
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex, PoisonError};
 
     use cudarc::driver::{CudaContext, sys};
 
@@ -55,26 +57,31 @@ mod present {
     }
 
     impl Gpu {
-        /// The share of the device's memory that fleets may take, percent: the rest is for kernels,
-        /// streams and what else the driver keeps there.
+        /// The share of the device's memory for fleets, percent; the driver needs the rest.
         const SHARE_PERCENT: u64 = 90;
 
-        /// The first device of this machine, opened once a process.
+        /// The default device.
+        pub const FIRST: usize = 0;
+
+        /// The device with this ordinal, counted from 0 as the driver lists them
+        /// (`CUDA_VISIBLE_DEVICES`), opened once a process.
         ///
         /// # Errors
         /// [`Unavailable`] with what is missing.
-        pub fn open() -> Result<Self, Unavailable> {
-            static FIRST: OnceLock<Result<Gpu, Unavailable>> = OnceLock::new();
-            FIRST.get_or_init(Self::open_first).clone()
+        pub fn open(ordinal: usize) -> Result<Self, Unavailable> {
+            static OPENED: Mutex<BTreeMap<usize, Result<Gpu, Unavailable>>> =
+                Mutex::new(BTreeMap::new());
+            let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.entry(ordinal).or_insert_with(|| Self::open_anew(ordinal)).clone()
         }
 
-        fn open_first() -> Result<Self, Unavailable> {
+        fn open_anew(ordinal: usize) -> Result<Self, Unavailable> {
             if !crate::launch::has_driver() {
                 return Err(Unavailable::NoDriver);
             }
             let failed =
                 |fault: cudarc::driver::DriverError| Unavailable::NoDevice(fault.to_string());
-            let context = CudaContext::new(0).map_err(failed)?;
+            let context = CudaContext::new(ordinal).map_err(failed)?;
             let kernels = Arc::new(Kernels::load(&context).map_err(failed)?);
             let name = context.name().map_err(failed)?;
             let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

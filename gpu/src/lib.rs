@@ -1,8 +1,8 @@
-//! How does a cycle run on the device? G-LFPP: dispatch, update and query kernels on concurrent
-//! streams over two grids.
+//! The CUDA backend: G-LFPP's dispatch, update and query kernels on concurrent streams over two
+//! grids.
 //!
-//! With feature `cuda` this is the CUDA backend; without it, or without a driver or a device,
-//! asking for one gives a value that says what is missing, never a panic.
+//! Without feature `cuda`, a driver or a device, opening a device returns a value that says what is
+//! missing; nothing panics.
 
 #[cfg(feature = "cuda")]
 mod backend;
@@ -28,8 +28,6 @@ pub use device::Unavailable;
 #[cfg(feature = "cuda")]
 pub use encoder::{DeviceColumn, EncodeError, Encoded, Encoder};
 #[cfg(feature = "cuda")]
-pub use launch::{NvComp, NvCompChoice, NvCompColumn};
-#[cfg(feature = "cuda")]
-pub use pipeline::{StageSpan, Way};
+pub use pipeline::{StageSpan, UpdateMethod};
 #[cfg(feature = "cuda")]
 pub use tuning::Tuning;

@@ -1,12 +1,12 @@
-//! What may be set by hand that is otherwise chosen from the data? For experiments.
+//! Settings for experiments, in place of what is chosen from the data.
 //!
-//! No setting changes an answer, only how long it takes. A narrow launch is made without changing a
-//! kernel: every block asks for so much shared memory that only the wanted number of blocks fits
-//! on a multiprocessor. What is not set costs nothing.
+//! No setting changes an answer, only its time. A narrow launch uses the same kernel: every block
+//! requests so much shared memory that only the wanted number of blocks fits on a multiprocessor.
+//! Settings that are not set cost nothing.
 
 use shoal_engine::EngineError;
 
-use crate::pipeline::Way;
+use crate::pipeline::UpdateMethod;
 
 /// Threads of a block, of every kernel that does not say otherwise; fewer only in narrow launches.
 pub(crate) const BLOCK_THREADS: u32 = 256;
@@ -20,23 +20,19 @@ pub struct Tuning {
     /// Cells along each axis of the grid, 1 to [`Tuning::SIDE_MAX`], instead of as many as the
     /// objects call for. The grid still spans where nearly all objects are.
     pub side: Option<u32>,
-    /// The way in which grids are brought up to a cycle, instead of the cheaper one. A grid that
+    /// The method that brings grids up to a cycle, instead of the cheaper one. A grid that
     /// cannot be applied to (new, outgrown, more than two cycles behind) is built anew all the
     /// same.
-    pub way: Option<Way>,
+    pub update_method: Option<UpdateMethod>,
     /// Threads of our kernels that are on the device at a time, instead of as many as fit: the
     /// paper's number of threads. Rounded down to whole warps on each multiprocessor, from 256
     /// threads each to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, for they share the multiprocessors' memory. Does
     /// not limit sorts, scans and copies. A kernel still has one thread an item: a block
-    /// that has ended makes place for the next, where the paper's threads loop. What blocks ask
-    /// for is taken from the first-level cache, so a narrow launch also has less of that.
+    /// that has ended gives way to the next, where the paper's threads loop. What blocks
+    /// request is taken from the first-level cache, so a narrow launch also has less of that.
     pub resident_threads: Option<u32>,
-    /// Queries are answered by the paper's confirmation table: listed by cell, so that an object in
-    /// a queried cell is read once for all of them. Where the table would have more than 2^26
-    /// entries, a cell of a query each, a cycle goes the usual way.
-    pub confirmation_table: bool,
 }
 
 impl Tuning {
@@ -57,7 +53,7 @@ impl Tuning {
 
 /// What a device has for its launches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct LaunchLimits {
     pub(crate) multiprocessors: u32,
     /// Shared memory of one multiprocessor.
     pub(crate) shared_bytes: u32,
@@ -89,17 +85,18 @@ impl Width {
         Self { block_threads, block_shared_bytes }
     }
 
-    /// About `threads` threads at a time, on a device with `room`.
-    pub(crate) fn narrow(threads: u32, room: &Room) -> Self {
-        let each = (threads / room.multiprocessors).max(WARP_THREADS);
+    /// About `threads` threads at a time, on a device with `limits`.
+    pub(crate) fn narrow(threads: u32, limits: &LaunchLimits) -> Self {
+        let each = (threads / limits.multiprocessors).max(WARP_THREADS);
         let block_threads = (each - each % WARP_THREADS).min(BLOCK_THREADS);
         let blocks = each / block_threads;
-        let share = room.shared_bytes / blocks;
-        let piece = (share - share % SHARED_PIECE_BYTES).saturating_sub(room.block_reserved_bytes);
-        Self { block_threads, block_shared_bytes: piece.min(room.block_shared_bytes_max) }
+        let share = limits.shared_bytes / blocks;
+        let piece =
+            (share - share % SHARED_PIECE_BYTES).saturating_sub(limits.block_reserved_bytes);
+        Self { block_threads, block_shared_bytes: piece.min(limits.block_shared_bytes_max) }
     }
 
-    /// What a launch asks for beyond what its kernel declares.
+    /// What a launch requests beyond what its kernel declares.
     pub(crate) fn dynamic_shared_bytes(&self, declared_bytes: u32) -> u32 {
         self.block_shared_bytes.saturating_sub(declared_bytes)
     }
@@ -110,26 +107,38 @@ mod tests {
     use super::*;
 
     /// H200, A100, RTX 4090, by their compute capability's tables.
-    const ROOMS: [Room; 3] =
-        [room(132, 233_472, 232_448), room(108, 167_936, 166_912), room(128, 102_400, 101_376)];
+    const DEVICES: [LaunchLimits; 3] = [
+        limits(132, 233_472, 232_448),
+        limits(108, 167_936, 166_912),
+        limits(128, 102_400, 101_376),
+    ];
 
-    const fn room(multiprocessors: u32, shared_bytes: u32, block_shared_bytes_max: u32) -> Room {
-        Room { multiprocessors, shared_bytes, block_shared_bytes_max, block_reserved_bytes: 1_024 }
+    const fn limits(
+        multiprocessors: u32,
+        shared_bytes: u32,
+        block_shared_bytes_max: u32,
+    ) -> LaunchLimits {
+        LaunchLimits {
+            multiprocessors,
+            shared_bytes,
+            block_shared_bytes_max,
+            block_reserved_bytes: 1_024,
+        }
     }
 
     /// Blocks that fit on a multiprocessor by their shared memory.
-    fn blocks(width: Width, room: &Room) -> u32 {
-        let each = width.block_shared_bytes + room.block_reserved_bytes;
-        room.shared_bytes / each.next_multiple_of(SHARED_PIECE_BYTES)
+    fn blocks(width: Width, limits: &LaunchLimits) -> u32 {
+        let each = width.block_shared_bytes + limits.block_reserved_bytes;
+        limits.shared_bytes / each.next_multiple_of(SHARED_PIECE_BYTES)
     }
 
     #[test]
     fn as_many_threads_fit_as_were_asked_for() {
-        for room in &ROOMS {
+        for limits in &DEVICES {
             for each in [32, 64, 96, 128, 224, 256, 512, 768, 1_024, 1_280, 1_536] {
-                let width = Width::narrow(each * room.multiprocessors, room);
-                assert_eq!(blocks(width, room) * width.block_threads, each, "{room:?}");
-                assert!(width.block_shared_bytes <= room.block_shared_bytes_max, "{room:?}");
+                let width = Width::narrow(each * limits.multiprocessors, limits);
+                assert_eq!(blocks(width, limits) * width.block_threads, each, "{limits:?}");
+                assert!(width.block_shared_bytes <= limits.block_shared_bytes_max, "{limits:?}");
             }
         }
     }
@@ -137,17 +146,17 @@ mod tests {
     #[test]
     fn widths_between_are_rounded_down() {
         for (threads, each) in [(0, 32), (1, 32), (4_223, 32), (8_447, 32), (40_000, 256)] {
-            let width = Width::narrow(threads, &ROOMS[0]);
-            assert_eq!(blocks(width, &ROOMS[0]) * width.block_threads, each, "{threads}");
+            let width = Width::narrow(threads, &DEVICES[0]);
+            assert_eq!(blocks(width, &DEVICES[0]) * width.block_threads, each, "{threads}");
         }
     }
 
     #[test]
     fn what_a_kernel_declares_counts() {
-        let width = Width::narrow(4_224, &ROOMS[0]);
+        let width = Width::narrow(4_224, &DEVICES[0]);
         assert_eq!(width.dynamic_shared_bytes(0), 232_448);
         assert_eq!(width.dynamic_shared_bytes(49_152), 232_448 - 49_152);
-        let half = Width::narrow(132 * 1_024, &ROOMS[0]);
+        let half = Width::narrow(132 * 1_024, &DEVICES[0]);
         assert_eq!(half.dynamic_shared_bytes(60_000), 0, "it takes more than its share by itself");
         assert_eq!(Width::FULL.dynamic_shared_bytes(49_152), 0);
     }

@@ -1,7 +1,4 @@
-//! Does the CUDA backend keep the contract?
-//!
-//! The whole suite: hand-made cases and ten seeds of both random parts. On a machine with an NVIDIA
-//! GPU run it with `--include-ignored`.
+//! The conformance suite on the CUDA backend.
 
 #![cfg(feature = "cuda")]
 
@@ -9,7 +6,7 @@ use shoal_engine::{Backend, EngineOptions};
 use shoal_gpu::{CudaBackend, Gpu};
 
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
 }
 

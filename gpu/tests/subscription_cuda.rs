@@ -1,8 +1,4 @@
-//! Do plain standing regions on the device tell what the model tells, while they come and go?
-//!
-//! Random fixes, removals, clears and expiry against random changes of regions of every kind, with
-//! so many regions that the device's tables are made anew, and with cycles in flight. Needs an
-//! NVIDIA GPU, as the conformance suite does.
+//! Events of plain continuous queries against the model, while queries are added and removed.
 
 #![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -21,7 +17,7 @@ const START_MS: i64 = 1_704_067_200_000;
 const OBJECTS: u64 = 60;
 
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
 }
 

@@ -81,7 +81,7 @@ impl EngineChoice {
 
 #[cfg(feature = "cuda")]
 fn cuda_device() -> Result<shoal_gpu::Gpu, shoal_gpu::Unavailable> {
-    shoal_gpu::Gpu::open()
+    shoal_gpu::Gpu::open(shoal_gpu::Gpu::FIRST)
 }
 
 #[cfg(not(feature = "cuda"))]

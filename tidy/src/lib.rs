@@ -1,4 +1,4 @@
-//! Is the house in order? Reads the sources of the workspace, for the tests beside this file.
+//! Reads the sources of the workspace, for the tests of house rules beside this file.
 //!
 //! Knows files and lines, not Rust: what it measures can be checked with an editor.
 
@@ -24,7 +24,7 @@ pub fn root() -> PathBuf {
 /// Every file with this ending that is not built or hidden, ordered by path.
 ///
 /// # Panics
-/// When a folder or file cannot be read: then nothing can be said about the house.
+/// When a folder or file cannot be read: the rules cannot be checked then.
 #[must_use]
 pub fn sources(ending: &str) -> Vec<Source> {
     let mut found = Vec::new();
@@ -80,6 +80,49 @@ impl Source {
     }
 }
 
+/// A use of `unsafe`: a block, an implementation, a function, a trait or foreign declarations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnsafePlace {
+    /// Counted from 1.
+    pub line: usize,
+    /// Whether `SAFETY:` precedes a use, or `# Safety` a declaration.
+    pub is_argued: bool,
+}
+
+/// Lines above a use of `unsafe` in which its argument begins.
+const ARGUMENT_LINES: usize = 10;
+
+impl Source {
+    /// Every use of `unsafe` in code, wherever in its line. Types of unsafe functions are none.
+    #[must_use]
+    pub fn unsafe_places(&self) -> Vec<UnsafePlace> {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut found = Vec::new();
+        for (number, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let above = &lines[number.saturating_sub(ARGUMENT_LINES)..number];
+            for (at, word) in code.match_indices(KEYWORD) {
+                let is_word = !code[..at].ends_with(|before: char| {
+                    before.is_alphanumeric() || before == '_' || before == '"'
+                });
+                let rest = &code[at + word.len()..];
+                let is_declared = ["fn ", "trait "].iter().any(|it| rest.starts_with(it));
+                let is_used = rest.starts_with(['{'])
+                    || ["impl", "extern \"C\" {"].iter().any(|it| rest.starts_with(it));
+                if is_word && (is_declared || is_used) {
+                    let argument = if is_declared { "# Safety" } else { "SAFETY:" };
+                    let is_argued = above.iter().any(|line| line.contains(argument));
+                    found.push(UnsafePlace { line: number + 1, is_argued });
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Split, so that this file has no use of it.
+const KEYWORD: &str = concat!("uns", "afe ");
+
 fn is_function_head(line: &str) -> bool {
     let words = line.trim_start();
     let head = ["pub(super) ", "pub(crate) ", "pub ", "async ", "const ", "unsafe "]
@@ -91,6 +134,20 @@ fn is_function_head(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_use_of_unsafe_is_found_with_its_argument() {
+        let text = "// SAFETY: a\nlet x = U { y() };\n/// # Safety\npub U fn z();\n\
+            type F = U extern \"C\" fn(u8);\n// U {\nlet s = \"U {\";\n";
+        let text = text.replace("U ", KEYWORD);
+        let filler = "\n".repeat(ARGUMENT_LINES);
+        let text =
+            format!("{text}{filler}let z = {KEYWORD}{{ y() }};\n{KEYWORD}impl A for B {{}}\n");
+        let source = Source { path: "a.rs".into(), text };
+        let found: Vec<_> =
+            source.unsafe_places().iter().map(|place| (place.line, place.is_argued)).collect();
+        assert_eq!(found, [(2, true), (4, true), (18, false), (19, false)]);
+    }
 
     #[test]
     fn functions_are_found_with_their_lengths() {

@@ -31,7 +31,7 @@ pub(super) struct CudaContender {
 impl CudaContender {
     /// Why there is none otherwise.
     pub(super) fn new(planning: Planning, seed: u64) -> Result<Self, String> {
-        let gpu = Gpu::open().map_err(|error| error.to_string())?;
+        let gpu = Gpu::open(Gpu::FIRST).map_err(|error| error.to_string())?;
         let failed = |error: shoal_engine::EngineError| error.to_string();
         Ok(Self {
             host: ShoalContender::new(planning, seed),

@@ -14,6 +14,8 @@ mod generated;
 mod measure;
 mod mixes;
 #[cfg(feature = "cuda")]
+mod nvcomp;
+#[cfg(feature = "cuda")]
 mod nvcomp_contender;
 mod options;
 #[cfg(feature = "codecs")]

@@ -6,14 +6,11 @@
 use std::time::Duration;
 
 use shoal_codec::Values;
-use shoal_gpu::{Gpu, NvComp, NvCompChoice, NvCompColumn};
 
 use super::block::Block;
 use super::contender::{Contender, Part, TOGETHER_RUNS};
+use super::nvcomp::{NvComp, NvCompChoice, NvCompColumn};
 use crate::error::BenchmarkError;
-
-/// Memory of the device that it may take.
-const MEMORY_BYTES: u64 = 8 << 30;
 
 /// One of its codecs.
 pub(super) struct NvCompContender {
@@ -27,9 +24,7 @@ pub(super) struct NvCompContender {
 impl NvCompContender {
     /// Why there is none otherwise.
     pub(super) fn new(codec: &'static str) -> Result<Self, String> {
-        let gpu = Gpu::open().map_err(|error| error.to_string())?;
-        let library = NvComp::open(&gpu, MEMORY_BYTES)?;
-        Ok(Self { library, codec, choice: None, encoded: Vec::new() })
+        Ok(Self { library: NvComp::open()?, codec, choice: None, encoded: Vec::new() })
     }
 
     fn chosen(&self) -> Result<NvCompChoice, BenchmarkError> {

@@ -34,19 +34,19 @@ impl EngineContender {
     /// The engine on the first NVIDIA GPU, with the settings of the case.
     #[cfg(feature = "cuda")]
     pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Self, String> {
-        use shoal_gpu::{CudaBackend, Gpu, Tuning, Way};
+        use shoal_gpu::{CudaBackend, Gpu, Tuning, UpdateMethod};
 
         use super::options::UpdateWay;
 
-        let gpu = Gpu::open().map_err(|cause| cause.to_string())?;
-        let (way, update_way) = match options.cuda_way {
-            Some(UpdateWay::Apply) => (Some(Way::Apply), "apply"),
-            Some(UpdateWay::Rebuild) => (Some(Way::Rebuild), "rebuild"),
+        let gpu = Gpu::open(Gpu::FIRST).map_err(|cause| cause.to_string())?;
+        let (update_method, update_way) = match options.cuda_way {
+            Some(UpdateWay::Apply) => (Some(UpdateMethod::Apply), "apply"),
+            Some(UpdateWay::Rebuild) => (Some(UpdateMethod::Rebuild), "rebuild"),
             None => (None, "cheaper"),
         };
         let side = prepared.case.side.or(options.cuda_side);
         let resident_threads = prepared.case.launch_threads;
-        let tuning = Tuning { side, way, resident_threads, ..Tuning::default() };
+        let tuning = Tuning { side, update_method, resident_threads };
         let engine = shoal_engine::EngineOptions::new(prepared.space);
         let budget_bytes = CudaBackend::usual_budget_bytes(&gpu);
         let backend = CudaBackend::with_tuning(&gpu, engine, budget_bytes, tuning);

@@ -85,7 +85,7 @@ impl Driver {
 
     #[cfg(feature = "cuda")]
     fn open_cuda(options: EngineOptions) -> Result<Self, String> {
-        let gpu = shoal_gpu::Gpu::open().map_err(|cause| cause.to_string())?;
+        let gpu = shoal_gpu::Gpu::open(shoal_gpu::Gpu::FIRST).map_err(|cause| cause.to_string())?;
         let backend = shoal_gpu::CudaBackend::new(&gpu, options);
         Ok(Self::cuda(gpu, backend.map_err(|fault| fault.to_string())?, false))
     }

@@ -71,7 +71,7 @@ fn samples() -> Vec<(EncodedTree, EncodedTree, Values)> {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn rows_come_in_the_same_order_with_clusters_and_without() {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     let samples = samples();
     let columns: Vec<EncodedColumn<'_>> =
         samples.iter().map(|(key, encoded, _)| EncodedColumn { encoded, key: Some(key) }).collect();

@@ -126,7 +126,7 @@ impl Worker {
         let bits = u64::BITS - (ends[0] ^ ends[1]).leading_zeros();
         if bits > 0 {
             let sorted = (self.arena.room(numbers)?, self.arena.room(numbers)?);
-            self.scratch.sort_wide(&self.stream, listed, sorted, counted[0], bits)?;
+            self.scratch.sort_pairs(&self.stream, listed, sorted, counted[0], bits)?;
             listed = sorted;
         }
         self.kernels.hash_number(&self.stream, &table, listed.1)?;
@@ -153,10 +153,10 @@ impl Worker {
             self.kernels.encode_frequencies(&self.stream, runs, numbers, (keys, listed))?;
             // The sort is stable: the lesser of equally frequent values is first.
             let pairs = ((keys, listed), (sorted, most));
-            self.scratch.sort_rooms(&self.stream, pairs.0, pairs.1, numbers, 32)?;
+            self.scratch.sort_pairs(&self.stream, pairs.0, pairs.1, numbers, 32)?;
             marks.0.fill(&self.stream, 0)?;
             self.kernels.encode_enter(&self.stream, most, limit, marks.0)?;
-            self.scratch.sum_rooms(&self.stream, marks.0, marks.1, numbers)?;
+            self.scratch.sum_before(&self.stream, marks.0, marks.1, numbers)?;
         }
         let counts = (numbers, entries.len() as u32);
         let made = (entries, code_of);

@@ -16,7 +16,7 @@ fn mix(row: u64) -> u64 {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn columns_are_grouped_the_same_with_segments_in_shared_memory_and_without() {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     let mut encoders =
         [Encoder::without_segments, Encoder::new].map(|new| new(&gpu, 4 << 30).unwrap());
     let tree =

@@ -71,7 +71,7 @@ impl Worker {
         self.pinned.fit(&self.memory, self.read_length)?;
         self.reached.record(&self.stream).map_err(fault)?;
         self.copies.wait(&self.reached).map_err(fault)?;
-        from.download(&self.copies, &mut self.pinned.as_mut_slice()[..self.read_length])?;
+        from.download(&self.copies, self.pinned.first(self.read_length))?;
         self.read_done.record(&self.copies).map_err(fault)
     }
 
@@ -112,7 +112,7 @@ impl Worker {
             let wide = self.arena.room(counts.len())?;
             before = self.arena.room(counts.len())?;
             self.kernels.encode_widen(&self.stream, counts, wide)?;
-            self.scratch.sum_rooms(&self.stream, wide, before, counts.len() as u32)?;
+            self.scratch.sum_before(&self.stream, wide, before, counts.len() as u32)?;
         }
         self.kernels.encode_keys(&self.stream, &source.task(), before, (keys, rows))?;
         Ok((keys, rows))
@@ -149,7 +149,7 @@ impl Worker {
         }
         let length = keys.len();
         let sorted = (self.arena.room(length)?, self.arena.room(length)?);
-        self.scratch.sort_wide(&self.stream, (keys, rows), sorted, length as u32, bits)?;
+        self.scratch.sort_pairs(&self.stream, (keys, rows), sorted, length as u32, bits)?;
         Ok(sorted)
     }
 
@@ -168,7 +168,7 @@ impl Worker {
         };
         let numbers = self.arena.room(1)?;
         self.kernels.encode_begins(&self.stream, &runs)?;
-        self.scratch.sum_rooms(&self.stream, runs.begins, runs.before, runs.length)?;
+        self.scratch.sum_before(&self.stream, runs.begins, runs.before, runs.length)?;
         self.kernels.encode_distinct(&self.stream, &runs, numbers)?;
         Ok((runs, self.read(numbers)?[0] as u32))
     }

@@ -1,8 +1,8 @@
-//! How many bytes of the device may still be promised, and by whom?
+//! Budgets of device memory: bytes that may still be taken.
 //!
 //! A fleet takes memory from two accounts, its own and the one that all fleets of a device share,
-//! so that no byte is promised twice. What is asked for is had from both or from neither. Knows no
-//! device: whether the bytes are there in fact, the allocation tells.
+//! so that no byte is promised twice. A request is granted by both or by neither. Accounts count
+//! only; the allocation shows whether the bytes exist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,7 +8,7 @@ use shoal_engine::layout::Candidate;
 
 use super::dispatch::CycleRows;
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, arguments, launch};
+use super::module::{Kernels, enqueue};
 
 impl Kernels {
     /// Marks the objects that a cycle removes.
@@ -17,8 +17,8 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, cycle.index];
-        launch(&self.admission_mark, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.admission_mark, stream, cycle.rules.rows; cycle.input, cycle.rules,
+            cycle.rows, cycle.index)
     }
 
     /// Lists the candidates of a cycle whose first clear stands before arrival `cleared_from`, in
@@ -33,10 +33,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(candidates.len() >= cycle.rules.rows as usize, "every row may be a candidate");
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
-        let (candidates, length) = (candidates.address(), length.address());
-        let arguments =
-            arguments![input, rules, rows, index, records, cleared_from, candidates, length];
-        launch(&self.admission_list, stream, rules.rows.into(), arguments)
+        enqueue!(self.admission_list, stream, rules.rows; input, rules, rows, index, records,
+            cleared_from, candidates, length)
     }
 
     /// Refuses the rows of the first `length` arrivals of a list.
@@ -51,8 +49,7 @@ impl Kernels {
             length <= cycle.rules.rows && length as usize <= refused.len(),
             "rows of the cycle"
         );
-        let refused = refused.address();
-        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, refused, length];
-        launch(&self.admission_refuse, stream, length.into(), arguments)
+        enqueue!(self.admission_refuse, stream, length; cycle.input, cycle.rules, cycle.rows,
+            refused, length)
     }
 }

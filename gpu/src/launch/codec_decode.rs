@@ -11,6 +11,7 @@ use shoal_engine::layout::{
     RowOutcomeCounts,
 };
 
+use super::argument_layout::{CodecArgument, GroupingArgument, Pointer};
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, Run, WARP, arguments, launch, launch_run};
 use super::parameters::ByteRange;
@@ -70,29 +71,6 @@ impl Failed {
     }
 }
 
-/// `Codec` of codec_tree.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct CodecArgument {
-    input: u64,
-    output: u64,
-    steps: u64,
-    failed: u64,
-    stride: u32,
-    reserved: u32,
-}
-
-/// `Grouping` of codec_group.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct GroupingArgument {
-    pub(super) input: u64,
-    pub(super) output: u64,
-    pub(super) keys: u64,
-    pub(super) length: u32,
-    pub(super) reserved: u32,
-}
-
 impl Kernels {
     /// Decodes everything in the lists and flags requests that fail.
     pub(crate) fn codec_decode(
@@ -103,22 +81,23 @@ impl Kernels {
         failed: Failed,
     ) -> Result<(), EngineError> {
         assert!(lists.front <= buffer.len(), "the output lies in the buffer");
-        let (output, input) = (buffer.address(), buffer.address() + lists.front as u64);
-        let steps = lists.steps.address::<CodecStep>(buffer);
-        let Failed { address, stride } = failed;
-        let codec = CodecArgument { input, output, steps, failed: address, stride, reserved: 0 };
+        let (output, input) = (buffer.pointer(), buffer.address() + lists.front as u64);
+        let input = Pointer::new(input);
+        let steps = lists.steps.pointer::<CodecStep>(buffer);
+        let (failed, stride) = (Pointer::new(failed.address), failed.stride);
+        let codec = CodecArgument { input, output, steps, failed, stride, reserved: 0 };
         let tasks = lists.opens.address::<CodecOpen>(buffer);
         let threads = lists.opens.length as u64 * u64::from(DECODE_THREADS);
         launch(&self.codec_open, stream, threads, arguments![codec, tasks])?;
         let [in_order, keyed] = &lists.columns;
         self.decode_columns(stream, buffer, &codec, in_order)?;
-        let keys = lists.keys.address::<CodecKeys>(buffer);
+        let keys = lists.keys.pointer::<CodecKeys>(buffer);
         let length = lists.keys.length as u32;
         let grouping = GroupingArgument { input, output, keys, length, reserved: 0 };
         self.order_rows(stream, &grouping, lists)?;
         self.decode_columns(stream, buffer, &codec, keyed)?;
         let columns = lists.spreads.address::<CodecSpread>(buffer);
-        self.spread_rows(stream, (output, columns), lists)
+        self.spread_rows(stream, (buffer.address(), columns), lists)
     }
 
     /// Scatters values of keyed columns to their rows.

@@ -64,17 +64,17 @@ macro_rules! encode_kernels {
 }
 
 encode_kernels! {
-    "codec_encode": encode_tiles_narrow, encode_tiles_wide, encode_offsets, encode_place;
-    "codec_encode_lanes": encode_lanes_narrow, encode_lanes_wide, encode_keyed_narrow,
+    "codec/encode": encode_tiles_narrow, encode_tiles_wide, encode_offsets, encode_place;
+    "codec/encode_lanes": encode_lanes_narrow, encode_lanes_wide, encode_keyed_narrow,
         encode_keyed_wide;
-    "codec_encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
+    "codec/encode_distinct": encode_keys, encode_widen, encode_begins, encode_distinct,
         encode_frequencies, encode_enter, encode_entries, encode_codes, encode_dictionary,
         encode_heads;
-    "codec_encode_order": encode_order;
-    "codec_encode_group": encode_group, encode_scatter;
-    "codec_encode_hash": hash_values, hash_list, hash_number, hash_codes;
-    "codec_group": codec_range, codec_count, codec_move;
-    "codec_statistics": statistics_bounds, statistics_divisor, statistics_decimals;
+    "codec/encode_order": encode_order;
+    "codec/encode_group": encode_group, encode_scatter;
+    "codec/encode_hash": hash_values, hash_list, hash_number, hash_codes;
+    "codec/group": codec_range, codec_count, codec_move;
+    "codec/statistics": statistics_bounds, statistics_divisor, statistics_decimals;
 }
 
 /// Launch width of a kernel on a device with so much shared memory per block; if that is too

@@ -6,6 +6,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::EncodeTask;
 
+use super::argument_layout::TableArgument;
 use super::codec_encode::{EncodeKernels, strided};
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
@@ -23,17 +24,6 @@ pub(crate) struct HashTable {
     pub(crate) limit: u32,
 }
 
-/// `Table` of codec_encode_hash.cu.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct TableArgument {
-    keys: u64,
-    codes: u64,
-    found: u64,
-    slots: u32,
-    limit: u32,
-}
-
 impl HashTable {
     fn slots(&self) -> u32 {
         self.keys.len() as u32 - 1
@@ -44,8 +34,8 @@ impl HashTable {
         assert!(slots.is_power_of_two() && slots > self.limit, "a value ends every search");
         assert_eq!(self.codes.len(), self.keys.len(), "a code a place");
         assert_eq!(self.found.len(), 3, "three numbers");
-        let (keys, codes) = (self.keys.address(), self.codes.address());
-        TableArgument { keys, codes, found: self.found.address(), slots, limit: self.limit }
+        let (keys, codes) = (self.keys.pointer(), self.codes.pointer());
+        TableArgument { keys, codes, found: self.found.pointer(), slots, limit: self.limit }
     }
 }
 

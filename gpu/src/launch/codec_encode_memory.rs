@@ -1,27 +1,42 @@
-//! Memory of one encoding at a time: pieces of large allocations, handed out one after another and
-//! taken back all at once.
+//! Slices of device memory, and the arena of one encoding at a time: pieces of large allocations,
+//! handed out one after another and taken back all at once.
 //!
-//! A room knows its length, so launches can assert it. It is of use until its arena is cleared;
-//! the encoder waits for its stream before that.
+//! A slice knows its length, so launches can assert it, and what lent it its memory: using a slice
+//! whose memory was taken back or freed panics.
 
 use std::marker::PhantomData;
+use std::sync::Mutex;
 
 use cudarc::driver::{CudaStream, result};
 use shoal_engine::EngineError;
 
-use super::memory::{DeviceBuffer, Memory, fault};
-use super::plain::{Plain, bytes_of};
+use super::argument_layout::Pointer;
+use super::host::{CopySource, CopyTarget, Staging, lock};
+use super::memory::{DeviceBuffer, Memory, fault, is_allocated};
+use super::plain::Plain;
 
-/// Every room begins at a multiple of so many bytes: sections of blocks do at 64.
+/// Every slice of an arena begins at a multiple of so many bytes: sections of blocks do at 64.
 const ALIGN_BYTES: usize = 256;
 /// The least that is allocated.
 const PIECE_BYTES: usize = 1 << 22;
+
+/// What lent a slice its memory.
+#[derive(Clone, Copy, Debug)]
+enum Lender {
+    /// Nothing: there are no values.
+    Nothing,
+    /// An allocation, by its number.
+    Buffer(u64),
+    /// An arena, and the number of the loan.
+    Arena(&'static Loans, u64),
+}
 
 /// Values on the device, of an arena or a buffer.
 #[derive(Debug)]
 pub(crate) struct DeviceSlice<T> {
     address: u64,
     length: usize,
+    lender: Lender,
     values: PhantomData<T>,
 }
 
@@ -36,16 +51,32 @@ impl<T> Copy for DeviceSlice<T> {}
 impl<T: Plain> DeviceSlice<T> {
     /// All of a buffer.
     pub(crate) fn of(buffer: &DeviceBuffer<T>) -> Self {
-        Self { address: buffer.address(), length: buffer.len(), values: PhantomData }
+        let lender = Lender::Buffer(buffer.number());
+        Self { address: buffer.address(), length: buffer.len(), lender, values: PhantomData }
     }
 
     /// No values, at no address.
     pub(crate) fn none() -> Self {
-        Self { address: 0, length: 0, values: PhantomData }
+        Self { address: 0, length: 0, lender: Lender::Nothing, values: PhantomData }
     }
 
+    /// Where the values lie.
+    ///
+    /// # Panics
+    /// When the memory was taken back.
     pub(crate) fn address(self) -> u64 {
+        let is_lent = match self.lender {
+            Lender::Nothing => true,
+            Lender::Buffer(number) => is_allocated(number),
+            Lender::Arena(loans, number) => loans.has(number),
+        };
+        assert!(is_lent, "the memory of a slice was taken back");
         self.address
+    }
+
+    /// As [`DeviceSlice::address`].
+    pub(super) fn pointer(self) -> Pointer<T> {
+        Pointer::new(self.address())
     }
 
     pub(crate) fn len(self) -> usize {
@@ -54,17 +85,15 @@ impl<T: Plain> DeviceSlice<T> {
 
     /// `length` values from place `at` on.
     pub(crate) fn part(self, at: usize, length: usize) -> Self {
-        assert!(at + length <= self.length, "{at} and {length} of {}", self.length);
-        Self { address: self.address + (at * size_of::<T>()) as u64, length, values: PhantomData }
+        let fits = at <= self.length && length <= self.length - at;
+        assert!(fits, "{at} and {length} of {}", self.length);
+        Self { address: self.address + (at * size_of::<T>()) as u64, length, ..self }
     }
 
     /// The same memory as bytes.
     pub(crate) fn bytes(self) -> DeviceSlice<u8> {
-        DeviceSlice {
-            address: self.address,
-            length: self.length * size_of::<T>(),
-            values: PhantomData,
-        }
+        let Self { address, length, lender, .. } = self;
+        DeviceSlice { address, length: length * size_of::<T>(), lender, values: PhantomData }
     }
 
     /// Sets every byte.
@@ -73,37 +102,123 @@ impl<T: Plain> DeviceSlice<T> {
             return Ok(());
         }
         let bytes = self.length * size_of::<T>();
-        // SAFETY: within the allocation that the room is a piece of; ordered by the stream.
-        unsafe { result::memset_d8_async(self.address, byte, bytes, stream.cu_stream()) }
+        // SAFETY: the slice lies within memory that is still lent; ordered by the stream.
+        unsafe { result::memset_d8_async(self.address(), byte, bytes, stream.cu_stream()) }
             .map_err(fault)
     }
 
-    /// Copies values to its start; those that are not pinned are taken before it returns.
-    pub(crate) fn upload(self, stream: &CudaStream, values: &[T]) -> Result<(), EngineError> {
+    /// Copies values to its start, through a staging buffer of its arena or its fleet's.
+    pub(crate) fn upload<'a>(
+        self,
+        stream: &CudaStream,
+        values: impl Into<CopySource<'a, T>>,
+    ) -> Result<(), EngineError> {
+        let values = values.into();
         assert!(values.len() <= self.length, "{} values to {}", values.len(), self.length);
-        if values.is_empty() {
+        if values.len() == 0 {
             return Ok(());
         }
-        let bytes = bytes_of(values);
-        // SAFETY: within the allocation; the caller waits for the stream before `values` go.
-        unsafe { result::memcpy_htod_async(self.address, bytes, stream.cu_stream()) }.map_err(fault)
+        let alone;
+        let staging = match self.lender {
+            Lender::Arena(loans, _) => &loans.staging,
+            Lender::Nothing | Lender::Buffer(_) => {
+                alone = Mutex::new(None);
+                &alone
+            }
+        };
+        let mut staging = lock(staging);
+        let staging = staging.get_or_insert_with(|| Staging::new(stream.context()));
+        // SAFETY: the values lie within memory that is still lent.
+        unsafe { values.copy_to(stream, self.address(), staging) }
     }
 
-    /// Copies its first values; they are there when the stream has come so far.
-    pub(crate) fn download(self, stream: &CudaStream, values: &mut [T]) -> Result<(), EngineError> {
+    /// Copies its first values: to pinned memory beside other work; to ordinary memory, the call
+    /// waits for the stream.
+    pub(crate) fn download<'a>(
+        self,
+        stream: &CudaStream,
+        values: impl Into<CopyTarget<'a, T>>,
+    ) -> Result<(), EngineError> {
+        let values = values.into();
         assert!(values.len() <= self.length, "{} values of {}", values.len(), self.length);
-        if values.is_empty() {
+        if values.len() == 0 {
             return Ok(());
         }
-        // SAFETY: within the allocation; the caller waits for the stream before it reads `values`.
-        unsafe { result::memcpy_dtoh_async(values, self.address, stream.cu_stream()) }
-            .map_err(fault)
+        // SAFETY: the values lie within memory that is still lent.
+        unsafe { values.copy_from(stream, self.address()) }
+    }
+}
+
+/// A list on the device: a slice, or a whole buffer.
+pub(crate) trait OnDevice {
+    type Value: Plain;
+
+    fn slice(self) -> DeviceSlice<Self::Value>;
+}
+
+impl<T: Plain> OnDevice for DeviceSlice<T> {
+    type Value = T;
+
+    fn slice(self) -> Self {
+        self
+    }
+}
+
+impl<T: Plain> OnDevice for &DeviceBuffer<T> {
+    type Value = T;
+
+    fn slice(self) -> DeviceSlice<T> {
+        DeviceSlice::of(self)
+    }
+}
+
+/// What an arena has lent. It outlives the arena, so that slices can ask for it ever after, and
+/// then serves another arena.
+#[derive(Debug, Default)]
+struct Loans {
+    numbers: Mutex<Numbers>,
+    /// Made when it is needed first.
+    staging: Mutex<Option<Staging>>,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Of the loans that hold, ascending.
+    lent: Vec<u64>,
+    /// Of the last loan; no number is given twice.
+    last: u64,
+}
+
+/// Loans without an arena.
+static SPARE: Mutex<Vec<&'static Loans>> = Mutex::new(Vec::new());
+
+impl Loans {
+    fn new() -> &'static Self {
+        lock(&SPARE).pop().unwrap_or_else(|| Box::leak(Box::default()))
+    }
+
+    fn has(&self, number: u64) -> bool {
+        lock(&self.numbers).lent.binary_search(&number).is_ok()
+    }
+
+    fn lend(&self) -> u64 {
+        let mut numbers = lock(&self.numbers);
+        numbers.last += 1;
+        let number = numbers.last;
+        numbers.lent.push(number);
+        number
+    }
+
+    /// Ends all loans but the first `length`.
+    fn truncate(&self, length: usize) {
+        lock(&self.numbers).lent.truncate(length);
     }
 }
 
 /// A state of an arena to go back to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
+    loans: usize,
     pieces: usize,
     used_bytes: usize,
 }
@@ -117,14 +232,21 @@ pub(crate) struct Arena {
     used_bytes: usize,
     /// Bytes of the pieces before it.
     before_bytes: usize,
+    loans: &'static Loans,
 }
 
 impl Arena {
     pub(crate) fn new(memory: &Memory) -> Self {
-        Self { memory: memory.clone(), pieces: Vec::new(), used_bytes: 0, before_bytes: 0 }
+        Self {
+            memory: memory.clone(),
+            pieces: Vec::new(),
+            used_bytes: 0,
+            before_bytes: 0,
+            loans: Loans::new(),
+        }
     }
 
-    /// DeviceSlice for `length` values of any content; at least one, so that it has an address.
+    /// A slice for `length` values of any content; has an address even without values.
     pub(crate) fn room<T: Plain>(&mut self, length: usize) -> Result<DeviceSlice<T>, EngineError> {
         let bytes = length.max(1) * size_of::<T>();
         let bytes = self.memory.roomy(bytes, bytes.next_multiple_of(ALIGN_BYTES));
@@ -138,16 +260,20 @@ impl Arena {
         let piece = self.pieces.last().expect("there is one now");
         let address = piece.address() + self.used_bytes as u64;
         self.used_bytes += bytes;
-        Ok(DeviceSlice { address, length, values: PhantomData })
+        let lender = Lender::Arena(self.loans, self.loans.lend());
+        Ok(DeviceSlice { address, length, lender, values: PhantomData })
     }
 
     /// How much is handed out.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { pieces: self.pieces.len(), used_bytes: self.used_bytes }
+        let loans = lock(&self.loans.numbers).lent.len();
+        Mark { loans, pieces: self.pieces.len(), used_bytes: self.used_bytes }
     }
 
-    /// Takes back what was handed out since; nothing that runs uses it any more.
+    /// Takes back what was handed out since. What was queued on the stream comes before what will
+    /// be queued with the same memory.
     pub(crate) fn release(&mut self, mark: Mark) {
+        self.loans.truncate(mark.loans);
         while self.pieces.len() > mark.pieces.max(1) {
             self.pieces.pop();
             self.before_bytes -= self.pieces.last().map_or(0, DeviceBuffer::len);
@@ -157,6 +283,7 @@ impl Arena {
 
     /// Takes everything back. What was in several pieces will be in one.
     pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
+        self.loans.truncate(0);
         if self.pieces.len() > 1 {
             let bytes = self.before_bytes + self.pieces.last().map_or(0, DeviceBuffer::len);
             self.pieces.clear();
@@ -164,5 +291,31 @@ impl Arena {
         }
         (self.used_bytes, self.before_bytes) = (0, 0);
         Ok(())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.loans.truncate(0);
+        // Waits for what was staged.
+        *lock(&self.loans.staging) = None;
+        lock(&SPARE).push(self.loans);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loans_end_with_their_mark_and_numbers_never_return() {
+        let loans = Loans::default();
+        let (first, second) = (loans.lend(), loans.lend());
+        loans.truncate(1);
+        let third = loans.lend();
+        assert_eq!([first, second, third].map(|it| loans.has(it)), [true, false, true]);
+        loans.truncate(0);
+        let fourth = loans.lend();
+        assert!(fourth > third && loans.has(fourth) && !loans.has(first) && !loans.has(third));
     }
 }

@@ -7,7 +7,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{CODEC_DIGITS, CODEC_PARTS, CodecKeys, CodecRange, EncodeTask};
 
-use super::codec_decode::GroupingArgument;
+use super::argument_layout::{GroupingArgument, Pointer};
 use super::codec_encode::{EncodeKernels, TILE_VALUES};
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{BLOCK_THREADS, WARP, arguments, launch};
@@ -125,5 +125,6 @@ impl EncodeKernels {
 
 /// One column, whose places are addresses.
 fn grouping_of(record: DeviceSlice<CodecKeys>) -> GroupingArgument {
-    GroupingArgument { input: 0, output: 0, keys: record.address(), length: 1, reserved: 0 }
+    let (input, output, keys) = (Pointer::NULL, Pointer::NULL, record.pointer());
+    GroupingArgument { input, output, keys, length: 1, reserved: 0 }
 }

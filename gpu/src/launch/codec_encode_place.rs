@@ -8,25 +8,10 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{self, EncodeTask};
 
+pub(crate) use super::argument_layout::SectionPlacesArgument as Places;
 use super::codec_encode::EncodeKernels;
 use super::codec_encode_memory::DeviceSlice;
 use super::module::{WARP, arguments, launch};
-
-/// Places of the sections of a column: `Places` of codec_encode.cu.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Places {
-    totals: u64,
-    directories: [u64; layout::ENCODE_SECTIONS as usize],
-    words: [u64; layout::ENCODE_SECTIONS as usize],
-    from: [u64; layout::ENCODE_COPIES as usize],
-    to: [u64; layout::ENCODE_COPIES as usize],
-    bytes: [u64; layout::ENCODE_COPIES as usize],
-    shares: [u32; layout::ENCODE_COPIES as usize],
-    behind: [u32; layout::ENCODE_COPIES as usize],
-    sections: u32,
-    copies: u32,
-}
 
 impl Places {
     /// Places of so many sections of words, not set.

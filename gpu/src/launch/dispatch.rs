@@ -6,9 +6,9 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Optional, Rules};
 
+use super::argument_layout::{IndexArgument, InputArgument, RecordsArgument, RowsArgument};
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, arguments, launch};
-use super::parameters::{IndexArgument, InputArgument, RecordsArgument, RowsArgument};
+use super::module::{Kernels, enqueue};
 
 /// The arguments that every kernel of the stage takes.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +40,7 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![cycle.input, cycle.rules];
-        launch(&self.dispatch_verify, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.dispatch_verify, stream, cycle.rules.rows; cycle.input, cycle.rules)
     }
 
     /// Counts the rows and entries whose ids have no slot.
@@ -51,9 +50,8 @@ impl Kernels {
         cycle: &CycleRows,
         newcomers: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let newcomers = newcomers.address();
-        let arguments = arguments![cycle.input, cycle.rules, cycle.index, newcomers];
-        launch(&self.dispatch_newcomers, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.dispatch_newcomers, stream, cycle.rules.rows; cycle.input, cycle.rules,
+            cycle.index, newcomers)
     }
 
     /// Finds the slots of `entries` of dictionaries, judges their rows and, in cycles of fixes
@@ -68,11 +66,9 @@ impl Kernels {
         assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
         assert!(entries <= cycle.rules.rows, "an entry has a row");
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
-        let objects = objects.address();
-        let arguments = arguments![input, rules, rows, index, records, objects, entries];
-        launch(&self.dispatch_entries, stream, entries.into(), arguments)?;
-        let arguments = arguments![input, rules, rows, index];
-        launch(&self.dispatch_match, stream, rules.rows.into(), arguments)
+        enqueue!(self.dispatch_entries, stream, entries; input, rules, rows, index, records,
+            objects, entries)?;
+        enqueue!(self.dispatch_match, stream, rules.rows; input, rules, rows, index)
     }
 
     /// Judges other rows and finds their slots.
@@ -83,9 +79,8 @@ impl Kernels {
         objects: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
         assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
-        let objects = objects.address();
-        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, cycle.index, objects];
-        launch(&self.dispatch_find, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.dispatch_find, stream, cycle.rules.rows; cycle.input, cycle.rules, cycle.rows,
+            cycle.index, objects)
     }
 
     /// Lets such rows of one object compete.
@@ -94,9 +89,8 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments =
-            arguments![cycle.input, cycle.rules, cycle.rows, cycle.index, cycle.records];
-        launch(&self.dispatch_order, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.dispatch_order, stream, cycle.rules.rows; cycle.input, cycle.rules,
+            cycle.rows, cycle.index, cycle.records)
     }
 
     /// Writes the winners among rows of `entries` of dictionaries.
@@ -107,8 +101,8 @@ impl Kernels {
         entries: u32,
     ) -> Result<(), EngineError> {
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
-        let arguments = arguments![input, rules, rows, index, records, entries];
-        launch(&self.dispatch_settle_entries, stream, entries.into(), arguments)
+        enqueue!(self.dispatch_settle_entries, stream, entries; input, rules, rows, index, records,
+            entries)
     }
 
     /// Writes the winners among other rows.
@@ -117,8 +111,8 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![cycle.input, cycle.rules, cycle.rows, cycle.records];
-        launch(&self.dispatch_settle, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.dispatch_settle, stream, cycle.rules.rows; cycle.input, cycle.rules,
+            cycle.rows, cycle.records)
     }
 
     /// Ends what is too old.
@@ -127,9 +121,8 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments =
-            arguments![cycle.input, cycle.rules, cycle.rows, cycle.records, cycle.slots];
-        launch(&self.dispatch_expire, stream, cycle.slots.into(), arguments)
+        enqueue!(self.dispatch_expire, stream, cycle.slots; cycle.input, cycle.rules, cycle.rows,
+            cycle.records, cycle.slots)
     }
 
     /// Keys for sorting rows by object.
@@ -141,9 +134,8 @@ impl Kernels {
         arrivals: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(keys.len().min(arrivals.len()) >= cycle.rules.rows as usize, "a key a row");
-        let (keys, arrivals) = (keys.address(), arrivals.address());
-        let arguments = arguments![cycle.rules, cycle.rows, cycle.index, keys, arrivals];
-        launch(&self.ordered_keys, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.ordered_keys, stream, cycle.rules.rows; cycle.rules, cycle.rows, cycle.index,
+            keys, arrivals)
     }
 
     /// Takes every object through its rows, removals and clears.
@@ -157,19 +149,8 @@ impl Kernels {
         assert!(lists.keys.len().min(lists.arrivals.len()) >= rows, "a key a row");
         let clears = cycle.rules.clears as usize;
         assert!(lists.clear_arrivals.len().min(lists.clear_requests.len()) >= clears, "clears");
-        let (keys, arrivals) = (lists.keys.address(), lists.arrivals.address());
-        let (at, requests) = (lists.clear_arrivals.address(), lists.clear_requests.address());
-        let arguments = arguments![
-            cycle.input,
-            cycle.rules,
-            cycle.rows,
-            cycle.records,
-            keys,
-            arrivals,
-            at,
-            requests,
-        ];
-        launch(&self.ordered_settle, stream, rows as u64, arguments)
+        enqueue!(self.ordered_settle, stream, rows as u64; cycle.input, cycle.rules, cycle.rows,
+            cycle.records, lists.keys, lists.arrivals, lists.clear_arrivals, lists.clear_requests)
     }
 
     /// Counts removals of what cannot exist.
@@ -178,8 +159,8 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![cycle.input, cycle.rules, cycle.rows];
-        launch(&self.ordered_missing, stream, cycle.rules.rows.into(), arguments)
+        enqueue!(self.ordered_missing, stream, cycle.rules.rows; cycle.input, cycle.rules,
+            cycle.rows)
     }
 
     /// Ends untouched objects that a clear removed.
@@ -189,10 +170,8 @@ impl Kernels {
         cycle: &CycleRows,
         lists: &Ordered<'_>,
     ) -> Result<(), EngineError> {
-        let requests = lists.clear_requests.address();
-        let arguments =
-            arguments![cycle.input, cycle.rules, cycle.rows, cycle.records, requests, cycle.slots,];
-        launch(&self.ordered_clear, stream, cycle.slots.into(), arguments)
+        enqueue!(self.ordered_clear, stream, cycle.slots; cycle.input, cycle.rules, cycle.rows,
+            cycle.records, lists.clear_requests, cycle.slots)
     }
 
     /// Makes the optional values of versions from `first` on unknown.
@@ -202,8 +181,7 @@ impl Kernels {
         optional: &DeviceBuffer<Optional>,
         first: usize,
     ) -> Result<(), EngineError> {
-        let (address, first, end) = (optional.address(), first as u64, optional.len() as u64);
-        let arguments = arguments![address, first, end];
-        launch(&self.dispatch_unknown, stream, end.saturating_sub(first), arguments)
+        let (first, end) = (first as u64, optional.len() as u64);
+        enqueue!(self.dispatch_unknown, stream, end.saturating_sub(first); optional, first, end)
     }
 }

@@ -1,18 +1,19 @@
-//! Memory of the device, counted against the budgets of its fleet and of all fleets, and pinned
-//! memory of the host.
+//! Memory of the device, counted against the budgets of its fleet and of all fleets.
 //!
-//! Plain allocations; freeing waits for the device, so nothing that runs loses its memory.
+//! Plain allocations. Freeing first waits for the device, so no running kernel loses its memory.
 
-use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use bytes::Bytes;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use shoal_engine::EngineError;
 
 use super::account::Accounts;
+use super::argument_layout::Pointer;
+use super::host::{CopySource, CopyTarget, HeldBlocks, PinnedBuffer, Staging, lock};
 use super::plain::Plain;
 
 /// For tests: see [`Memory::is_exact`].
@@ -24,11 +25,15 @@ pub(crate) struct Memory {
     context: Arc<CudaContext>,
     accounts: Accounts,
     copied: Arc<Copied>,
-    /// Nothing is allocated that nobody asks for, so that compute-sanitizer sees who goes beyond.
+    /// Owns lists of ordinary memory during their copy.
+    staging: Arc<Mutex<Staging>>,
+    /// Owns blocks during their copy.
+    held: Arc<Mutex<Vec<HeldBlocks>>>,
+    /// Allocates exactly what is needed, so that compute-sanitizer sees accesses beyond the end.
     pub(super) is_exact: bool,
 }
 
-/// Bytes that went over the bus since somebody began to count.
+/// Bytes that went over the bus since counting began.
 #[derive(Debug, Default)]
 struct Copied {
     in_bytes: AtomicU64,
@@ -38,10 +43,15 @@ struct Copied {
 impl Memory {
     pub(crate) fn new(context: Arc<CudaContext>, accounts: Accounts) -> Self {
         let is_exact = std::env::var_os(EXACT_MEMORY).is_some();
-        Self { context, accounts, copied: Arc::default(), is_exact }
+        let staging = Arc::new(Mutex::new(Staging::new(&context)));
+        Self { context, accounts, copied: Arc::default(), staging, held: Arc::default(), is_exact }
     }
 
-    /// What to allocate where `needed` must have room, and `wanted` might save doing so again.
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// What to allocate for `needed`, where `wanted` might save allocating again.
     pub(super) fn roomy(&self, needed: usize, wanted: usize) -> usize {
         if self.is_exact { needed } else { wanted.max(needed) }
     }
@@ -89,15 +99,15 @@ impl Memory {
 
     /// Frees what `allocate` gave.
     fn release(&self, address: u64) {
-        // A context that cannot be made current is gone with all its memory.
-        let _ = self.bind();
-        // SAFETY: callers forget the address. An error here is one of earlier work, which the
-        // pipeline reports where it waits.
+        // A context that cannot be made current is gone with all its memory. An error here is one
+        // of earlier work, which the pipeline reports where it waits.
+        let _ = self.context.synchronize();
+        // SAFETY: callers forget the address; nothing that was queued still runs.
         let _ = unsafe { result::free_sync(address) };
     }
 }
 
-/// That the device has no such memory though nobody was promised it: others use it too.
+/// The error of a device without memory that the budgets allow: others use it too.
 fn full(bytes: usize) -> EngineError {
     let (left, all) = result::mem_get_info().unwrap_or_default();
     EngineError::OutOfMemory {
@@ -113,12 +123,22 @@ pub(crate) fn fault(error: DriverError) -> EngineError {
     EngineError::Device(error.to_string())
 }
 
+/// Serial numbers of the allocations that are not freed.
+static ALLOCATED: RwLock<BTreeSet<u64>> = RwLock::new(BTreeSet::new());
+
+/// Whether the allocation of this number is not freed.
+pub(super) fn is_allocated(number: u64) -> bool {
+    ALLOCATED.read().unwrap_or_else(PoisonError::into_inner).contains(&number)
+}
+
 /// Values on the device, zero when made.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer<T> {
     memory: Memory,
     address: u64,
     length: usize,
+    /// The number of its allocation, which no other has.
+    number: u64,
     values: PhantomData<T>,
 }
 
@@ -126,14 +146,14 @@ impl<T: Plain> DeviceBuffer<T> {
     /// Room for `length` values; at least one, so that every buffer has an address.
     pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
         let mut buffer =
-            Self { memory: memory.clone(), address: 0, length: 0, values: PhantomData };
+            Self { memory: memory.clone(), address: 0, length: 0, number: 0, values: PhantomData };
         buffer.replace(length.max(1))?;
         Ok(buffer)
     }
 
     /// Makes room for `length` values if there is less; what was in it is lost then. True when it
-    /// was replaced. Grows by a quarter more than was asked for, if there is so much. A budget
-    /// that does not allow it leaves everything as it was.
+    /// was replaced. Grows by a quarter more than `length`, if there is so much. A budget that
+    /// does not allow it leaves everything as it was.
     pub(crate) fn fit(&mut self, length: usize) -> Result<bool, EngineError> {
         let length = length.max(1);
         if length <= self.length {
@@ -158,6 +178,10 @@ impl<T: Plain> DeviceBuffer<T> {
         self.release();
         match self.memory.allocate(bytes) {
             Ok(address) => {
+                static NEXT: AtomicU64 = AtomicU64::new(1);
+                self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+                let mut allocated = ALLOCATED.write().unwrap_or_else(PoisonError::into_inner);
+                allocated.insert(self.number);
                 (self.address, self.length) = (address, length);
                 Ok(())
             }
@@ -170,6 +194,10 @@ impl<T: Plain> DeviceBuffer<T> {
 
     pub(crate) fn address(&self) -> u64 {
         self.address
+    }
+
+    pub(super) fn pointer(&self) -> Pointer<T> {
+        Pointer::new(self.address)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -191,44 +219,57 @@ impl<T: Plain> DeviceBuffer<T> {
         .map_err(fault)
     }
 
-    /// Where these many values are from place `at` on.
-    fn address_of(&self, at: usize, values: &[T]) -> u64 {
-        assert!(at + values.len() <= self.length, "{at} and {} of {}", values.len(), self.length);
+    /// The number of its allocation.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The address of `length` values from place `at` on.
+    fn address_of(&self, at: usize, length: usize) -> u64 {
+        assert!(
+            at <= self.length && length <= self.length - at,
+            "{at} and {length} of {}",
+            self.length
+        );
         self.address + (at * size_of::<T>()) as u64
     }
 
-    /// Copies `values` to place `at`; they must be pinned to be copied beside other work.
-    pub(crate) fn upload(
+    /// Copies values to place `at`: from pinned memory beside other work, from ordinary memory
+    /// through a staging buffer.
+    pub(crate) fn upload<'a>(
         &self,
         stream: &CudaStream,
         at: usize,
-        values: &[T],
+        values: impl Into<CopySource<'a, T>>,
     ) -> Result<(), EngineError> {
-        let address = self.address_of(at, values);
-        if values.is_empty() {
+        let values = values.into();
+        let address = self.address_of(at, values.len());
+        if values.len() == 0 {
             return Ok(());
         }
-        let bytes = size_of_val(values) as u64;
+        let bytes = (values.len() * size_of::<T>()) as u64;
         self.memory.copied.in_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
-        unsafe { result::memcpy_htod_async(address, values, stream.cu_stream()) }.map_err(fault)
+        // SAFETY: the values lie within the allocation.
+        unsafe { values.copy_to(stream, address, &mut lock(&self.memory.staging)) }
     }
 
-    /// Copies values from place `at` on.
-    pub(crate) fn download(
+    /// Copies values from place `at` on: to pinned memory beside other work; to ordinary memory,
+    /// the call waits for the stream.
+    pub(crate) fn download<'a>(
         &self,
         stream: &CudaStream,
         at: usize,
-        values: &mut [T],
+        values: impl Into<CopyTarget<'a, T>>,
     ) -> Result<(), EngineError> {
-        let address = self.address_of(at, values);
-        if values.is_empty() {
+        let values = values.into();
+        let address = self.address_of(at, values.len());
+        if values.len() == 0 {
             return Ok(());
         }
-        let bytes = size_of_val(values) as u64;
+        let bytes = (values.len() * size_of::<T>()) as u64;
         self.memory.copied.out_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // SAFETY: within the allocation; the caller keeps `values` until the stream is past this.
-        unsafe { result::memcpy_dtoh_async(values, address, stream.cu_stream()) }.map_err(fault)
+        // SAFETY: the values lie within the allocation.
+        unsafe { values.copy_from(stream, address) }
     }
 
     /// Copies the first `length` values of another buffer.
@@ -248,6 +289,50 @@ impl<T: Plain> DeviceBuffer<T> {
     }
 }
 
+impl DeviceBuffer<u8> {
+    /// Copies blocks from where they lie, which is best pinned memory, each to its place.
+    pub(crate) fn upload_blocks(
+        &self,
+        stream: &CudaStream,
+        blocks: &[(usize, &Bytes)],
+    ) -> Result<(), EngineError> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = 0;
+        let place = |(at, block): &(usize, &'_ Bytes)| {
+            bytes += block.len() as u64;
+            self.address_of(*at, block.len())
+        };
+        let addresses: Vec<u64> = blocks.iter().map(place).collect();
+        let blocks: Vec<_> =
+            addresses.into_iter().zip(blocks.iter().map(|(_, block)| *block)).collect();
+        self.memory.copied.in_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut held = lock(&self.memory.held);
+        held.retain(|blocks| !blocks.is_done());
+        // SAFETY: every block lies within the allocation.
+        held.push(unsafe { HeldBlocks::copy_to(stream, &blocks)? });
+        Ok(())
+    }
+
+    /// Copies the first `length` values of a pinned list, of whatever type, to byte `at`.
+    pub(crate) fn upload_list<U: Plain>(
+        &self,
+        stream: &CudaStream,
+        at: usize,
+        (values, length): (&PinnedBuffer<U>, usize),
+    ) -> Result<(), EngineError> {
+        let bytes = length * size_of::<U>();
+        let address = self.address_of(at, bytes);
+        if length == 0 {
+            return Ok(());
+        }
+        self.memory.copied.in_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        // SAFETY: the bytes of the values lie within the allocation.
+        unsafe { values.part(0..length).copy_to(stream, address, &mut lock(&self.memory.staging)) }
+    }
+}
+
 impl<T> DeviceBuffer<T> {
     fn bytes(&self) -> u64 {
         (self.length * size_of::<T>()) as u64
@@ -256,6 +341,9 @@ impl<T> DeviceBuffer<T> {
     /// Frees the memory, if any; the accounts are the caller's.
     fn release(&mut self) {
         if self.address != 0 {
+            let mut allocated = ALLOCATED.write().unwrap_or_else(PoisonError::into_inner);
+            allocated.remove(&self.number);
+            drop(allocated);
             self.memory.release(self.address);
         }
         (self.address, self.length) = (0, 0);
@@ -266,74 +354,5 @@ impl<T> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         self.memory.accounts.give_back(self.bytes());
         self.release();
-    }
-}
-
-/// Where page-locked memory begins, and how many bytes it has.
-static PINNED: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
-
-/// Whether bytes lie in page-locked memory, which the device copies from without packing.
-pub(crate) fn is_pinned(bytes: &[u8]) -> bool {
-    let pinned = PINNED.read().unwrap_or_else(PoisonError::into_inner);
-    let start = bytes.as_ptr() as usize;
-    let below = pinned.range(..=start).next_back();
-    below.is_some_and(|(from, length)| start + bytes.len() <= from + length)
-}
-
-/// Values in page-locked memory of the host, which the device copies beside other work.
-#[derive(Debug)]
-pub(crate) struct PinnedBuffer<T> {
-    context: Arc<CudaContext>,
-    pointer: *mut T,
-    length: usize,
-}
-
-// SAFETY: it owns its memory like a boxed slice; the context may be used from any thread.
-unsafe impl<T: Plain> Send for PinnedBuffer<T> {}
-// SAFETY: as above; shared references only read.
-unsafe impl<T: Plain> Sync for PinnedBuffer<T> {}
-
-impl<T: Plain> PinnedBuffer<T> {
-    pub(crate) fn new(memory: &Memory, length: usize) -> Result<Self, EngineError> {
-        let length = length.max(1);
-        let bytes = length * size_of::<T>();
-        memory.context.bind_to_thread().map_err(fault)?;
-        // SAFETY: the context is current; plain values may be all zeros, which are written here.
-        let pointer = unsafe {
-            let pointer = result::malloc_host(bytes, 0).map_err(fault)?;
-            pointer.cast::<u8>().write_bytes(0, bytes);
-            pointer.cast::<T>()
-        };
-        let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
-        pinned.insert(pointer as usize, bytes);
-        Ok(Self { context: memory.context.clone(), pointer, length })
-    }
-
-    /// As [`DeviceBuffer::fit`].
-    pub(crate) fn fit(&mut self, memory: &Memory, length: usize) -> Result<(), EngineError> {
-        if length > self.length {
-            *self = Self::new(memory, length + length / 4)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: allocated with this length, initialised, plain.
-        unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
-    }
-
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: allocated with this length, initialised, plain, borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.length) }
-    }
-}
-
-impl<T> Drop for PinnedBuffer<T> {
-    fn drop(&mut self) {
-        let mut pinned = PINNED.write().unwrap_or_else(PoisonError::into_inner);
-        pinned.remove(&(self.pointer as usize));
-        let _ = self.context.bind_to_thread();
-        // SAFETY: allocated by `new`, freed once.
-        let _ = unsafe { result::free_host(self.pointer.cast::<c_void>()) };
     }
 }

@@ -11,13 +11,19 @@ use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
     CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BUFFERS, CODEC_SPREAD_BYTES,
-    CODEC_SPREAD_THREADS,
+    CODEC_SPREAD_THREADS, Grid, Rules,
 };
 
+use super::argument_layout::{
+    BinsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
+    NewBinsArgument, Pointer, QueriesArgument, RecordsArgument, RowsArgument, SceneArgument,
+    SpareArgument, TrajectoriesArgument, ViewArgument,
+};
 use super::codec_decode::{DECODE_THREADS, SLOT_THREADS};
-use super::memory::fault;
+use super::memory::{DeviceBuffer, fault};
+use super::plain::Plain;
 pub(super) use crate::tuning::BLOCK_THREADS;
-use crate::tuning::{Room, Width};
+use crate::tuning::{LaunchLimits, Width};
 
 /// Threads of a warp.
 pub(super) const WARP: u64 = 32;
@@ -76,49 +82,46 @@ macro_rules! kernels {
 }
 
 kernels! {
-    "admission": admission_mark, admission_list, admission_refuse;
-    "dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
+    "dispatch/admission": admission_mark, admission_list, admission_refuse;
+    "dispatch/dispatch": dispatch_newcomers, dispatch_verify, dispatch_entries, dispatch_match,
         dispatch_find, dispatch_order, dispatch_settle_entries, dispatch_settle,
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
-    "update": update_keys, update_spans, update_holes, update_grow, update_insert, update_close,
-        update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans, rebuild_rooms,
-        rebuild_cells,
-        rebuild_fill, dispatch_unknown;
-    "query": query_rows, query_items, query_count, query_bounds, query_write,
+    "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
+        update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
+        rebuild_rooms, rebuild_cells, rebuild_fill, dispatch_unknown;
+    "query/query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
-    "brief": brief_count, brief_write, brief_write_many;
-    "confirm": confirm_cells, confirm_list, confirm_heads, confirm_candidates, confirm_count,
-        confirm_lengths, confirm_write;
-    "nearest": nearest_rank, nearest_owners, nearest_take;
-    "subscription": subscription_claim, subscription_claim_bins, subscription_counts,
+    "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;
+    "query/nearest": nearest_rank, nearest_owners, nearest_take;
+    "subscription/subscription": subscription_claim, subscription_claim_bins, subscription_counts,
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
         subscription_gather, subscription_gather_ended, subscription_count,
         subscription_count_many, subscription_tally, subscription_write, subscription_write_many,
         subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
         subscription_touched, subscription_touches, subscription_watch;
-    "ways": ways_widen, ways_mark, ways_rows;
-    "sort": sort_short, sort_long, sort_tiles, sort_merge;
-    "codec_decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
-    "codec_slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
+    "subscription/trajectories": trajectories_widen, trajectories_mark, trajectories_rows;
+    "query/sort": sort_short, sort_long, sort_tiles, sort_merge;
+    "codec/decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
+    "codec/slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
-    "codec_runs": codec_runs_32, codec_repeats_32;
-    "codec_spread": codec_spread;
-    "codec_group": codec_range, codec_count, codec_move, codec_heads;
-    "codec_order": codec_order_codes, codec_order_keys;
+    "codec/runs": codec_runs_32, codec_repeats_32;
+    "codec/spread": codec_spread;
+    "codec/group": codec_range, codec_count, codec_move, codec_heads;
+    "codec/order": codec_order_codes, codec_order_keys;
 }
 
 /// How wide the kernels of a file are launched where a block may have so much shared memory.
 /// Blocks that sort or decode are made for one number of threads; what needs more is not launched.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
-        "sort" | "codec_group" => Width::FULL,
-        "codec_decode" | "codec_runs" => Width::of_blocks(DECODE_THREADS),
-        "codec_spread" => {
+        "query/sort" | "codec/group" => Width::FULL,
+        "codec/decode" | "codec/runs" => Width::of_blocks(DECODE_THREADS),
+        "codec/spread" => {
             let buffers = CODEC_SPREAD_BUFFERS.min(shared_bytes / CODEC_SPREAD_BYTES);
             Width::with_shared(CODEC_SPREAD_THREADS, buffers * CODEC_SPREAD_BYTES)
         }
-        "codec_slots" => Width::of_blocks(SLOT_THREADS),
-        "codec_order" => {
+        "codec/slots" => Width::of_blocks(SLOT_THREADS),
+        "codec/order" => {
             Width::with_shared(CODEC_ORDER_THREADS, CODEC_ORDER_BYTES.min(shared_bytes))
         }
         _ => width,
@@ -173,7 +176,7 @@ impl Kernels {
     ) -> Result<Self, DriverError> {
         use sys::CUdevice_attribute as Attribute;
         let number = |attribute| context.attribute(attribute).map(i32::unsigned_abs);
-        let room = Room {
+        let limits = LaunchLimits {
             multiprocessors: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
             shared_bytes: number(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
@@ -183,7 +186,7 @@ impl Kernels {
                 Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
             )?,
         };
-        Self::load_for(context, Width::narrow(resident_threads, &room))
+        Self::load_for(context, Width::narrow(resident_threads, &limits))
     }
 }
 
@@ -284,6 +287,86 @@ pub(super) fn launch_run(
     .map_err(fault)
 }
 
+/// A value as a kernel takes it: itself, or the address of a buffer.
+pub(super) trait Parameter {
+    type Value;
+
+    fn value(&self) -> Self::Value;
+}
+
+impl<P: Parameter> Parameter for &P {
+    type Value = P::Value;
+
+    fn value(&self) -> Self::Value {
+        (*self).value()
+    }
+}
+
+impl<T: Plain> Parameter for DeviceBuffer<T> {
+    type Value = u64;
+
+    fn value(&self) -> u64 {
+        self.address()
+    }
+}
+
+impl<T> Parameter for Pointer<T> {
+    type Value = u64;
+
+    fn value(&self) -> u64 {
+        self.address
+    }
+}
+
+macro_rules! parameters {
+    ($($name:ty),+ $(,)?) => {
+        $(
+            impl Parameter for $name {
+                type Value = Self;
+
+                fn value(&self) -> Self {
+                    *self
+                }
+            }
+        )+
+    };
+}
+
+parameters!(
+    u32,
+    u64,
+    f32,
+    Grid,
+    Rules,
+    BinsArgument,
+    CellsArgument,
+    IndexArgument,
+    InputArgument,
+    MatchesArgument,
+    MovedArgument,
+    NewBinsArgument,
+    QueriesArgument,
+    RecordsArgument,
+    RowsArgument,
+    SceneArgument,
+    SpareArgument,
+    TrajectoriesArgument,
+    ViewArgument,
+);
+
+/// Launches threads of a kernel with its parameters, in the order of its declaration.
+macro_rules! enqueue {
+    ($kernel:expr, $stream:expr, $threads:expr; $($parameter:expr),+) => {
+        // The values live until the call has returned.
+        $crate::launch::module::launch(&$kernel, $stream, u64::from($threads), &mut [$(
+            (&raw const *&$crate::launch::module::Parameter::value(&$parameter))
+                .cast_mut()
+                .cast::<std::ffi::c_void>(),
+        )+])
+    };
+}
+pub(super) use enqueue;
+
 /// Pointers to arguments, which must be places: a temporary would be gone when they are used, and
 /// the compiler refuses one.
 macro_rules! arguments {
@@ -310,7 +393,7 @@ mod tests {
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn the_driver_lets_no_more_threads_run_than_were_asked_for() {
-        let context = CudaContext::new(0).unwrap();
+        let context = crate::Gpu::open(crate::Gpu::FIRST).unwrap().context;
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors = context.attribute(count).unwrap().unsigned_abs();
         let full = Kernels::load(&context).unwrap();

@@ -7,7 +7,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Shape};
 
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, arguments, launch};
+use super::module::{Kernels, enqueue};
 
 /// Candidates of all queries, by query: their records, and the first of each query and the end.
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +38,8 @@ impl Kernels {
         let Candidates { length, queries, .. } = of;
         assert!(centres.len() >= queries as usize, "a centre a query");
         assert!(ranks.len().min(places.len()) >= length as usize, "a rank a candidate");
-        let (centres, bounds) = (centres.address(), of.bounds.address());
-        let (fixes, ranks, places) = (of.fixes.address(), ranks.address(), places.address());
-        let arguments = arguments![centres, bounds, queries, fixes, length, ranks, places];
-        launch(&self.nearest_rank, stream, length.into(), arguments)
+        enqueue!(self.nearest_rank, stream, length; centres, of.bounds, queries, of.fixes, length,
+            ranks, places)
     }
 
     /// The queries of the candidates at `places`.
@@ -55,10 +53,7 @@ impl Kernels {
         of.check();
         let Candidates { length, queries, .. } = of;
         assert!(places.len().min(owners.len()) >= length as usize, "an owner a candidate");
-        let (bounds, places) = (of.bounds.address(), places.address());
-        let owners = owners.address();
-        let arguments = arguments![bounds, queries, places, length, owners];
-        launch(&self.nearest_owners, stream, length.into(), arguments)
+        enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
 
     /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of
@@ -78,20 +73,7 @@ impl Kernels {
         assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
         let shortest = neighbours.len().min(neighbour_ranks.len());
         assert!(shortest >= taken as usize, "room for every neighbour");
-        let (bounds, takes) = (of.bounds.address(), takes.address());
-        let (fixes, places, ranks) = (of.fixes.address(), places.address(), ranks.address());
-        let (neighbours, neighbour_ranks) = (neighbours.address(), neighbour_ranks.address());
-        let arguments = arguments![
-            bounds,
-            takes,
-            queries,
-            places,
-            fixes,
-            ranks,
-            taken,
-            neighbours,
-            neighbour_ranks
-        ];
-        launch(&self.nearest_take, stream, taken.into(), arguments)
+        enqueue!(self.nearest_take, stream, taken; of.bounds, takes, queries, places, of.fixes,
+            ranks, taken, neighbours, neighbour_ranks)
     }
 }

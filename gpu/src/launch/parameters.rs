@@ -1,17 +1,20 @@
-//! What kernels are given by value: the structures of the `.cuh` files, made from buffers.
+//! The arguments that kernels take by value, made from buffers.
 //!
-//! Each is laid out as its namesake there; fields are 8 bytes, or pairs of 4. The constructors
-//! assert what the kernels rely on: that buffers which are read by one number are equally long.
+//! The constructors assert what kernels rely on: lists with a common index are equally long.
 
 use shoal_engine::layout::{
-    Cell, DictionarySlot, Edge, Entry, Grid, Item, Optional, Part, Place, Report,
-    RequestDescriptor, RowOutcomeCounts, Shape, Version,
+    Cell, DictionarySlot, Edge, Entry, Grid, Item, Optional, Place, Report, RowOutcomeCounts,
+    Version,
 };
 
+use super::argument_layout::{
+    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown, Pointer,
+    PolygonsArgument, QueriesArgument, RecordsArgument, RowsArgument, SpareArgument, ViewArgument,
+};
 use super::memory::DeviceBuffer;
 use super::plain::Plain;
 
-/// A stretch of a cycle's input on the device.
+/// A range of a cycle's input on the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ByteRange {
     /// Bytes from the start of the input.
@@ -21,25 +24,21 @@ pub(crate) struct ByteRange {
 }
 
 impl ByteRange {
-    /// The address of its values; panics when they do not lie in `input`.
-    pub(crate) fn address<T: Plain>(self, input: &DeviceBuffer<u8>) -> u64 {
-        assert!(self.at.is_multiple_of(align_of::<T>()), "a stretch is aligned for its values");
-        assert!(
-            self.at + self.length * size_of::<T>() <= input.len(),
-            "a stretch lies in its input"
-        );
-        input.address() + self.at as u64
+    /// The address of its values.
+    ///
+    /// # Panics
+    /// When they do not lie in `input`.
+    pub(super) fn address<T: Plain>(self, input: &DeviceBuffer<u8>) -> u64 {
+        self.pointer::<T>(input).address
     }
-}
 
-/// `Input` of dispatch.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct InputArgument {
-    bytes: u64,
-    requests: u64,
-    first_arrivals: u64,
-    outcomes: u64,
+    /// As [`ByteRange::address`].
+    pub(super) fn pointer<T: Plain>(self, input: &DeviceBuffer<u8>) -> Pointer<T> {
+        assert!(self.at.is_multiple_of(align_of::<T>()), "a range is aligned for its values");
+        let values = input.len().checked_sub(self.at).map_or(0, |bytes| bytes / size_of::<T>());
+        assert!(self.length <= values, "a range lies in its input");
+        Pointer::new(input.address() + self.at as u64)
+    }
 }
 
 impl InputArgument {
@@ -52,32 +51,19 @@ impl InputArgument {
         assert_eq!(requests.length, first_arrivals.length, "every request begins somewhere");
         assert!(requests.length <= outcomes.len(), "every request has outcomes");
         Self {
-            bytes: input.address(),
-            requests: requests.address::<RequestDescriptor>(input),
-            first_arrivals: first_arrivals.address::<u32>(input),
-            outcomes: outcomes.address(),
+            bytes: input.pointer(),
+            requests: requests.pointer(input),
+            first_arrivals: first_arrivals.pointer(input),
+            outcomes: outcomes.pointer(),
         }
     }
 }
 
-/// `Rows` of dispatch.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct RowsArgument {
-    slots: u64,
-    refusals: u64,
-    known: u64,
-    best: u64,
-    moved: u64,
-    stamps: u64,
-    report: u64,
-}
-
 impl RowsArgument {
-    /// `slots` and `refusals` by arrival, `known` by entry, `best` and `stamps` by slot.
+    /// `slots` and `refusals` by arrival, `entry_slots` by entry, `best` and `stamps` by slot.
     pub(crate) fn new(
         (slots, refusals): (&DeviceBuffer<u32>, &DeviceBuffer<u8>),
-        known: &DeviceBuffer<DictionarySlot>,
+        entry_slots: &DeviceBuffer<DictionarySlot>,
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
@@ -85,24 +71,15 @@ impl RowsArgument {
     ) -> Self {
         assert!(stamps.len() >= best.len(), "every slot has a stamp");
         Self {
-            slots: slots.address(),
-            refusals: refusals.address(),
-            known: known.address(),
-            best: best.address(),
-            moved: moved.address(),
-            stamps: stamps.address(),
-            report: report.address(),
+            slots: slots.pointer(),
+            refusals: refusals.pointer(),
+            entry_slots: entry_slots.pointer(),
+            best: best.pointer(),
+            moved: moved.pointer(),
+            stamps: stamps.pointer(),
+            report: report.pointer(),
         }
     }
-}
-
-/// `Records` of record.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct RecordsArgument {
-    objects: u64,
-    versions: u64,
-    optional: u64,
 }
 
 impl RecordsArgument {
@@ -115,37 +92,18 @@ impl RecordsArgument {
         assert!(versions.len() >= 2 * slots, "every slot has a record");
         assert!(optional.is_none_or(|optional| optional.len() >= 2 * slots), "and its attributes");
         Self {
-            objects: objects.address(),
-            versions: versions.address(),
-            optional: optional.map_or(0, DeviceBuffer::address),
+            objects: objects.pointer(),
+            versions: versions.pointer(),
+            optional: optional.map_or(Pointer::NULL, DeviceBuffer::pointer),
         }
     }
-}
-
-/// `Index` of index.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct IndexArgument {
-    places: u64,
-    mask: u32,
-    reserved: u32,
 }
 
 impl IndexArgument {
     pub(crate) fn new(places: &DeviceBuffer<Place>) -> Self {
         assert!(places.len().is_power_of_two(), "places are found by masking");
-        Self { places: places.address(), mask: (places.len() - 1) as u32, reserved: 0 }
+        Self { places: places.pointer(), mask: (places.len() - 1) as u32, reserved: 0 }
     }
-}
-
-/// `Cells` of update.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct CellsArgument {
-    grid: Grid,
-    cells: u64,
-    entries: u64,
-    places: u64,
 }
 
 impl CellsArgument {
@@ -157,7 +115,7 @@ impl CellsArgument {
         places: &DeviceBuffer<u32>,
     ) -> Self {
         assert!(grid.columns as usize * grid.rows as usize <= cells.len(), "every cell is there");
-        let (cells, entries, places) = (cells.address(), entries.address(), places.address());
+        let (cells, entries, places) = (cells.pointer(), entries.pointer(), places.pointer());
         Self { grid: *grid, cells, entries, places }
     }
 
@@ -167,44 +125,26 @@ impl CellsArgument {
     }
 }
 
-/// `Spare` of update.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct SpareArgument {
-    first: u64,
-    end: u64,
-    mean: f32,
-    reserved: u32,
-}
-
 impl SpareArgument {
     /// What is behind all cells, for cells that are as full as `mean` on average.
     pub(crate) fn new(first: &DeviceBuffer<u64>, entries: &DeviceBuffer<Entry>, mean: f32) -> Self {
         // Places are 32-bit numbers, of which the last means none.
         let end = (entries.len() as u64).min(u64::from(u32::MAX));
-        Self { first: first.address(), end, mean, reserved: 0 }
+        Self { first: first.pointer(), end, mean, reserved: 0 }
     }
 }
 
-/// `Outgrown` of update.cuh.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(crate) struct Outgrown {
-    pub(crate) count: u32,
-    /// Not 0 when the grid must be built anew.
-    pub(crate) failed: u32,
-}
+impl Outgrown {
+    /// Cells that outgrew their entries.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
 
-/// `Moved` of update.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct MovedArgument {
-    before: u64,
-    now: u64,
-    stamps: u64,
-    epoch: u64,
-    before_length: u32,
-    length: u32,
+    /// Whether the grid must be built anew.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed != 0
+    }
 }
 
 impl MovedArgument {
@@ -219,9 +159,9 @@ impl MovedArgument {
             assert!(length as usize <= list.len(), "a list holds its slots");
         }
         Self {
-            before: before.0.address(),
-            now: now.0.address(),
-            stamps: stamps.address(),
+            before: before.0.pointer(),
+            now: now.0.pointer(),
+            stamps: stamps.pointer(),
             epoch,
             before_length: before.1,
             length: before.1 + now.1,
@@ -239,46 +179,14 @@ impl MovedArgument {
     }
 }
 
-/// `Span` of update.cuh.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(crate) struct Span {
-    first: u32,
-    first_insertion: u32,
-    end: u32,
-    reserved: u32,
-}
-
-/// `Polygons` of space.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct PolygonsArgument {
-    slabs: u64,
-    edges: u64,
-}
-
 impl PolygonsArgument {
     pub(super) fn new(slabs: &DeviceBuffer<u32>, edges: &DeviceBuffer<Edge>) -> Self {
-        Self { slabs: slabs.address(), edges: edges.address() }
+        Self { slabs: slabs.pointer(), edges: edges.pointer() }
     }
 }
 
-/// `View` of query.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct ViewArgument {
-    grid: Grid,
-    cells: u64,
-    entries: u64,
-    records: RecordsArgument,
-    epoch: u64,
-    clock_ms: i64,
-    is_tight: u32,
-    reserved: u32,
-}
-
 impl ViewArgument {
-    /// `is_tight` tells that no cell has room to spare.
+    /// `is_tight`: no cell has room to spare.
     pub(crate) fn new(
         (cells, is_tight): (&CellsArgument, bool),
         records: RecordsArgument,
@@ -294,27 +202,9 @@ impl ViewArgument {
         self.grid
     }
 
-    pub(super) fn cells(&self) -> u64 {
-        self.cells
-    }
-
-    /// Bits in which every number of a cell fits.
-    pub(crate) fn cell_bits(&self) -> u32 {
-        let Grid { columns, rows, .. } = self.grid;
-        u32::BITS - (columns * rows - 1).leading_zeros().min(u32::BITS - 1)
-    }
-
     pub(super) fn records(&self) -> (RecordsArgument, u64) {
         (self.records, self.epoch)
     }
-}
-
-/// `Matches` of sort.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct MatchesArgument {
-    objects: u64,
-    slots: u64,
 }
 
 impl MatchesArgument {
@@ -325,13 +215,13 @@ impl MatchesArgument {
         length: usize,
     ) -> Self {
         assert!(objects.len().min(slots.len()) >= length, "room for {length} matches");
-        Self { objects: objects.address(), slots: slots.address() }
+        Self { objects: objects.pointer(), slots: slots.pointer() }
     }
 }
 
-/// The questions of a cycle on the device.
+/// The queries of a cycle on the device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QuestionStretches {
+pub(crate) struct QueryRanges {
     /// Number of queries.
     pub(crate) queries: usize,
     /// Rectangles, ordered by query.
@@ -341,31 +231,18 @@ pub(crate) struct QuestionStretches {
     pub(crate) edges: ByteRange,
 }
 
-/// `Questions` of query.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct QuestionsArgument {
-    parts: u64,
-    shapes: u64,
-    polygons: PolygonsArgument,
-    first_items: u64,
-    items: u64,
-    length: u32,
-    reserved: u32,
-}
-
-impl QuestionsArgument {
+impl QueriesArgument {
     /// Not cut into items.
-    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QuestionStretches) -> Self {
+    pub(crate) fn whole(input: &DeviceBuffer<u8>, at: &QueryRanges) -> Self {
         Self {
-            parts: at.parts.address::<Part>(input),
-            shapes: at.shapes.address::<Shape>(input),
+            parts: at.parts.pointer(input),
+            shapes: at.shapes.pointer(input),
             polygons: PolygonsArgument {
-                slabs: at.slabs.address::<u32>(input),
-                edges: at.edges.address::<Edge>(input),
+                slabs: at.slabs.pointer(input),
+                edges: at.edges.pointer(input),
             },
-            first_items: 0,
-            items: 0,
+            first_items: Pointer::NULL,
+            items: Pointer::NULL,
             length: 0,
             reserved: 0,
         }
@@ -374,14 +251,14 @@ impl QuestionsArgument {
     /// The first `length` of `items`.
     pub(crate) fn new(
         input: &DeviceBuffer<u8>,
-        at: &QuestionStretches,
+        at: &QueryRanges,
         first_items: &DeviceBuffer<u32>,
         items: &DeviceBuffer<Item>,
         length: u32,
     ) -> Self {
         assert!(first_items.len() > at.parts.length, "every part has a first item");
         assert!(items.len() >= length as usize, "every item is there");
-        let (first_items, items) = (first_items.address(), items.address());
+        let (first_items, items) = (first_items.pointer(), items.pointer());
         Self { first_items, items, length, ..Self::whole(input, at) }
     }
 

@@ -1,5 +1,4 @@
-//! Which values are nothing but
-//! their bytes?
+//! Values that are nothing but their bytes.
 
 use shoal_engine::layout;
 
@@ -53,8 +52,8 @@ plain!(
     layout::CodecSpread,
     layout::CodecRange,
     layout::EncodeStep,
-    super::Span,
-    super::Outgrown
+    super::argument_layout::Span,
+    super::argument_layout::Outgrown
 );
 
 /// The bytes of some values.

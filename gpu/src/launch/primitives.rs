@@ -7,14 +7,14 @@ use std::ffi::{c_int, c_void};
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 
-use super::codec_encode_memory::DeviceSlice;
+use super::codec_encode_memory::OnDevice;
 use super::memory::{DeviceBuffer, Memory};
 use super::plain::Plain;
 
 /// `cudaStream_t`: the same pointer as the driver's stream.
 type Stream = *mut c_void;
 
-// SAFETY: the declarations match kernels/primitives.cu.
+// SAFETY: the declarations match kernels/primitives/cub.cu.
 unsafe extern "C" {
     fn shoal_sort_pairs(
         scratch: *mut c_void,
@@ -57,11 +57,11 @@ unsafe extern "C" {
 }
 
 /// A sort: scratch, its bytes, keys, sorted keys, values, sorted values, length, bits, stream.
-type Sort =
+pub(crate) type Sort =
     unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u64, u64, u32, c_int, Stream) -> c_int;
 
 /// A scan: scratch, its bytes, values, sums, length, stream.
-type Sum = unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u32, Stream) -> c_int;
+pub(crate) type Sum = unsafe extern "C" fn(*mut c_void, *mut usize, u64, u64, u32, Stream) -> c_int;
 
 /// Scratch memory of one stream's sorts and scans.
 #[derive(Debug)]
@@ -86,27 +86,13 @@ impl Scratch {
         };
         let mut bytes = 0_usize;
         check(call(std::ptr::null_mut(), &raw mut bytes))?;
-        // Freeing waits for the device, so work under way keeps its scratch.
+        // Freeing waits for the device, so running work keeps its scratch.
         self.memory.fit(bytes)?;
         let mut bytes = self.memory.len();
         check(call(self.memory.address() as *mut c_void, &raw mut bytes))
     }
 
-    /// Sorts `length` pairs by the lower `bits` of their keys, stably.
-    pub(crate) fn sort_pairs(
-        &mut self,
-        stream: &CudaStream,
-        (keys, values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
-        (sorted_keys, sorted_values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
-        length: u32,
-        bits: u32,
-    ) -> Result<(), EngineError> {
-        let from = (DeviceSlice::of(keys), DeviceSlice::of(values));
-        let to = (DeviceSlice::of(sorted_keys), DeviceSlice::of(sorted_values));
-        self.sort_rooms(stream, from, to, length, bits)
-    }
-
-    /// Makes room for sorting `length` pairs by so many bits, which then needs no more.
+    /// Makes room for sorting `length` pairs by so many bits, so that the sort allocates nothing.
     pub(crate) fn fit_pairs(&mut self, length: u32, bits: u32) -> Result<(), EngineError> {
         let mut bytes = 0_usize;
         // SAFETY: without scratch only the bytes are written; nothing is queued.
@@ -121,116 +107,71 @@ impl Scratch {
         }
     }
 
-    /// As [`Scratch::sort_pairs`].
-    pub(crate) fn sort_rooms(
+    /// Sorts `length` pairs by the lower `bits` of their keys, stably.
+    pub(crate) fn sort_pairs<K: Number>(
         &mut self,
         stream: &CudaStream,
-        from: (DeviceSlice<u32>, DeviceSlice<u32>),
-        to: (DeviceSlice<u32>, DeviceSlice<u32>),
+        (keys, values): (impl OnDevice<Value = K>, impl OnDevice<Value = u32>),
+        (sorted_keys, sorted_values): (impl OnDevice<Value = K>, impl OnDevice<Value = u32>),
         length: u32,
         bits: u32,
     ) -> Result<(), EngineError> {
-        self.sort(stream, from, to, (length, bits.min(32)), shoal_sort_pairs)
-    }
-
-    /// As [`Scratch::sort_pairs`], by keys of 64 bits.
-    pub(crate) fn sort_wide(
-        &mut self,
-        stream: &CudaStream,
-        from: (DeviceSlice<u64>, DeviceSlice<u32>),
-        to: (DeviceSlice<u64>, DeviceSlice<u32>),
-        length: u32,
-        bits: u32,
-    ) -> Result<(), EngineError> {
-        self.sort(stream, from, to, (length, bits.min(64)), shoal_sort_pairs_wide)
-    }
-
-    /// Runs `sort`, whose keys are of type `T`.
-    fn sort<T: Plain>(
-        &mut self,
-        stream: &CudaStream,
-        (keys, values): (DeviceSlice<T>, DeviceSlice<u32>),
-        (sorted_keys, sorted_values): (DeviceSlice<T>, DeviceSlice<u32>),
-        (length, bits): (u32, u32),
-        sort: Sort,
-    ) -> Result<(), EngineError> {
+        let (keys, sorted_keys) = (keys.slice(), sorted_keys.slice());
+        let (values, sorted_values) = (values.slice(), sorted_values.slice());
         let shortest = keys.len().min(values.len()).min(sorted_keys.len()).min(sorted_values.len());
-        assert!(shortest >= length as usize, "{length} pairs in buffers of {shortest}");
+        assert!(shortest >= length as usize, "{length} pairs in lists of {shortest}");
         if length == 0 {
             return Ok(());
         }
+        let bits = bits.min(8 * size_of::<K>() as u32) as c_int;
+        let (keys, sorted_keys) = (keys.address(), sorted_keys.address());
+        let (values, sorted_values) = (values.address(), sorted_values.address());
+        let stream = stream.cu_stream().cast();
         self.run("sort", |scratch, bytes| {
-            // SAFETY: buffers are as long as asserted; the stream orders the work; the two callers
-            // name the function of their keys' type.
+            // SAFETY: lists are as long as asserted; the stream orders the work; the function is
+            // that of the keys' type.
             unsafe {
-                sort(
-                    scratch,
-                    bytes,
-                    keys.address(),
-                    sorted_keys.address(),
-                    values.address(),
-                    sorted_values.address(),
-                    length,
-                    bits as c_int,
-                    stream.cu_stream().cast(),
-                )
+                let (from, to) = ((keys, values), (sorted_keys, sorted_values));
+                K::SORT(scratch, bytes, from.0, to.0, from.1, to.1, length, bits, stream)
             }
         })
     }
 
-    /// Sums of all values before each.
-    pub(crate) fn sum_before(
+    /// Sums of all values before each, in the type of `sums`.
+    pub(crate) fn sum_before<S: Number>(
         &mut self,
         stream: &CudaStream,
-        values: &DeviceBuffer<u32>,
-        sums: &DeviceBuffer<u32>,
+        values: impl OnDevice<Value = u32>,
+        sums: impl OnDevice<Value = S>,
         length: u32,
     ) -> Result<(), EngineError> {
-        self.sum_rooms(stream, DeviceSlice::of(values), DeviceSlice::of(sums), length)
-    }
-
-    /// As [`Scratch::sum_before`].
-    pub(crate) fn sum_rooms(
-        &mut self,
-        stream: &CudaStream,
-        values: DeviceSlice<u32>,
-        sums: DeviceSlice<u32>,
-        length: u32,
-    ) -> Result<(), EngineError> {
-        self.scan(stream, values, sums, length, shoal_sum_before)
-    }
-
-    /// Sums of all values before each, in 64 bits.
-    pub(crate) fn sum_before_wide(
-        &mut self,
-        stream: &CudaStream,
-        values: &DeviceBuffer<u32>,
-        sums: &DeviceBuffer<u64>,
-        length: u32,
-    ) -> Result<(), EngineError> {
-        self.scan(
-            stream,
-            DeviceSlice::of(values),
-            DeviceSlice::of(sums),
-            length,
-            shoal_sum_before_wide,
-        )
-    }
-
-    /// Runs `sum`, which writes `length` values of type `T`.
-    fn scan<T: Plain>(
-        &mut self,
-        stream: &CudaStream,
-        values: DeviceSlice<u32>,
-        sums: DeviceSlice<T>,
-        length: u32,
-        sum: Sum,
-    ) -> Result<(), EngineError> {
+        let (values, sums) = (values.slice(), sums.slice());
         assert!(values.len().min(sums.len()) >= length as usize, "a sum a value");
         let (values, sums) = (values.address(), sums.address());
         self.run("scan", |scratch, bytes| {
-            // SAFETY: as above; the two callers name the function of their sums' type.
-            unsafe { sum(scratch, bytes, values, sums, length, stream.cu_stream().cast()) }
+            // SAFETY: as above; the function is that of the sums' type.
+            unsafe { S::SUM(scratch, bytes, values, sums, length, stream.cu_stream().cast()) }
         })
     }
+}
+
+/// A type of keys and of sums, with CUB's functions for it.
+///
+/// # Safety
+/// The functions read and write values of this type.
+pub(crate) unsafe trait Number: Plain {
+    const SORT: Sort;
+    const SUM: Sum;
+}
+
+// SAFETY: the functions are those of 32 bits in cub.cu.
+unsafe impl Number for u32 {
+    const SORT: Sort = shoal_sort_pairs;
+    const SUM: Sum = shoal_sum_before;
+}
+
+// SAFETY: the functions are those of 64 bits in cub.cu.
+unsafe impl Number for u64 {
+    const SORT: Sort = shoal_sort_pairs_wide;
+    const SUM: Sum = shoal_sum_before_wide;
 }

@@ -6,11 +6,10 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
 
+use super::argument_layout::{IndexArgument, QueriesArgument, RecordsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, WARP, arguments, launch};
-use super::parameters::{
-    ByteRange, IndexArgument, QuestionStretches, QuestionsArgument, RecordsArgument, ViewArgument,
-};
+use super::module::{Kernels, WARP, enqueue};
+use super::parameters::{ByteRange, QueryRanges};
 
 impl Kernels {
     /// Rows of cells of each part, and 0 behind the last.
@@ -18,19 +17,13 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
+        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
         rows: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(rows.len() > at.parts.length, "a number a part and one more");
         let (grid, parts, length) =
             (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
-        let rows = rows.address();
-        launch(
-            &self.query_rows,
-            stream,
-            u64::from(length) + 1,
-            arguments![grid, parts, length, rows],
-        )
+        enqueue!(self.query_rows, stream, u64::from(length) + 1; grid, parts, length, rows)
     }
 
     /// Lists the rows of cells of each part.
@@ -38,16 +31,15 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
+        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
         first_items: &DeviceBuffer<u32>,
         items: &DeviceBuffer<Item>,
     ) -> Result<(), EngineError> {
         assert!(first_items.len() > at.parts.length, "a number a part and one more");
         let (grid, parts, length) =
             (view.grid(), at.parts.address::<Part>(input), at.parts.length as u32);
-        let (first_items, items) = (first_items.address(), items.address());
-        let arguments = arguments![grid, parts, length, first_items, items];
-        launch(&self.query_items, stream, u64::from(length) * WARP, arguments)
+        enqueue!(self.query_items, stream, u64::from(length) * WARP; grid, parts, length,
+            first_items, items)
     }
 
     /// Counts the matches of every item.
@@ -55,23 +47,22 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        questions: &QuestionsArgument,
+        batch: &QueriesArgument,
         (counts, totals): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
         kept: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let length = questions.length();
+        let length = batch.length();
         assert!(counts.len() >= length as usize, "a count an item");
         assert!(kept.len() >= KEPT as usize * length as usize, "room for some matches an item");
-        let (counts, totals, kept) = (counts.address(), totals.address(), kept.address());
-        let arguments = arguments![*view, *questions, counts, totals, kept];
-        launch(&self.query_count, stream, u64::from(length) * WARP, arguments)
+        enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
+            totals, kept)
     }
 
     /// The first match of every query, and the end.
     pub(crate) fn query_bounds(
         &self,
         stream: &CudaStream,
-        (input, at): (&DeviceBuffer<u8>, &QuestionStretches),
+        (input, at): (&DeviceBuffer<u8>, &QueryRanges),
         first_items: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
         bounds: &DeviceBuffer<u64>,
@@ -81,13 +72,9 @@ impl Kernels {
         assert!(first_items.len() > at.parts.length, "every part has a first item");
         let (parts, length) = (at.parts.address::<Part>(input), at.parts.length as u32);
         let queries = at.queries as u32;
-        let (first_items, offsets) = (first_items.address(), offsets.address());
         assert!(long_queries.len() >= queries as usize, "all queries may be long");
-        let (bounds, lengths) = (bounds.address(), lengths.address());
-        let long = long_queries.address();
-        let arguments =
-            arguments![parts, length, queries, first_items, offsets, bounds, lengths, long];
-        launch(&self.query_bounds, stream, u64::from(queries) + 1, arguments)
+        enqueue!(self.query_bounds, stream, u64::from(queries) + 1; parts, length, queries,
+            first_items, offsets, bounds, lengths, long_queries)
     }
 
     /// Writes the matches of items `first` on; there are `matches` of them.
@@ -95,22 +82,23 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
-        questions: &QuestionsArgument,
+        batch: &QueriesArgument,
         (offsets, kept): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
         (first, matches): (u32, usize),
         (objects, slots): (&DeviceBuffer<u64>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
-        let length = questions.length();
+        let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
         assert!(objects.len().min(slots.len()) >= matches, "room for every match");
         assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
-        let (offsets, objects, slots) = (offsets.address(), objects.address(), slots.address());
-        let ((records, _), kept) = (view.records(), kept.address());
-        let arguments = arguments![records, length, offsets, first, kept, objects, slots];
-        let threads = u64::from(length - first) * u64::from(KEPT);
-        launch(&self.query_write, stream, threads, arguments)?;
-        let arguments = arguments![*view, *questions, offsets, first, objects, slots];
-        launch(&self.query_write_many, stream, u64::from(length - first) * WARP, arguments)
+        let (records, _) = view.records();
+        let items = u64::from(length - first);
+        let threads = items * u64::from(KEPT);
+        enqueue!(self.query_write, stream, threads; records, length, offsets, first, kept, objects,
+            slots)?;
+        let threads = items * WARP;
+        enqueue!(self.query_write_many, stream, threads; view, batch, offsets, first, objects,
+            slots)
     }
 
     /// The records of the first `length` slots.
@@ -124,9 +112,7 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(fixes.len()) >= length as usize, "a record a slot");
         let (records, epoch) = view.records();
-        let (slots, fixes) = (slots.address(), fixes.address());
-        let arguments = arguments![records, epoch, slots, length, fixes];
-        launch(&self.query_fixes, stream, length.into(), arguments)
+        enqueue!(self.query_fixes, stream, length; records, epoch, slots, length, fixes)
     }
 
     /// The records of some ids.
@@ -141,9 +127,8 @@ impl Kernels {
         assert!(fixes.len() >= ids.length, "a record an id");
         let (records, epoch) = view.records();
         let (objects, length) = (ids.address::<u64>(input), ids.length as u32);
-        let fixes = fixes.address();
-        let arguments = arguments![records, *index, key, epoch, objects, length, fixes];
-        launch(&self.query_get, stream, length.into(), arguments)
+        enqueue!(self.query_get, stream, length; records, index, key, epoch, objects, length,
+            fixes)
     }
 
     /// The records of slots 0 to `slots` after cycle `epoch`.
@@ -155,8 +140,7 @@ impl Kernels {
         fixes: &DeviceBuffer<Answered>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= slots as usize, "a record a slot");
-        let fixes = fixes.address();
-        launch(&self.query_export, stream, slots.into(), arguments![*records, slots, epoch, fixes])
+        enqueue!(self.query_export, stream, slots; records, slots, epoch, fixes)
     }
 
     /// Enters slots into an empty index.
@@ -168,7 +152,6 @@ impl Kernels {
         (key, slots): (u64, u32),
     ) -> Result<(), EngineError> {
         assert!(objects.len() >= slots as usize, "an id a slot");
-        let objects = objects.address();
-        launch(&self.index_fill, stream, slots.into(), arguments![*index, objects, key, slots])
+        enqueue!(self.index_fill, stream, slots; index, objects, key, slots)
     }
 }

@@ -6,9 +6,9 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Lengths, SORT_TILE};
 
+use super::argument_layout::MatchesArgument;
 use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
-use super::parameters::MatchesArgument;
+use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
 /// Threads of a block of these kernels; their launches are never narrow.
 const SORT_THREADS: u64 = BLOCK_THREADS as u64;
@@ -24,9 +24,9 @@ impl Kernels {
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {
         assert!(bounds.len() > queries as usize, "a bound a query and one more");
-        let (starts, from, to) = (bounds.address(), *found, *sorted);
+        let (from, to) = (*found, *sorted);
         let threads = u64::from(queries) * WARP;
-        launch(&self.sort_short, stream, threads, arguments![starts, queries, from, to])?;
+        enqueue!(self.sort_short, stream, threads; bounds, queries, from, to)?;
         self.sort_listed(stream, (bounds, queries), (lengths, long_queries), found, sorted)
     }
 
@@ -43,11 +43,10 @@ impl Kernels {
         assert!(long_queries.len() >= queries as usize, "all queries may be long");
         let Lengths { longest, long_queries: long, longer_queries: longer } = *lengths;
         assert!(long + longer <= queries, "a query is in one list");
-        let bounds = bounds.address();
         let (from, to) = (*found, *sorted);
         let listed = long_queries.address();
-        let arguments = arguments![bounds, listed, long, from, to];
-        launch(&self.sort_long, stream, u64::from(long) * SORT_THREADS, arguments)?;
+        enqueue!(self.sort_long, stream, u64::from(long) * SORT_THREADS; bounds, listed, long, from,
+            to)?;
         if longer == 0 {
             return Ok(());
         }
@@ -60,13 +59,12 @@ impl Kernels {
         let side = |merges_left: u32| if merges_left.is_multiple_of(2) { to } else { from };
         let into = side(merges);
         let tiles = tiles as u32;
-        let arguments = arguments![bounds, listed, tiles, longer, from, into];
-        launch(&self.sort_tiles, stream, threads, arguments)?;
+        enqueue!(self.sort_tiles, stream, threads; bounds, listed, tiles, longer, from, into)?;
         for merge in 0..merges {
             let run = u64::from(SORT_TILE) << merge;
             let (from, to) = (side(merges - merge), side(merges - merge - 1));
-            let arguments = arguments![bounds, listed, tiles, longer, run, from, to];
-            launch(&self.sort_merge, stream, threads, arguments)?;
+            enqueue!(self.sort_merge, stream, threads; bounds, listed, tiles, longer, run, from,
+                to)?;
         }
         Ok(())
     }

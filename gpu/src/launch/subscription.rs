@@ -8,25 +8,17 @@ use shoal_engine::layout::{
     Answered, Bin, Edge, Gathered, Happened, Report, Shape, Standing, Told,
 };
 
+use super::argument_layout::{
+    BinsArgument, IndexArgument, NewBinsArgument, PolygonsArgument, RecordsArgument,
+    RegionsArgument, SceneArgument, TrajectoriesArgument,
+};
 use super::memory::DeviceBuffer;
-use super::module::{Kernels, arguments, launch};
-use super::parameters::{IndexArgument, PolygonsArgument, RecordsArgument};
-use super::ways::WaysArgument;
+use super::module::{Kernels, enqueue};
 
 /// Threads that share the bins of one object where these are long.
 const MANY: u64 = 8;
 /// Threads that look through the slots that moved.
 const ENDED_THREADS: u64 = 1 << 18;
-
-/// `Bins` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct BinsArgument {
-    bins: u64,
-    references: u64,
-    mask: u32,
-    levels: u32,
-}
 
 impl BinsArgument {
     /// The first `capacity` bins; the lists of all of them have `length` references.
@@ -38,18 +30,8 @@ impl BinsArgument {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "everything is there");
         let mask = (capacity - 1) as u32;
-        Self { bins: bins.address(), references: references.address(), mask, levels }
+        Self { bins: bins.pointer(), references: references.pointer(), mask, levels }
     }
-}
-
-/// `NewBins` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct NewBinsArgument {
-    bins: u64,
-    references: u64,
-    mask: u32,
-    most: u32,
 }
 
 impl NewBinsArgument {
@@ -60,7 +42,7 @@ impl NewBinsArgument {
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
         assert!(capacity <= bins.len() && length <= references.len(), "everything has room");
-        let (bins, references) = (bins.address(), references.address());
+        let (bins, references) = (bins.pointer(), references.pointer());
         Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
     }
 
@@ -74,15 +56,6 @@ impl NewBinsArgument {
     }
 }
 
-/// `Regions` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct RegionsArgument {
-    standing: u64,
-    shapes: u64,
-    polygons: PolygonsArgument,
-}
-
 impl RegionsArgument {
     pub(crate) fn new(
         standing: &DeviceBuffer<Standing>,
@@ -91,7 +64,7 @@ impl RegionsArgument {
         edges: &DeviceBuffer<Edge>,
     ) -> Self {
         let polygons = PolygonsArgument::new(slabs, edges);
-        Self { standing: standing.address(), shapes: shapes.address(), polygons }
+        Self { standing: standing.pointer(), shapes: shapes.pointer(), polygons }
     }
 }
 
@@ -114,21 +87,6 @@ impl Added<'_> {
     }
 }
 
-/// `Scene` of subscription.cuh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct SceneArgument {
-    base: BinsArgument,
-    recent: BinsArgument,
-    regions: RegionsArgument,
-    records: RecordsArgument,
-    epoch: u64,
-    objects: u64,
-    slots: u64,
-    length: u32,
-    reserved: u32,
-}
-
 impl SceneArgument {
     /// `length` written objects, sorted, and their slots; two tables of `regions`.
     pub(crate) fn new(
@@ -139,7 +97,7 @@ impl SceneArgument {
         length: u32,
     ) -> Self {
         assert!(objects.len().min(slots.len()) >= length as usize, "a slot an object");
-        let (objects, slots) = (objects.address(), slots.address());
+        let (objects, slots) = (objects.pointer(), slots.pointer());
         Self { base, recent, regions, records, epoch, objects, slots, length, reserved: 0 }
     }
 
@@ -153,8 +111,8 @@ impl SceneArgument {
     }
 }
 
-/// Lists of sorted events: by event its key and its object's place, and the sums of what stands
-/// before it.
+/// Lists of sorted events: by event its key and its object's place, and the sums of what precedes
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -172,9 +130,8 @@ impl Kernels {
         claimed: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let (cells, references, length, numbers) = added.arguments();
-        let claimed = claimed.address();
-        let arguments = arguments![cells, references, length, numbers, *table, claimed];
-        launch(&self.subscription_claim, stream, length.into(), arguments)
+        enqueue!(self.subscription_claim, stream, length; cells, references, length, numbers, table,
+            claimed)
     }
 
     /// Claims the bins of an older table, whose regions get new numbers.
@@ -185,10 +142,8 @@ impl Kernels {
         table: &NewBinsArgument,
         claimed: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
-        let (numbers, claimed) = (numbers.address(), claimed.address());
         let threads = u64::from(old.mask) + 1;
-        let arguments = arguments![*old, numbers, *table, claimed];
-        launch(&self.subscription_claim_bins, stream, threads, arguments)
+        enqueue!(self.subscription_claim_bins, stream, threads; old, numbers, table, claimed)
     }
 
     /// References of each bin, and 0 behind the last.
@@ -199,9 +154,8 @@ impl Kernels {
         counts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(counts.len() as u64 > table.capacity(), "a count a bin and one more");
-        let counts = counts.address();
         let threads = table.capacity() + 1;
-        launch(&self.subscription_counts, stream, threads, arguments![*table, counts])
+        enqueue!(self.subscription_counts, stream, threads; table, counts)
     }
 
     /// Files added references and those of an older table, from where each bin's begin.
@@ -213,17 +167,15 @@ impl Kernels {
         starts: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(starts.len() as u64 > table.capacity(), "a start a bin and one more");
-        let starts = starts.address();
         let threads = table.capacity();
-        launch(&self.subscription_starts, stream, threads, arguments![*table, starts])?;
+        enqueue!(self.subscription_starts, stream, threads; table, starts)?;
         if let Some((old, numbers)) = old {
             let (numbers, threads) = (numbers.address(), u64::from(old.mask) + 1);
-            let arguments = arguments![*old, numbers, *table];
-            launch(&self.subscription_file_bins, stream, threads, arguments)?;
+            enqueue!(self.subscription_file_bins, stream, threads; old, numbers, table)?;
         }
         let (cells, references, length, numbers) = added.arguments();
-        let arguments = arguments![cells, references, length, numbers, *table];
-        launch(&self.subscription_file, stream, length.into(), arguments)
+        enqueue!(self.subscription_file, stream, length; cells, references, length, numbers,
+            table)
     }
 
     /// Lets regions end or be silent in this cycle; see the kernel for what a mark is.
@@ -235,10 +187,8 @@ impl Kernels {
         epoch: u64,
     ) -> Result<(), EngineError> {
         assert!(length <= marks.len(), "every mark is there");
-        let (standing, marks) = (standing.address(), marks.address());
         let (length, epoch) = (length as u32, epoch as u32);
-        let arguments = arguments![standing, marks, length, epoch];
-        launch(&self.subscription_mark, stream, length.into(), arguments)
+        enqueue!(self.subscription_mark, stream, length; standing, marks, length, epoch)
     }
 
     /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the
@@ -256,14 +206,11 @@ impl Kernels {
         let room = objects.len().min(slots.len());
         assert!(arrived.len() >= rows as usize && room >= rows as usize, "room for every row");
         assert!(ended.is_none() || room >= others, "and for everything that moved");
-        let (arrived, gathered) = (arrived.address(), gathered.address());
-        let (objects, slots) = (objects.address(), slots.address());
-        let arguments = arguments![arrived, rows, *index, *records, gathered, objects, slots];
-        launch(&self.subscription_gather, stream, rows.into(), arguments)?;
+        enqueue!(self.subscription_gather, stream, rows; arrived, rows, index, records, gathered,
+            objects, slots)?;
         if let Some((moved, report)) = ended {
-            let (moved, report) = (moved.address(), report.address());
-            let arguments = arguments![moved, report, *records, gathered, objects, slots];
-            launch(&self.subscription_gather_ended, stream, ENDED_THREADS, arguments)?;
+            enqueue!(self.subscription_gather_ended, stream, ENDED_THREADS; moved, report, records,
+                gathered, objects, slots)?;
         }
         Ok(())
     }
@@ -279,10 +226,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(counts.len() > scene.length as usize, "a count an object and one more");
         assert!(busy.len() >= scene.length as usize, "all may have events");
-        let (counts, busy, happened) = (counts.address(), busy.address(), happened.address());
-        let arguments = arguments![*scene, counts, busy, happened];
         let kernel = if is_long { &self.subscription_count_many } else { &self.subscription_count };
-        launch(kernel, stream, scene.threads(is_long) + MANY, arguments)
+        enqueue!(kernel, stream, scene.threads(is_long) + MANY; scene, counts, busy, happened)
     }
 
     /// Counts the events of every region.
@@ -293,8 +238,7 @@ impl Kernels {
         (tallies, regions): (&DeviceBuffer<u32>, usize),
     ) -> Result<(), EngineError> {
         assert!(tallies.len() >= regions, "a tally a region");
-        let tallies = tallies.address();
-        launch(&self.subscription_tally, stream, scene.threads(true), arguments![*scene, tallies])
+        enqueue!(self.subscription_tally, stream, scene.threads(true); scene, tallies)
     }
 
     /// Writes the events that were counted, of the first `length` objects that have some.
@@ -309,15 +253,13 @@ impl Kernels {
         assert!(offsets.len() > scene.length as usize, "an offset an object and one more");
         assert!(events.keys.len().min(events.entries.len()) >= events.length, "room for all");
         assert!(busy.len() >= length as usize, "every object is listed");
-        let (offsets, keys) = (offsets.address(), events.keys.address());
-        let (busy, entries) = (busy.address(), events.entries.address());
-        let arguments = arguments![*scene, busy, length, offsets, keys, entries];
         let (kernel, each) = if is_long {
             (&self.subscription_write_many, MANY)
         } else {
             (&self.subscription_write, 1)
         };
-        launch(kernel, stream, u64::from(length) * each, arguments)
+        enqueue!(kernel, stream, u64::from(length) * each; scene, busy, length, offsets,
+            events.keys, events.entries)
     }
 
     /// Marks the first event of each region, and with `fixes` those that want a record.
@@ -330,11 +272,10 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let room = fixes.map_or(heads.len(), |fixes| fixes.len().min(heads.len()));
         assert!(room > events.length && events.keys.len() >= events.length, "a mark an event");
-        let (keys, length, standing) =
-            (events.keys.address(), events.length as u32, standing.address());
-        let (heads, fixes) = (heads.address(), fixes.map_or(0, DeviceBuffer::address));
-        let arguments = arguments![keys, length, standing, heads, fixes];
-        launch(&self.subscription_heads, stream, u64::from(length) + 1, arguments)
+        let length = events.length as u32;
+        let fixes = fixes.map_or(0, DeviceBuffer::address);
+        enqueue!(self.subscription_heads, stream, u64::from(length) + 1; events.keys, length,
+            standing, heads, fixes)
     }
 
     /// Writes sorted events as columns. `heads` has the sums of the marks.
@@ -351,15 +292,9 @@ impl Kernels {
         assert!(room >= events.length, "room for every event");
         assert!(told.len() >= events.length.min(numbers), "room for every region");
         assert!(standing.len().min(regions.len()) >= numbers, "every region is there");
-        let (keys, entries) = (events.keys.address(), events.entries.address());
         let (length, written) = (events.length as u32, scene.objects);
-        let (heads, standing) = (heads.address(), standing.address());
-        let (regions, objects) = (regions.address(), objects.address());
-        let (kinds, told) = (kinds.address(), told.address());
-        let arguments = arguments![
-            keys, entries, length, written, heads, standing, regions, objects, kinds, told
-        ];
-        launch(&self.subscription_columns, stream, length.into(), arguments)
+        enqueue!(self.subscription_columns, stream, length; events.keys, events.entries, length,
+            written, heads, standing, regions, objects, kinds, told)
     }
 
     /// Writes the records of events that want one; `places` has the sums of their marks.
@@ -371,11 +306,11 @@ impl Kernels {
         (fixes, wanted): (&DeviceBuffer<Answered>, usize),
     ) -> Result<(), EngineError> {
         assert!(places.len() > events.length && fixes.len() >= wanted, "room for every record");
-        let (entries, length) = (events.entries.address(), events.length as u32);
-        let (places, fixes, slots) = (places.address(), fixes.address(), scene.slots);
+        let length = events.length as u32;
+        let slots = scene.slots;
         let (records, epoch) = (scene.records, scene.epoch);
-        let arguments = arguments![entries, length, places, slots, records, epoch, fixes];
-        launch(&self.subscription_fixes, stream, length.into(), arguments)
+        enqueue!(self.subscription_fixes, stream, length; events.entries, length, places, slots,
+            records, epoch, fixes)
     }
 
     /// What became of the objects of the first `length` slots in cycle `epoch`.
@@ -387,31 +322,30 @@ impl Kernels {
         (stands, length): (&DeviceBuffer<Answered>, usize),
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(stands.len()) >= length, "a record a slot");
-        let (slots, stands, length) = (slots.address(), stands.address(), length as u32);
-        let arguments = arguments![*records, epoch, slots, length, stands];
-        launch(&self.subscription_stands, stream, length.into(), arguments)
+        let length = length as u32;
+        enqueue!(self.subscription_stands, stream, length; records, epoch, slots, length, stands)
     }
 
-    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot,
-    /// and `passing` where there are ways.
+    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
+    /// `passing` where there are trajectories.
     pub(crate) fn subscription_touched(
         &self,
         stream: &CudaStream,
         scene: &SceneArgument,
         (watched, slots): (&DeviceBuffer<u32>, usize),
-        ways: Option<(WaysArgument, &DeviceBuffer<u32>)>,
+        trajectories: Option<(TrajectoriesArgument, &DeviceBuffer<u32>)>,
         marks: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         assert!(marks.len() > scene.length as usize, "a mark an object and one more");
         assert!(32 * watched.len() >= slots, "a bit a slot");
-        let passing = ways.map_or(0, |(_, passing)| {
+        let passing = trajectories.map_or(0, |(_, passing)| {
             assert!(32 * passing.len() >= slots, "a bit a slot");
             passing.address()
         });
-        let ways = ways.map_or(WaysArgument::NONE, |(ways, _)| ways);
-        let (watched, marks) = (watched.address(), marks.address());
-        let arguments = arguments![*scene, watched, ways, passing, marks];
-        launch(&self.subscription_touched, stream, scene.threads(true) + MANY, arguments)
+        let trajectories =
+            trajectories.map_or(TrajectoriesArgument::NONE, |(trajectories, _)| trajectories);
+        enqueue!(self.subscription_touched, stream, scene.threads(true) + MANY; scene, watched,
+            trajectories, passing, marks)
     }
 
     /// Writes two records for each of `length` marked objects from the `first` on.
@@ -424,9 +358,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(places.len() > scene.length as usize, "a place an object and one more");
         assert!(touches.len() >= 2 * length as usize, "two records an object");
-        let (places, touches) = (places.address(), touches.address());
-        let arguments = arguments![*scene, places, first, length, touches];
-        launch(&self.subscription_touches, stream, scene.length.into(), arguments)
+        enqueue!(self.subscription_touches, stream, scene.length; scene, places, first, length,
+            touches)
     }
 
     /// Begins (1) or ends (0) to watch the first `length` objects.
@@ -439,9 +372,8 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(objects.len().min(begins.len()) >= length, "every change is there");
         assert!(32 * watched.len() >= slots, "a bit a slot");
-        let (objects, begins) = (objects.address(), begins.address());
-        let (length, watched) = (length as u32, watched.address());
-        let arguments = arguments![*index, key, objects, begins, length, watched];
-        launch(&self.subscription_watch, stream, length.into(), arguments)
+        let length = length as u32;
+        enqueue!(self.subscription_watch, stream, length; index, key, objects, begins, length,
+            watched)
     }
 }

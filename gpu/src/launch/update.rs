@@ -6,11 +6,11 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Entry, Grid};
 
-use super::memory::DeviceBuffer;
-use super::module::{BLOCK_THREADS, Kernels, WARP, arguments, launch};
-use super::parameters::{
+use super::argument_layout::{
     CellsArgument, MovedArgument, Outgrown, RecordsArgument, Span, SpareArgument,
 };
+use super::memory::DeviceBuffer;
+use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
 /// By cell its first entry and its room, and the first entry behind them all.
 pub(crate) type Rooms<'a> = (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
@@ -52,9 +52,8 @@ impl Kernels {
         (keys, slots): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         assert!(keys.len().min(slots.len()) >= 2 * moved.length() as usize, "two keys a slot");
-        let (current, keys, slots) = (current.address(), keys.address(), slots.address());
-        let arguments = arguments![*cells, *moved, *records, current, keys, slots];
-        launch(&self.update_keys, stream, moved.length().into(), arguments)
+        enqueue!(self.update_keys, stream, moved.length(); cells, moved, records, current, keys,
+            slots)
     }
 
     /// Brings the newest positions up to the cycle.
@@ -64,9 +63,7 @@ impl Kernels {
         (moved, records): (&MovedArgument, &RecordsArgument),
         current: &DeviceBuffer<Entry>,
     ) -> Result<(), EngineError> {
-        let current = current.address();
-        let arguments = arguments![*moved, *records, current];
-        launch(&self.update_publish, stream, moved.now_length().into(), arguments)
+        enqueue!(self.update_publish, stream, moved.now_length(); moved, records, current)
     }
 
     /// Applies sorted operations, unless there is no room for a cell that outgrows its own.
@@ -79,20 +76,16 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         sorted.check();
         assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its room");
-        let (keys, slots, length) = (sorted.keys.address(), sorted.slots.address(), sorted.length);
-        let (spans, holes) = (sorted.spans.address(), sorted.holes.address());
-        let (outgrown, current, threads) =
-            (sorted.outgrown.address(), current.address(), length.into());
-        launch(&self.update_spans, stream, threads, arguments![keys, length, spans])?;
-        let list = sorted.outgrown_cells.address();
-        let arguments = arguments![*cells, keys, slots, length, spans, holes, outgrown, list];
-        launch(&self.update_holes, stream, threads, arguments)?;
-        let arguments = arguments![*cells, spans, outgrown, list, *spare];
-        launch(&self.update_grow, stream, LIST_THREADS, arguments)?;
-        let arguments = arguments![*cells, current, keys, slots, length, spans, holes, outgrown];
-        launch(&self.update_insert, stream, threads, arguments)?;
-        let arguments = arguments![*cells, keys, length, spans, holes, outgrown];
-        launch(&self.update_close, stream, threads, arguments)
+        let (length, threads) = (sorted.length, sorted.length);
+        enqueue!(self.update_spans, stream, threads; sorted.keys, length, sorted.spans)?;
+        enqueue!(self.update_holes, stream, threads; cells, sorted.keys, sorted.slots, length,
+            sorted.spans, sorted.holes, sorted.outgrown, sorted.outgrown_cells)?;
+        enqueue!(self.update_grow, stream, LIST_THREADS; cells, sorted.spans, sorted.outgrown,
+            sorted.outgrown_cells, spare)?;
+        enqueue!(self.update_insert, stream, threads; cells, current, sorted.keys, sorted.slots,
+            length, sorted.spans, sorted.holes, sorted.outgrown)?;
+        enqueue!(self.update_close, stream, threads; cells, sorted.keys, length, sorted.spans,
+            sorted.holes, sorted.outgrown)
     }
 
     /// Learns where every object is.
@@ -102,8 +95,7 @@ impl Kernels {
         cells: &CellsArgument,
         length: u32,
     ) -> Result<(), EngineError> {
-        let arguments = arguments![*cells, length];
-        launch(&self.update_locate, stream, u64::from(length) * WARP, arguments)
+        enqueue!(self.update_locate, stream, u64::from(length) * WARP; cells, length)
     }
 
     /// Every `step`-th newest position.
@@ -116,10 +108,8 @@ impl Kernels {
         sample: &DeviceBuffer<Entry>,
     ) -> Result<(), EngineError> {
         assert!(current.len() >= slots as usize, "every slot has a position");
-        let (current, length) = (current.address(), sample.len() as u32);
-        let sample = sample.address();
-        let arguments = arguments![current, slots, step, sample, length];
-        launch(&self.update_sample, stream, length.into(), arguments)
+        let length = sample.len() as u32;
+        enqueue!(self.update_sample, stream, length; current, slots, step, sample, length)
     }
 
     /// The cell of every slot.
@@ -132,9 +122,7 @@ impl Kernels {
         (keys, values): (&DeviceBuffer<u32>, &DeviceBuffer<u32>),
     ) -> Result<(), EngineError> {
         assert!(current.len().min(keys.len()).min(values.len()) >= slots as usize, "a key a slot");
-        let (current, keys, values) = (current.address(), keys.address(), values.address());
-        let arguments = arguments![*grid, current, slots, keys, values];
-        launch(&self.rebuild_keys, stream, slots.into(), arguments)
+        enqueue!(self.rebuild_keys, stream, slots; grid, current, slots, keys, values)
     }
 
     /// Counts the objects of every cell and finds its room.
@@ -148,12 +136,11 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(sorted.keys.len() >= sorted.length as usize, "the keys are there");
         assert!(sorted.spans.len().min(rooms.len()) >= cells as usize, "a room a cell");
-        let (keys, length, spans) = (sorted.keys.address(), sorted.length, sorted.spans.address());
-        launch(&self.rebuild_spans, stream, length.into(), arguments![keys, length, spans])?;
-        let (rooms, squares) = (rooms.address(), squares.address());
+        let length = sorted.length;
+        enqueue!(self.rebuild_spans, stream, length; sorted.keys, length, sorted.spans)?;
         let is_tight = u32::from(is_tight);
-        let arguments = arguments![spans, cells, mean, is_tight, rooms, squares];
-        launch(&self.rebuild_rooms, stream, cells.into(), arguments)
+        enqueue!(self.rebuild_rooms, stream, cells; sorted.spans, cells, mean, is_tight, rooms,
+            squares)
     }
 
     /// Lays the cells out and fills them.
@@ -168,14 +155,10 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         assert!(starts.len().min(rooms.len()) >= length as usize, "a start a cell");
         assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
-        let (spans, starts, rooms) = (sorted.spans.address(), starts.address(), rooms.address());
-        let spare_first = spare_first.address();
-        let arguments = arguments![*cells, spans, starts, rooms, length, spare_first];
-        launch(&self.rebuild_cells, stream, length.into(), arguments)?;
-        let (current, keys, slots) =
-            (current.address(), sorted.keys.address(), sorted.slots.address());
+        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, rooms, length,
+            spare_first)?;
         let count = sorted.length;
-        let arguments = arguments![*cells, current, keys, slots, count, spans];
-        launch(&self.rebuild_fill, stream, count.into(), arguments)
+        enqueue!(self.rebuild_fill, stream, count; cells, current, sorted.keys, sorted.slots, count,
+            sorted.spans)
     }
 }

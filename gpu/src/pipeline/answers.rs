@@ -1,169 +1,136 @@
-//! How do answers of every kind come about from what the device found?
+//! A finished cycle whose answers may still be copied to the host.
 //!
-//! Ranges come sorted by id, neighbours by rank (`nearest.rs`); gets come as records, of which the
-//! engine's own filter picks.
+//! Answers lie in pooled pinned memory, which returns to its pool when it is dropped.
 
-use shoal_codec::FixRow;
-use shoal_engine::layout::{Answered, Part};
-use shoal_engine::query::{AnswerHead, AnswerPage};
-use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
+use std::sync::{Arc, Mutex};
 
-use super::asking::{Asking, Sorted};
-use super::nearest::Neighbours;
-use super::packing::Packing;
-use super::questions::Shapes;
-use super::staging::{Staged, distinct};
-use crate::launch::{DeviceBuffer, IndexArgument, QuestionStretches, ViewArgument, fault};
+use cudarc::driver::CudaEvent;
+use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 
-/// What answers are made of.
-pub(crate) struct Maker<'a> {
-    pub(crate) space: &'a Space,
-    pub(crate) asking: &'a mut Asking,
-    pub(crate) sorted: &'a mut Sorted,
-    pub(crate) view: ViewArgument,
-    pub(crate) index: (IndexArgument, u64),
-    pub(crate) clock_ms: i64,
-    /// Objects of the fleet, for a first guess of distances.
-    pub(crate) objects: u64,
+use super::subscription::Events;
+use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
+
+/// Pinned buffers that are kept for the next answers.
+const KEPT: usize = 8;
+
+/// A pool of pinned memory for answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool<T: Plain = u64> {
+    memory: Memory,
+    free: Arc<Mutex<Vec<PinnedBuffer<T>>>>,
 }
 
-/// A record as rows are.
-pub(crate) fn row(answered: &Answered) -> FixRow {
-    FixRow {
-        object: answered.object,
-        time_ms: answered.time_ms,
-        x: answered.x,
-        y: answered.y,
-        speed_mm_s: answered.speed_mm_s,
-        heading_cdeg: answered.heading_cdeg as u16,
-        altitude_mm: answered.altitude_mm,
-        state: answered.state,
+impl<T: Plain> Pool<T> {
+    pub(crate) fn new(memory: &Memory) -> Self {
+        Self { memory: memory.clone(), free: Arc::default() }
     }
-}
 
-impl Maker<'_> {
-    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of those that want
-    /// but a number.
-    pub(crate) fn make(
-        &mut self,
-        staged: &Staged,
-        bounds: &[u64],
-        totals: &[u64],
-    ) -> Result<AnswerSet, EngineError> {
-        let mut page = AnswerPage::default();
-        let matches = bounds.last().copied().unwrap_or(0) as usize;
-        let (mut objects, mut fixes) = (Vec::new(), Vec::new());
-        if matches > 0 {
-            let at = (&staged.arena.device, &staged.asked);
-            self.asking.write(&self.view, at, matches, self.sorted)?;
-            let is_range = |query: &&Query| matches!(query.kind, QueryKind::Range(_));
-            let wants_fixes = |query: &Query| query.projection == Projection::Fixes;
-            if staged.queries.iter().filter(is_range).any(wants_fixes) {
-                fixes = self.asking.fixes(&self.view, self.sorted, matches)?;
+    /// Room for `length` values.
+    pub(crate) fn take(&self, length: usize) -> Result<PooledBuffer<T>, EngineError> {
+        let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The smallest that fits, so that large ones are there for large answers.
+        let sizes = free.iter().map(PinnedBuffer::len).enumerate();
+        let fitting = sizes.filter(|(_, size)| *size >= length);
+        let at = fitting.min_by_key(|(_, size)| *size).map(|(at, _)| at);
+        let buffer = match at.map(|at| free.swap_remove(at)) {
+            Some(buffer) => buffer,
+            None => {
+                if free.len() == KEPT {
+                    free.remove(0);
+                }
+                PinnedBuffer::new(&self.memory, length + length / 4)?
             }
-            objects = self.asking.take_objects(self.sorted, matches)?;
+        };
+        Ok(PooledBuffer { buffer: Some(buffer), length, pool: self.clone() })
+    }
+}
+
+/// Values in a buffer of a pool, which gets it back on drop.
+#[derive(Debug)]
+pub(crate) struct PooledBuffer<T: Plain = u64> {
+    buffer: Option<PinnedBuffer<T>>,
+    length: usize,
+    pool: Pool<T>,
+}
+
+impl<T: Plain> PooledBuffer<T> {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        let length = self.length;
+        self.buffer.as_mut().map_or(&mut [], |buffer| &mut buffer.as_mut_slice()[..length])
+    }
+
+    /// All values as the target of a copy.
+    pub(crate) fn target(&mut self) -> CopyTarget<'_, T> {
+        self.first(self.length)
+    }
+
+    /// The first `length` values as the target of a copy.
+    pub(crate) fn first(&mut self, length: usize) -> CopyTarget<'_, T> {
+        assert!(length <= self.length, "{length} values of {}", self.length);
+        self.buffer.as_mut().map_or(CopyTarget::Ordinary(&mut []), |it| it.first(length))
+    }
+}
+
+impl<T: Plain> AsRef<[T]> for PooledBuffer<T> {
+    fn as_ref(&self) -> &[T] {
+        self.buffer.as_ref().map_or(&[], |buffer| &buffer.as_slice()[..self.length])
+    }
+}
+
+impl<T: Plain> Drop for PooledBuffer<T> {
+    fn drop(&mut self) {
+        let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if free.len() < KEPT {
+            free.extend(self.buffer.take());
         }
-        let mut found = Vec::new();
-        if staged.gets.length > 0 {
-            let ids = (&staged.arena.device, staged.gets);
-            let (index, key) = &self.index;
-            found = self.asking.get(&self.view, (index, *key), ids)?;
-        }
-        let neighbours = self.nearest(&staged.queries)?;
-        let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
-        for (number, query) in staged.queries.iter().enumerate() {
-            match &query.kind {
-                QueryKind::Range(_) if query.projection == Projection::Count => {
-                    let total = totals[number];
-                    page.heads.push(AnswerHead { total, ..AnswerHead::default() });
-                }
-                QueryKind::Range(_) => {
-                    let range = bounds[number] as usize..bounds[number + 1] as usize;
-                    let rows = fixes.get(range.clone()).unwrap_or(&[]).iter().map(row);
-                    append(&mut page, query, &objects[range], rows);
-                }
-                QueryKind::Get(wanted) => {
-                    let count = distinct(wanted).len();
-                    let rows = found[next_get..next_get + count].iter().filter(|it| it.found != 0);
-                    next_get += count;
-                    let rows = rows.map(row).filter(|row| query.passes(row, self.clock_ms));
-                    append_rows(&mut page, query, &rows.collect::<Vec<_>>());
-                }
-                QueryKind::Nearest { .. } => {
-                    let bounds = next_nearest.next().map_or([0, 0], |it| [it[0], it[1]]);
-                    append_nearest(&mut page, query, &neighbours, bounds);
-                }
+    }
+}
+
+/// Answers, perhaps still being copied.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
+pub(crate) enum Answers {
+    /// All there.
+    Here(AnswerSet),
+    /// Ids of range queries.
+    Coming {
+        /// Set when they are there.
+        copied: Arc<CudaEvent>,
+        /// By query its first id, and the end.
+        bounds: PooledBuffer,
+        /// Ids of all queries.
+        objects: PooledBuffer,
+        /// By query the most ids to return; empty when nothing is cut.
+        limits: Vec<u64>,
+    },
+}
+
+impl Answers {
+    /// Waits for them.
+    pub(crate) fn wait(self) -> Result<AnswerSet, EngineError> {
+        match self {
+            Self::Here(answers) => Ok(answers),
+            Self::Coming { copied, bounds, objects, limits } => {
+                copied.synchronize().map_err(fault)?;
+                Ok(AnswerSet::of_ids(Arc::new(bounds), Arc::new(objects), limits))
             }
         }
-        let places = (0..staged.queries.len() as u32).map(|head| (0, head)).collect();
-        Ok(AnswerSet::new(vec![page], places))
     }
 }
 
-/// Puts questions that are not part of a cycle's input on the device.
-pub(super) fn upload(
-    asking: &Asking,
-    (parts, queries): (&[Part], usize),
-    shapes: &Shapes,
-) -> Result<(DeviceBuffer<u8>, QuestionStretches), EngineError> {
-    let mut packing = Packing::default();
-    let at = QuestionStretches {
-        queries,
-        parts: packing.push(parts),
-        shapes: packing.push(&shapes.shapes),
-        slabs: packing.push(&shapes.slabs),
-        edges: packing.push(&shapes.edges),
-    };
-    let mut bytes = vec![0; packing.bytes];
-    packing.copy(&mut bytes);
-    let input = DeviceBuffer::new(asking.memory(), bytes.len())?;
-    input.upload(&asking.stream, 0, &bytes)?;
-    asking.stream.synchronize().map_err(fault)?;
-    Ok((input, at))
+/// A cycle that the driver is done with.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Everything but the answers and the events.
+    pub(crate) output: CycleOutput,
+    pub(crate) answers: Answers,
+    pub(crate) events: Events,
 }
 
-/// Appends an answer: ids, and rows with [`Projection::Fixes`].
-fn append(
-    page: &mut AnswerPage,
-    query: &Query,
-    objects: &[u64],
-    rows: impl Iterator<Item = FixRow>,
-) {
-    let mut head = AnswerHead { total: objects.len() as u64, ..AnswerHead::default() };
-    let returned = query.returned(objects.len());
-    head.objects.0 = page.objects.len();
-    head.fixes.0 = page.fixes.len();
-    if query.projection != Projection::Count {
-        page.objects.extend_from_slice(&objects[..returned]);
-        head.truncated = returned < objects.len();
-    }
-    if query.projection == Projection::Fixes {
-        page.fixes.extend(rows.take(returned));
-    }
-    head.objects.1 = page.objects.len();
-    head.fixes.1 = page.fixes.len();
-    page.heads.push(head);
-}
-
-fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
-    let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
-    append(page, query, &objects, rows.iter().copied());
-}
-
-fn append_nearest(
-    page: &mut AnswerPage,
-    query: &Query,
-    neighbours: &Neighbours,
-    [first, end]: [u64; 2],
-) {
-    let range = first as usize..end as usize;
-    let rows: Vec<FixRow> = neighbours.fixes[range.clone()].iter().map(row).collect();
-    let first = page.ranks.len();
-    if query.projection != Projection::Count {
-        page.ranks.extend(&neighbours.ranks[range][..query.returned(rows.len())]);
-    }
-    append_rows(page, query, &rows);
-    if let Some(head) = page.heads.last_mut() {
-        head.ranks = (first, page.ranks.len());
+impl Finished {
+    /// The whole output.
+    pub(crate) fn wait(self) -> Result<CycleOutput, EngineError> {
+        let (answers, events) = (self.answers.wait()?, self.events.wait()?);
+        Ok(CycleOutput { answers, events, ..self.output })
     }
 }

@@ -1,10 +1,9 @@
-//! Which work goes to which stream, and when? The thread that takes a fleet's cycles through the
-//! stages.
+//! The thread that takes a fleet's cycles through the stages, each on a stream of its own.
 //!
 //! Cycle k: dispatch reads and writes the records, beside the update of k - 1; queries read the
-//! grid and the records as they were after k - 1; update brings the other grid up to k. Copies in,
-//! dispatch, update, queries and copies out have a stream each and wait for each other by events;
-//! the host waits for numbers only (how much moved, how much was found), while streams work.
+//! grid and the records as they were after k - 1; update brings the other grid up to k. Streams
+//! wait for each other by events; the host waits for numbers only (moves, matches), while streams
+//! work.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,34 +15,34 @@ use shoal_engine::{
     AnswerSet, CycleOutput, EngineError, EngineOptions, EventSet, RegionId, Snapshot,
 };
 
-use super::asking::{Asking, Sorted};
-use super::cells::Cells;
-use super::cost::Cost;
-use super::grid::Chosen;
-use super::records::Records;
-use super::results::{Answers, Finished, Pool};
+use super::answers::{Answers, Finished, Pool};
+use super::dispatch_records::Records;
+use super::query_batch::{QueryBatch, Sorted};
 use super::staging::{Arena, Staged};
 use super::subscription::Subscriptions;
-use super::tables::Tables;
 use super::timeline::Timeline;
-use super::updating::Update;
+use super::update_cells::Cells;
+use super::update_cost::Cost;
+use super::update_grid::GridChoice;
+use super::update_stage::Update;
+use super::update_tables::Tables;
 use crate::device::Gpu;
 use crate::launch::{DeviceBuffer, Memory, Outgrown, PinnedBuffer, Scratch, fault};
 use crate::tuning::Tuning;
 
-/// What a backend tells its driver.
+/// A command of a backend to its driver.
 pub(crate) enum Command {
     /// Run this cycle.
     Cycle(Box<Staged>),
     /// Copy the state out.
     Export(Sender<Result<Snapshot, EngineError>>),
-    /// Tell which regions stand.
+    /// List the regions.
     Regions(Sender<BTreeSet<RegionId>>),
     /// Take this state.
     Import(Snapshot, Sender<Result<(), EngineError>>),
 }
 
-/// What callers ask without waiting for a cycle's answers.
+/// What callers read without waiting for a cycle's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     now: Mutex<Now>,
@@ -58,8 +57,8 @@ pub(super) struct Now {
     pub(super) objects: u64,
     /// Least event time of any object, with a TTL.
     pub(super) oldest_ms: Option<i64>,
-    /// Cycles whose events are known.
-    pub(super) told: u64,
+    /// Cycles whose events are reported.
+    pub(super) reported: u64,
     /// When time alone may change a membership.
     pub(super) due_ms: Option<i64>,
 }
@@ -74,10 +73,10 @@ impl Status {
         (now.objects, now.oldest_ms)
     }
 
-    /// When time alone may change a membership, once the events of `cycles` cycles are known.
+    /// When time alone may change a membership, once the events of `cycles` cycles are reported.
     pub(crate) fn due_after(&self, cycles: u64) -> Option<i64> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        while now.told < cycles && !now.ended {
+        while now.reported < cycles && !now.ended {
             now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
         now.due_ms
@@ -89,15 +88,15 @@ impl Status {
     }
 }
 
-/// What queries came to: that memory was lacking is for whoever asked, all else ends the engine.
-fn unless_ended<T>(asked: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
-    match asked {
+/// The outcome of queries: a lack of memory concerns the caller, other errors end the engine.
+fn unless_ended<T>(outcome: Result<T, EngineError>) -> Result<Result<T, EngineError>, EngineError> {
+    match outcome {
         Err(error) if !matches!(error, EngineError::OutOfMemory { .. }) => Err(error),
-        asked => Ok(asked),
+        outcome => Ok(outcome),
     }
 }
 
-/// Tells whoever waits that the driver has ended, be it by a panic.
+/// Wakes waiting callers when the driver ends, also by a panic.
 struct End(Arc<Status>);
 
 impl Drop for End {
@@ -126,7 +125,7 @@ pub(crate) struct Driver {
     pub(super) records: Records,
     pub(super) slots: DeviceBuffer<u32>,
     pub(super) refusals: DeviceBuffer<u8>,
-    pub(super) known: DeviceBuffer<DictionarySlot>,
+    pub(super) entry_slots: DeviceBuffer<DictionarySlot>,
     /// Of cycles that may exceed the object limit.
     pub(super) candidates: DeviceBuffer<Candidate>,
     pub(super) outcomes: DeviceBuffer<RowOutcomeCounts>,
@@ -137,27 +136,27 @@ pub(crate) struct Driver {
     pub(super) ordered: [DeviceBuffer<u32>; 6],
     pub(super) ordered_scratch: Scratch,
     pub(super) report_here: PinnedBuffer<Report>,
-    pub(super) fates_here: PinnedBuffer<RowOutcomeCounts>,
+    pub(super) outcomes_here: PinnedBuffer<RowOutcomeCounts>,
     pub(super) outgrown_here: PinnedBuffer<Outgrown>,
     pub(super) squares_here: PinnedBuffer<u64>,
     pub(super) cells: [Cells; 2],
     pub(super) tables: Tables,
-    pub(super) chosen: Chosen,
+    pub(super) chosen: GridChoice,
     pub(super) cost: Cost,
     /// What memory a grid lacked that could not be built.
     pub(super) lacking: Option<EngineError>,
-    pub(super) asking: Asking,
+    pub(super) query_batch: QueryBatch,
     pub(super) sorted: [Sorted; 2],
     pub(super) subscriptions: Subscriptions,
     /// Pinned memory for bounds of answers, and for their ids.
     pub(super) bounds: Pool,
     pub(super) ids: Pool,
-    /// The update that was queued last, until it is known that it was applied.
+    /// The update that was queued last, until it is confirmed as applied.
     pub(super) updating: Option<Update>,
-    /// The last update that is known to be applied.
+    /// The last update that is confirmed as applied.
     pub(super) updated: Option<CudaEvent>,
     /// The queries that the next writes of records and cells must wait for.
-    pub(super) asked: Option<Arc<CudaEvent>>,
+    pub(super) queried: Option<Arc<CudaEvent>>,
     /// Copies of answers out of `sorted`, by parity.
     pub(super) copied_out: [Option<Arc<CudaEvent>>; 2],
 }
@@ -175,7 +174,7 @@ impl Driver {
         let stream = || gpu.context.new_stream().map_err(fault);
         let (dispatch, update, query) = (stream()?, stream()?, stream()?);
         let records = Records::new(memory, &gpu.kernels, &dispatch, options.term)?;
-        let chosen = Chosen::first(&options.space, tuning.side);
+        let chosen = GridChoice::first(&options.space, tuning.side);
         let buffer = || DeviceBuffer::new(memory, 1);
         let mut driver = Self {
             gpu: gpu.clone(),
@@ -194,7 +193,7 @@ impl Driver {
             records,
             slots: buffer()?,
             refusals: DeviceBuffer::new(memory, 1)?,
-            known: DeviceBuffer::new(memory, 1)?,
+            entry_slots: DeviceBuffer::new(memory, 1)?,
             candidates: DeviceBuffer::new(memory, 1)?,
             outcomes: DeviceBuffer::new(memory, 1)?,
             report: DeviceBuffer::new(memory, 1)?,
@@ -202,22 +201,22 @@ impl Driver {
             ordered: [buffer()?, buffer()?, buffer()?, buffer()?, buffer()?, buffer()?],
             ordered_scratch: Scratch::new(memory)?,
             report_here: PinnedBuffer::new(memory, 1)?,
-            fates_here: PinnedBuffer::new(memory, 1)?,
+            outcomes_here: PinnedBuffer::new(memory, 1)?,
             outgrown_here: PinnedBuffer::new(memory, 1)?,
             squares_here: PinnedBuffer::new(memory, 1)?,
             cells: [Cells::new(memory, &chosen.grid)?, Cells::new(memory, &chosen.grid)?],
             tables: Tables::new(memory)?,
             chosen,
-            cost: Cost::new(tuning.way),
+            cost: Cost::new(tuning.update_method),
             lacking: None,
-            asking: Asking::new(memory, &gpu.kernels, query, tuning.confirmation_table)?,
+            query_batch: QueryBatch::new(memory, &gpu.kernels, query)?,
             sorted: [Sorted::new(memory)?, Sorted::new(memory)?],
             subscriptions: Subscriptions::new(memory, &gpu.kernels, stream()?, &options.space)?,
             bounds: Pool::new(memory),
             ids: Pool::new(memory),
             updating: None,
             updated: None,
-            asked: None,
+            queried: None,
             copied_out: [None, None],
             dispatch,
             update,
@@ -231,13 +230,13 @@ impl Driver {
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
         let _end = End(self.status.clone());
         while let Ok(command) = commands.recv() {
-            let goes_on = match command {
+            let continues = match command {
                 Command::Cycle(staged) => self.take(*staged),
                 Command::Export(reply) => reply.send(self.export()).is_ok(),
                 Command::Regions(reply) => reply.send(self.subscriptions.regions()).is_ok(),
                 Command::Import(snapshot, reply) => reply.send(self.import(&snapshot)).is_ok(),
             };
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -258,7 +257,7 @@ impl Driver {
     /// Runs a cycle or refuses it; false when the engine has ended.
     fn take(&mut self, staged: Staged) -> bool {
         let bound = self.gpu.context.bind_to_thread().map_err(fault);
-        let result = match bound.and_then(|()| self.make_room(&staged)) {
+        let result = match bound.and_then(|()| self.reserve(&staged)) {
             Ok(()) => self.cycle(staged),
             Err(error @ EngineError::Device(_)) => Err(error),
             Err(error) => match self.refuse(staged) {
@@ -280,7 +279,7 @@ impl Driver {
         self.epoch += 1;
         let epoch = self.epoch;
         let (timeline, dispatch) = (self.timeline.clone(), self.dispatch.clone());
-        let query = self.asking.stream.clone();
+        let query = self.query_batch.stream.clone();
         dispatch.wait(&staged.copied).map_err(fault)?;
         let dispatching = timeline.begin(&dispatch)?;
         let lists = self.begin_dispatch(&staged)?;
@@ -291,10 +290,10 @@ impl Driver {
         let dispatched = dispatch.record_event(None).map_err(fault)?;
         self.conclude_update()?;
         self.bring_up()?;
-        self.wait_for_questions(&staged)?;
-        let asking = timeline.begin(&query)?;
+        self.wait_for_query_input(&staged)?;
+        let querying = timeline.begin(&query)?;
         // Counted beside dispatch: the host waits for the cut alone.
-        let asked = unless_ended(self.begin_questions(&staged))?;
+        let counted = unless_ended(self.begin_queries(&staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.read_report(&staged)?;
         // Before the update: the next cycle waits for it.
@@ -302,21 +301,21 @@ impl Driver {
         let updating = timeline.begin(&self.update)?;
         self.begin_update(&report)?;
         timeline.end((epoch, "update"), updating, &self.update)?;
-        let answers = asked.and_then(|asked| self.answer(&staged, asked));
+        let answers = counted.and_then(|counted| self.answer(&staged, counted));
         let (answers, unanswered) = match unless_ended(answers)? {
             Ok(answers) => (answers, None),
             Err(error) => {
-                self.forget_answers()?;
+                self.release_answers()?;
                 (Answers::Here(AnswerSet::default()), Some(error))
             }
         };
-        timeline.end((epoch, "query"), asking, &query)?;
+        timeline.end((epoch, "query"), querying, &query)?;
         let events = self.finish_events(&staged, begun)?;
-        self.status.set(|now| now.told += 1);
-        let asked = Arc::new(query.record_event(None).map_err(fault)?);
+        self.status.set(|now| now.reported += 1);
+        let queried = Arc::new(query.record_event(None).map_err(fault)?);
         let mut arena = staged.arena;
-        arena.idle = Some(asked.clone());
-        self.asked = Some(asked);
+        arena.idle = Some(queried.clone());
+        self.queried = Some(queried);
         // The backend may be gone.
         let _ = self.arenas.send(arena);
         let output = CycleOutput {

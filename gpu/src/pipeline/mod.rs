@@ -1,37 +1,36 @@
 //! The framework: what a fleet has on the device, and the thread that takes cycles through the
 //! stages on concurrent streams.
 
-mod admission;
 mod answers;
-mod asking;
-mod brief;
-mod cells;
-mod confirming;
-mod cost;
-mod dispatching;
+mod dispatch_admission;
+mod dispatch_capacity;
+mod dispatch_records;
+mod dispatch_stage;
 mod driver;
-mod grid;
-mod moving;
-mod nearest;
 mod packing;
-mod questioning;
-mod questions;
-mod records;
-mod results;
-mod room;
+mod query_answers;
+mod query_batch;
+mod query_nearest;
+mod query_parts;
+mod query_stage;
+mod query_warp;
+mod snapshot;
 mod staging;
 mod subscription;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod updating;
+mod update_cells;
+mod update_cost;
+mod update_grid;
+mod update_stage;
+mod update_tables;
 
-pub use cost::Way;
+pub(crate) use answers::Finished;
 pub(crate) use driver::{Command, Driver, Status};
-pub(crate) use questions::Questions;
-pub(crate) use results::Finished;
+pub(crate) use query_parts::QueryParts;
 pub(crate) use staging::{Arena, Staged, stage};
 pub(crate) use subscription::file;
 pub use timeline::StageSpan;
 pub(crate) use timeline::Timeline;
+pub use update_cost::UpdateMethod;

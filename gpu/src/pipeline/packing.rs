@@ -1,13 +1,16 @@
-//! How do the lists of a cycle become one stretch of bytes on the device?
+//! Packs the lists of a cycle into one range of bytes on the device.
 //!
-//! Lists are only named until their places are known; then they are copied side by side into pinned
-//! memory and go over in few copies. What is pinned already goes from where it lies.
+//! Lists are named first; once their places are fixed they are copied side by side into pinned
+//! memory and cross the bus in few copies. Lists that are pinned already are copied from where they
+//! lie.
 
+use bytes::Bytes;
 use cudarc::driver::CudaStream;
 use rayon::prelude::*;
 use shoal_engine::EngineError;
+use shoal_engine::layout::Part;
 
-use crate::launch::{ByteRange, DeviceBuffer, Plain, bytes_of, is_pinned};
+use crate::launch::{ByteRange, DeviceBuffer, PinnedBuffer, Plain, bytes_of, is_pinned};
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
@@ -20,10 +23,12 @@ pub(super) struct Packing<'a> {
     /// Bytes of the device's side before it.
     pub(super) front: usize,
     pieces: Vec<(usize, &'a [u8])>,
-    /// What is in page-locked memory already and needs no packing.
-    pinned: Vec<(usize, &'a [u8])>,
+    /// Blocks in page-locked memory, which need no packing.
+    blocks: Vec<(usize, &'a Bytes)>,
     /// How many of those are on their way.
     pub(super) uploaded: usize,
+    /// The parts of queries, which are in page-locked memory as well, and how many.
+    parts: Option<(usize, (&'a PinnedBuffer<Part>, usize))>,
     /// How long it is.
     pub(super) bytes: usize,
 }
@@ -51,19 +56,25 @@ impl<'a> Packing<'a> {
     }
 
     /// A whole block; gives where it begins.
-    pub(super) fn push_block(&mut self, bytes: &'a [u8]) -> usize {
-        if is_pinned(bytes) {
-            return self.push_pinned(bytes).at;
+    pub(super) fn push_block(&mut self, bytes: &'a Bytes) -> usize {
+        if !is_pinned(bytes) {
+            return self.push::<u8>(bytes).at;
         }
-        self.push(bytes).at
+        self.blocks.push((self.bytes, bytes));
+        self.skip(bytes.len()).at
     }
 
-    /// A list in page-locked memory.
-    pub(super) fn push_pinned<T: Plain>(&mut self, values: &'a [T]) -> ByteRange {
-        let (at, bytes) = (self.bytes, bytes_of(values));
-        self.pinned.push((at, bytes));
-        self.bytes = (at + bytes.len()).next_multiple_of(ALIGN);
-        ByteRange { at: self.front + at, length: values.len() }
+    /// The first `length` of the queries' parts; once, behind all blocks.
+    pub(super) fn push_parts(&mut self, parts: &'a PinnedBuffer<Part>, length: usize) -> ByteRange {
+        self.parts = Some((self.bytes, (parts, length)));
+        ByteRange { length, ..self.skip(length * size_of::<Part>()) }
+    }
+
+    /// Leaves out bytes that are not packed.
+    fn skip(&mut self, bytes: usize) -> ByteRange {
+        let at = self.bytes;
+        self.bytes = (at + bytes).next_multiple_of(ALIGN);
+        ByteRange { at: self.front + at, length: bytes }
     }
 
     /// Copies everything on all cores; pieces ascend.
@@ -90,17 +101,29 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Copies what lies in pinned memory to the device, from where it lies; each once.
-    pub(super) fn upload_pinned(
+    /// Copies pinned blocks to the device, from where they lie; each once.
+    pub(super) fn upload_blocks(
         &mut self,
         stream: &CudaStream,
         device: &DeviceBuffer<u8>,
     ) -> Result<(), EngineError> {
-        for (at, bytes) in &self.pinned[self.uploaded..] {
-            device.upload(stream, self.front + at, bytes)?;
-        }
-        self.uploaded = self.pinned.len();
+        let place = |(at, block): &(usize, &'a Bytes)| (self.front + at, *block);
+        let blocks: Vec<_> = self.blocks[self.uploaded..].iter().map(place).collect();
+        device.upload_blocks(stream, &blocks)?;
+        self.uploaded = self.blocks.len();
         Ok(())
+    }
+
+    /// Copies the queries' parts to the device, from where they lie.
+    pub(super) fn upload_parts(
+        &self,
+        stream: &CudaStream,
+        device: &DeviceBuffer<u8>,
+    ) -> Result<(), EngineError> {
+        match self.parts {
+            Some((at, parts)) => device.upload_list(stream, self.front + at, parts),
+            None => Ok(()),
+        }
     }
 
     /// Copies what was packed into `packed`.
@@ -108,14 +131,16 @@ impl<'a> Packing<'a> {
         &self,
         stream: &CudaStream,
         device: &DeviceBuffer<u8>,
-        packed: &[u8],
+        packed: &PinnedBuffer<u8>,
     ) -> Result<(), EngineError> {
+        let blocks = self.blocks.iter().map(|(at, block)| *at..at + block.len());
+        let parts = self.parts.iter().map(|(at, (_, length))| *at..at + length * size_of::<Part>());
         let mut done = 0;
-        for (at, bytes) in &self.pinned {
-            device.upload(stream, self.front + done, &packed[done..*at])?;
-            done = at + bytes.len();
+        for skipped in blocks.chain(parts) {
+            device.upload(stream, self.front + done, packed.part(done..skipped.start))?;
+            done = skipped.end;
         }
-        device.upload(stream, self.front + done, &packed[done..self.bytes])
+        device.upload(stream, self.front + done, packed.part(done..self.bytes))
     }
 
     /// Bytes of the device's side up to its end.

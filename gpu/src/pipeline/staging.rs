@@ -1,8 +1,8 @@
-//! How does a cycle's input get to the device? Packed into pinned memory by the caller's thread on
-//! all cores, copied on a stream of its own while earlier cycles run.
+//! Stages a cycle's input: packed into pinned memory by the caller's thread on all cores, copied on
+//! a stream of its own while earlier cycles run.
 //!
-//! Columns travel as they came: blocks as their own bytes, rows as theirs. On the device's side
-//! what dispatch decodes comes first, then what was packed.
+//! Columns travel as they arrived: blocks as their own bytes, rows as theirs. On the device,
+//! decoded columns lie first, then what was packed.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use shoal_engine::layout::{
 use shoal_engine::{CycleInput, EngineError, Query, QueryKind, Request};
 
 use super::packing::Packing;
-use super::questions::Questions;
+use super::query_parts::QueryParts;
 use super::subscription::Changes;
 use super::timeline::Timeline;
 use crate::codec::{Decoding, Form, List, OutputRequest, Place, of_block};
 use crate::launch::{
-    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QuestionStretches, fault,
+    ByteRange, CodecStretches, DeviceBuffer, Memory, PinnedBuffer, Plain, QueryRanges, fault,
 };
 
 /// Bytes of a query's lists, at a guess: two parts. More only means that rows are copied once more.
@@ -57,7 +57,7 @@ pub(crate) enum Kind {
     Clear,
 }
 
-/// A cycle's input on its way to the device.
+/// A cycle's input, being copied to the device.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(crate) arena: Arena,
@@ -75,7 +75,7 @@ pub(crate) struct Staged {
     pub(crate) entries: u32,
     /// Rows and removals whose ids are no dictionary's.
     pub(crate) has_ids: bool,
-    pub(crate) asked: QuestionStretches,
+    pub(crate) query_ranges: QueryRanges,
     /// Ids of all gets, query by query.
     pub(crate) gets: ByteRange,
     /// Given back with the answers.
@@ -84,12 +84,12 @@ pub(crate) struct Staged {
     pub(crate) are_plain: bool,
     /// By query the most ids to return; empty when none is limited.
     pub(crate) limits: Vec<u64>,
-    /// By clear: the arrival that it stands before, and its request.
+    /// By clear: the arrival that it precedes, and its request.
     pub(crate) clears: Vec<(u32, u32)>,
     /// How many of the rows are removals.
     pub(crate) removals: u32,
     pub(crate) has_optional: bool,
-    /// Changes of the standing regions.
+    /// Changes of regions.
     pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
     pub(crate) time_max_ms: i64,
@@ -103,14 +103,14 @@ impl Staged {
 }
 
 /// Packs a cycle and starts its copy to the device. Rows that need no packing travel while the
-/// queries are checked and listed in `questions`; a query beyond a limit gives the arena back.
+/// queries are checked and listed in `query_parts`; a query beyond a limit gives the arena back.
 pub(crate) fn stage(
     memory: &Memory,
     stream: &Arc<CudaStream>,
     (timeline, epoch): (&Timeline, u64),
     spare: &mut Option<Arena>,
     input: CycleInput,
-    questions: &mut Questions,
+    query_parts: &mut QueryParts,
 ) -> Result<Staged, EngineError> {
     let Some(mut arena) = spare.take() else {
         return Err(EngineError::Device("there is no memory for a cycle's input".to_owned()));
@@ -126,29 +126,30 @@ pub(crate) fn stage(
     let copying = timeline.begin(stream)?;
     let Arena { pinned, parts, device, idle } = &mut arena;
     if packing.device_bytes() + input.queries.len() * QUERY_BYTES <= device.len() {
-        packing.upload_pinned(stream, device)?;
+        packing.upload_blocks(stream, device)?;
     }
-    if let Err(error) = questions.list(memory, &input.queries, parts) {
+    if let Err(error) = query_parts.list(memory, &input.queries, parts) {
         *idle = Some(Arc::new(stream.record_event(None).map_err(fault)?));
         *spare = Some(arena);
         return Err(error);
     }
-    let questions = &*questions;
-    let gets = if questions.are_plain { Vec::new() } else { gets(&input.queries) };
-    let asked = place_questions(&mut packing, questions, parts.as_slice(), input.queries.len());
+    let query_parts = &*query_parts;
+    let gets = if query_parts.are_plain { Vec::new() } else { gets(&input.queries) };
+    let query_ranges = place_queries(&mut packing, query_parts, parts, input.queries.len());
     let at_gets = packing.push(&gets);
     pinned.fit(memory, packing.bytes)?;
     if device.fit(packing.device_bytes())? {
         packing.uploaded = 0;
     }
-    packing.upload_pinned(stream, device)?;
+    packing.upload_blocks(stream, device)?;
+    packing.upload_parts(stream, device)?;
     packing.copy(pinned.as_mut_slice());
-    packing.upload_packed(stream, device, pinned.as_slice())?;
+    packing.upload_packed(stream, device, pinned)?;
     timeline.end((epoch, "copy in"), copying, stream)?;
     let copied = stream.record_event(None).map_err(fault)?;
     drop(packing);
     let kinds = (0..input.requests.len()).map(|number| kind(&input.requests, number)).collect();
-    let (are_plain, limits) = (questions.are_plain, questions.limits.clone());
+    let (are_plain, limits) = (query_parts.are_plain, query_parts.limits.clone());
     Ok(Staged {
         arena,
         copied,
@@ -160,7 +161,7 @@ pub(crate) fn stage(
         codec,
         requests: at_requests,
         arrivals: at_arrivals,
-        asked,
+        query_ranges,
         gets: at_gets,
         queries: input.queries,
         are_plain,
@@ -233,7 +234,7 @@ fn shift(arrived: &mut RequestDescriptor, front: u64) {
     }
 }
 
-/// By clear: the arrival that it stands before, and its request.
+/// By clear: the arrival that it precedes, and its request.
 fn clears(requests: &[RequestDescriptor]) -> Vec<(u32, u32)> {
     let numbered = (0..).zip(requests);
     let clears = numbered.filter(|(_, arrived)| arrived.kind == REQUEST_CLEAR);
@@ -246,18 +247,18 @@ fn has_optional(arrived: &RequestDescriptor) -> bool {
     columns.iter().any(|column| *column != NO_COLUMN)
 }
 
-/// Adds the lists of all questions to the packing.
-fn place_questions<'a>(
+/// Adds the lists of all queries to the packing.
+fn place_queries<'a>(
     packing: &mut Packing<'a>,
-    questions: &'a Questions,
-    parts: &'a [Part],
+    query_parts: &'a QueryParts,
+    parts: &'a PinnedBuffer<Part>,
     queries: usize,
-) -> QuestionStretches {
-    let chunks = || questions.chunks().iter();
-    let no_shape = [&questions.no_shape[..]];
-    QuestionStretches {
+) -> QueryRanges {
+    let chunks = || query_parts.chunks().iter();
+    let no_shape = [&query_parts.no_shape[..]];
+    QueryRanges {
         queries,
-        parts: packing.push_pinned(&parts[..questions.parts]),
+        parts: packing.push_parts(parts, query_parts.parts),
         shapes: packing
             .push_all(no_shape.into_iter().chain(chunks().map(|lists| &lists.shapes[..]))),
         slabs: packing.push_all(chunks().map(|lists| &lists.slabs[..])),
@@ -285,7 +286,7 @@ fn gets(queries: &[Query]) -> Vec<u64> {
     ids
 }
 
-/// The ids of one get as they are asked of the device.
+/// The ids of one get as the device looks them up.
 pub(crate) fn distinct(objects: &[u64]) -> Vec<u64> {
     let mut ids = objects.to_vec();
     ids.sort_unstable();
@@ -389,7 +390,7 @@ fn place_block<'a>(
 }
 
 /// How dispatch takes a column: of ids each entry of a dictionary is looked up once, and what of a
-/// row is read only if it becomes its object's record may stay in the order of its objects.
+/// row is read only if it becomes its object's record may remain in the order of its objects.
 fn form(column: Column) -> Form {
     match column {
         Column::Object => Form::Codes,

@@ -1,7 +1,7 @@
-//! When did each stage of each cycle run on the device? For benchmarks: off unless asked for.
+//! Records when each stage of each cycle ran on the device. For benchmarks; off by default.
 //!
-//! A stage is marked by two events on its stream; times are read when somebody asks, counted from
-//! the moment recording began.
+//! A stage is marked by two events on its stream; times are read at the end, counted from the start
+//! of the recording.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -18,7 +18,7 @@ const SEED: u64 = 417;
 const BLOCKS: usize = 12;
 
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Box::new(CudaBackend::new(&gpu, options).unwrap())
 }
 

@@ -26,7 +26,7 @@ use shoal_gpu::{Decoder, Gpu};
 const BUDGET_BYTES: u64 = 8 << 30;
 
 fn decoder() -> Decoder {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Decoder::new(&gpu, BUDGET_BYTES).unwrap()
 }
 

@@ -150,7 +150,7 @@ fn cycles(plan: &BlockPlan, space: &Space, rows: usize) -> Vec<Vec<Block>> {
 
 /// Milliseconds of stage dispatch of each cycle, one after another.
 fn dispatch_ms(space: &Space, cycles: &[Vec<Block>]) -> Vec<f32> {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     let mut backend = CudaBackend::new(&gpu, EngineOptions::new(*space)).unwrap();
     let recorder = backend.recorder();
     let mut spans = Vec::new();

@@ -13,7 +13,7 @@ use crate::sample::{ROWS, SHAPES, TYPES, column, trees};
 const COLUMNS: usize = 1_000;
 
 pub(crate) fn encoder() -> Encoder {
-    let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Encoder::new(&gpu, 8 << 30).unwrap()
 }
 

@@ -89,7 +89,6 @@ async fn send(
     }
     let fixes = std::mem::replace(waiting, Vec::with_capacity(MESSAGE_ROWS));
     let latest_ms = fixes.iter().map(|fix| fix.time_ms).max().unwrap_or(0);
-    let rows = fixes.len() as u64;
     stream.send_rows(fixes).await?;
     progress.event_ms.fetch_max(latest_ms, Ordering::Relaxed);
     Ok(())

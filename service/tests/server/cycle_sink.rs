@@ -227,7 +227,7 @@ async fn recorded_cycles_repeat_a_run_on_another_backend() {
 
 #[cfg(feature = "cuda")]
 fn cuda(options: EngineOptions) -> Box<dyn Backend> {
-    let gpu = shoal_gpu::Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+    let gpu = shoal_gpu::Gpu::open(shoal_gpu::Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
     Box::new(shoal_gpu::CudaBackend::new(&gpu, options).unwrap())
 }
 

@@ -5,7 +5,6 @@ use shoal_client::BlockEncoder;
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{Block, Budget, Chunk, Column, Encoding, PlanChoice};
 use shoal_proto::v1;
-use tonic::Code;
 
 use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, block, detail, fix, objects_in, reason, refused,

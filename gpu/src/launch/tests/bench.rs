@@ -21,7 +21,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Panics without a device: only tests that are ignored by default come here.
     pub(crate) fn new() -> Self {
-        let gpu = Gpu::open().unwrap_or_else(|error| panic!("{error}"));
+        let gpu = Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"));
         gpu.context.bind_to_thread().expect("the device can be made current");
         let memory = gpu.memory(1 << 30);
         let stream = gpu.context.new_stream().expect("there is a stream");

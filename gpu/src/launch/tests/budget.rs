@@ -1,7 +1,7 @@
-//! What happens where memory ends? Input, objects and answers that there is no room for are
-//! refused, and the engine goes on.
+//! Cycles beyond a memory budget: input, objects and answers without room are refused, and the
+//! engine continues.
 //!
-//! The twin is the model, which is not told what was refused.
+//! The twin is the model, which never sees what was refused.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const ROWS_FEW: u64 = 20_000;
 const FLEET: &str = "the fleet's memory on the device";
 
 fn gpu() -> Gpu {
-    Gpu::open().unwrap_or_else(|error| panic!("{error}"))
+    Gpu::open(Gpu::FIRST).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn options() -> EngineOptions {

@@ -1,7 +1,7 @@
-//! What happens to engines when their device fails?
+//! Engines on a device that fails.
 //!
-//! A failed kernel ends the context for its whole process, so this happens in a process of its
-//! own: the test starts itself once more, and a hang of that process is a failure.
+//! A failed kernel ends the context for its whole process, so the test starts itself in a process
+//! of its own; a hang of that process is a failure.
 
 use std::env;
 use std::fmt::Debug;

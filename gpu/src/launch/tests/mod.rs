@@ -3,6 +3,7 @@
 
 mod bench;
 mod budget;
+mod copies;
 mod failure;
 mod layout;
 mod primitives;

@@ -1,5 +1,4 @@
-//! Do sorts and scans do what the standard library does? CUB's as we call them, and ours of
-//! matches.
+//! CUB's sorts and scans and our sort of matches, against the standard library.
 
 use shoal_engine::conformance::random::Random;
 
@@ -62,7 +61,7 @@ fn values_are_summed_up(seed: u64) {
         // The wide sums go beyond 32 bits.
         values.iter_mut().for_each(|value| *value |= 0xffff_0000);
         let (there, sums) = (bench.there(&values), bench.room::<u64>(length));
-        scratch.sum_before_wide(&bench.stream, &there, &sums, length as u32).unwrap();
+        scratch.sum_before(&bench.stream, &there, &sums, length as u32).unwrap();
         let expected: Vec<u64> = before(&values).collect();
         assert_eq!(bench.here(&sums, length), expected, "{length} wide values");
     }

@@ -17,7 +17,6 @@ const ROOM: usize = 1 << 12;
 /// See the file's head.
 pub(crate) struct Probe {
     layout: CudaFunction,
-    arguments: CudaFunction,
     cells: CudaFunction,
     entries: CudaFunction,
     places: CudaFunction,
@@ -34,13 +33,12 @@ pub(crate) struct SeenCells {
 
 impl Probe {
     pub(crate) fn load(bench: &Bench) -> Self {
-        let image = include_bytes!(concat!(env!("OUT_DIR"), "/probe.fatbin"));
+        let image = include_bytes!(concat!(env!("OUT_DIR"), "/primitives/probe.fatbin"));
         let module = bench.gpu.context.load_module(Ptx::from_binary(image.to_vec()));
         let module = module.expect("the probe was built for this device");
         let function = |name: &str| module.load_function(name).expect("the kernel is there");
         Self {
             layout: function("probe_layout"),
-            arguments: function("probe_arguments"),
             cells: function("probe_cells"),
             entries: function("probe_entries"),
             places: function("probe_places"),
@@ -51,11 +49,6 @@ impl Probe {
     /// Of every record its size, its alignment and the offsets of its fields.
     pub(crate) fn layout(&self, bench: &Bench) -> Vec<u32> {
         numbers(bench, &self.layout)
-    }
-
-    /// The sizes of what kernels take by value.
-    pub(crate) fn arguments(&self, bench: &Bench) -> Vec<u32> {
-        numbers(bench, &self.arguments)
     }
 
     /// The first `length` cells of a grid, and the entries of all their rooms.

@@ -11,7 +11,7 @@ use shoal_engine::stage::settle;
 use shoal_engine::stage::subscription::{ObjectChange, Observation};
 
 use super::host_evaluation::ObservedObject;
-use crate::pipeline::answers::row;
+use crate::pipeline::query_answers::row;
 
 /// Objects that a thread takes at a time at least.
 const MANY: usize = 1 << 10;

@@ -14,7 +14,7 @@ use shoal_engine::layout::Bin;
 use crate::launch::{
     Added, BinsArgument, DeviceBuffer, Kernels, Memory, NewBinsArgument, Scratch, fault,
 };
-use crate::pipeline::records::widen;
+use crate::pipeline::dispatch_records::widen;
 
 /// Additions up to which a new large table does not pay.
 const RECENT_MIN: usize = 1 << 17;

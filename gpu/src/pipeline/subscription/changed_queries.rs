@@ -13,8 +13,8 @@ use super::host_evaluation::ObservedObject;
 use super::host_queries::HostQueries;
 use super::members::{Members, Wanted};
 use super::modified_objects::observation_of;
-use crate::pipeline::answers::row;
 use crate::pipeline::driver::Driver;
+use crate::pipeline::query_answers::row;
 
 /// The query before a change.
 #[derive(Debug)]

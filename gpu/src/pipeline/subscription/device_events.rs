@@ -15,7 +15,7 @@ use super::on_device::OnDevice;
 use crate::launch::{
     DeviceBuffer, DeviceSlice, Kernels, Listed, Memory, PinnedBuffer, SceneArgument, Scratch, fault,
 };
-use crate::pipeline::results::Pool;
+use crate::pipeline::answers::Pool;
 
 /// References of an object from which several threads share them, and below which one takes them
 /// again; a guess.
@@ -131,7 +131,7 @@ impl DeviceEvents {
         self.sorted_slots.fit(length as usize)?;
         let from = (DeviceSlice::of(&self.objects), DeviceSlice::of(&self.slots));
         let to = (DeviceSlice::of(&self.sorted_objects), DeviceSlice::of(&self.sorted_slots));
-        self.scratch.sort_wide(stream, from, to, length, u64::BITS - bits.leading_zeros())
+        self.scratch.sort_pairs(stream, from, to, length, u64::BITS - bits.leading_zeros())
     }
 
     /// The gathered objects in order, and their number.
@@ -156,9 +156,9 @@ impl DeviceEvents {
         let lists = (&self.counts, &self.busy);
         kernels.subscription_count(stream, how, lists, &self.happened)?;
         let entries = length as u32 + 1;
-        self.scratch.sum_before_wide(stream, &self.counts, &self.offsets, entries)?;
-        self.happened.download(stream, 0, &mut self.happened_here.as_mut_slice()[..1])?;
-        self.offsets.download(stream, length, &mut self.events_here.as_mut_slice()[..1])
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, entries)?;
+        self.happened.download(stream, 0, self.happened_here.first(1))?;
+        self.offsets.download(stream, length, self.events_here.first(1))
     }
 
     /// Chooses for the next cycle whether threads share references, by those that were counted.
@@ -204,11 +204,11 @@ impl DeviceEvents {
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
         // All of the pinned memory is there before anything is queued.
-        let mut objects = self.words.lend(events + others)?;
-        let mut kinds = self.bytes.lend(events + others)?;
-        let mut told = self.told.lend(events.min(numbers))?;
-        let mut count = self.numbers.lend(1)?;
-        let mut answered = self.answered.lend(fixes)?;
+        let mut objects = self.words.take(events + others)?;
+        let mut kinds = self.bytes.take(events + others)?;
+        let mut told = self.told.take(events.min(numbers))?;
+        let mut count = self.numbers.take(1)?;
+        let mut answered = self.answered.take(fixes)?;
         let written = Listed { keys: &self.keys, entries: &self.entries, length: events };
         let how = (scene, self.is_long);
         let busy = (&self.busy, busy);
@@ -239,11 +239,11 @@ impl DeviceEvents {
             done = stream.record_event(None).map_err(fault)?;
         }
         copy_out.wait(&stream.record_event(None).map_err(fault)?).map_err(fault)?;
-        out.objects.download(copy_out, 0, &mut objects.as_mut_slice()[..events])?;
-        out.kinds.download(copy_out, 0, &mut kinds.as_mut_slice()[..events])?;
-        out.told.download(copy_out, 0, told.as_mut_slice())?;
-        out.fixes.download(copy_out, 0, answered.as_mut_slice())?;
-        out.heads.download(copy_out, events, count.as_mut_slice())?;
+        out.objects.download(copy_out, 0, objects.first(events))?;
+        out.kinds.download(copy_out, 0, kinds.first(events))?;
+        out.told.download(copy_out, 0, told.target())?;
+        out.fixes.download(copy_out, 0, answered.target())?;
+        out.heads.download(copy_out, events, count.target())?;
         let copied = Arc::new(copy_out.record_event(None).map_err(fault)?);
         out.copied = Some(copied.clone());
         let (regions, fixes) = (count, answered);

@@ -13,8 +13,8 @@ use shoal_engine::stage::registry::ContinuousQuery;
 use shoal_engine::{EngineError, EventHead, EventKind, EventSet, RegionId};
 
 use crate::launch::fault;
-use crate::pipeline::answers::row;
-use crate::pipeline::results::PooledBuffer;
+use crate::pipeline::answers::PooledBuffer;
+use crate::pipeline::query_answers::row;
 
 /// Events from which those of one region remain in lists of their own.
 const APART_MIN: usize = 1 << 16;

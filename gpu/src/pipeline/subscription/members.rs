@@ -8,9 +8,9 @@ use shoal_engine::subscription::tick_ms;
 use shoal_engine::{EngineError, Filter, Region};
 
 use crate::launch::{DeviceBuffer, fault};
-use crate::pipeline::answers::upload;
 use crate::pipeline::driver::Driver;
-use crate::pipeline::questions::Shapes;
+use crate::pipeline::query_answers::upload;
+use crate::pipeline::query_parts::Shapes;
 
 /// What to return of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,22 +69,22 @@ impl Driver {
             self.bring_up_now()?;
         }
         let view = self.view(epoch, tick_ms(self.clock_ms))?;
-        let stream = self.asking.stream.clone();
+        let stream = self.query_batch.stream.clone();
         self.updated.as_ref().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)?;
-        let (input, at) = upload(&self.asking, (&parts, of.len()), &shapes)?;
+        let (input, at) = upload(&self.query_batch, (&parts, of.len()), &shapes)?;
         let at = (&input, &at);
-        self.asking.cut(&view, at)?.synchronize().map_err(fault)?;
-        self.asking.count(&view, at, &mut members.bounds, None)?;
+        self.query_batch.cut(&view, at)?.synchronize().map_err(fault)?;
+        self.query_batch.count(&view, at, &mut members.bounds, None)?;
         stream.synchronize().map_err(fault)?;
         let found = members.bounds[of.len()] as usize;
         if found == 0 {
             return Ok(members);
         }
         let sorted = &mut self.subscriptions.members;
-        self.asking.write(&view, at, found, sorted)?;
-        members.objects = self.asking.take_objects(sorted, found)?;
+        self.query_batch.write(&view, at, found, sorted)?;
+        members.objects = self.query_batch.take_objects(sorted, found)?;
         if wanted == Wanted::Records {
-            members.records = self.asking.fixes(&view, sorted, found)?;
+            members.records = self.query_batch.fixes(&view, sorted, found)?;
         }
         if wanted != Wanted::Ids {
             let outcomes = DeviceBuffer::new(&self.memory, found)?;

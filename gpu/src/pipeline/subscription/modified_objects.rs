@@ -13,7 +13,7 @@ use super::host_queries::HostQueries;
 use super::pieces::{PIECE, Piece, Pieces};
 use super::trajectories::Trajectories;
 use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument};
-use crate::pipeline::answers::row;
+use crate::pipeline::query_answers::row;
 
 /// See the file's head.
 #[derive(Debug)]

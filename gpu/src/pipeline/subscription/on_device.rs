@@ -7,7 +7,7 @@ use shoal_engine::{EngineError, Region};
 use super::changes::Changes;
 use super::query_table::QueryTable;
 use crate::launch::{DeviceBuffer, Memory, RegionsArgument};
-use crate::pipeline::records::widen;
+use crate::pipeline::dispatch_records::widen;
 
 /// Lengths of the lists.
 #[derive(Clone, Copy, Debug, Default)]

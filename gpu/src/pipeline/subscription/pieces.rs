@@ -60,7 +60,7 @@ impl Pieces {
     /// Queues counting what is marked among so many.
     pub(super) fn count(&mut self, stream: &CudaStream, marks: u32) -> Result<(), EngineError> {
         self.scratch.sum_before(stream, &self.marks, &self.places, marks + 1)?;
-        let here = &mut self.length_here.as_mut_slice()[..1];
+        let here = self.length_here.first(1);
         self.places.download(stream, marks as usize, here)
     }
 
@@ -80,7 +80,7 @@ impl Pieces {
             let length = (all - first).min(PIECE as u32);
             write(Piece { places: &self.places, records: &self.records, first, length })?;
             let here = &mut here[..self.each * length as usize];
-            self.records.download(stream, 0, here)?;
+            self.records.download(stream, 0, &mut *here)?;
             stream.synchronize().map_err(fault)?;
             taken.extend(here.chunks_exact(self.each).map(&read));
         }

@@ -15,7 +15,7 @@ use shoal_engine::{
     EvaluationMode, EventKind, EventKinds, QuantaRect, Region, RegionId, Subscription,
 };
 
-use crate::pipeline::questions::Shapes;
+use crate::pipeline::query_parts::Shapes;
 
 /// Ended numbers, beside as many in use, before all are renumbered.
 const ENDED_MIN: usize = 1 << 14;

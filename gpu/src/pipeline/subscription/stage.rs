@@ -29,8 +29,8 @@ use super::trajectories::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
-use crate::pipeline::asking::Sorted;
 use crate::pipeline::driver::Driver;
+use crate::pipeline::query_batch::Sorted;
 use crate::pipeline::staging::Staged;
 
 /// The continuous queries of a fleet on the device.
@@ -266,7 +266,7 @@ impl Driver {
         if subscriptions.host.has_every_fix() {
             subscriptions.trajectories.widen((kernels, stream), cycle)?;
         }
-        found.gathered.download(stream, 0, &mut found.gathered_here.as_mut_slice()[..1])
+        found.gathered.download(stream, 0, found.gathered_here.first(1))
     }
 
     /// Applies the cycle's changes and queues counting its events, once dispatch is done.

@@ -9,7 +9,7 @@ use shoal_engine::layout::Answered;
 use shoal_engine::{EngineError, Space, space};
 
 use super::pieces::{Piece, Pieces};
-use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, WaysArgument};
+use crate::launch::{CycleRows, DeviceBuffer, Kernels, Memory, TrajectoriesArgument};
 
 /// See the file's head.
 #[derive(Debug)]
@@ -55,12 +55,12 @@ impl Trajectories {
     ) -> Result<(), EngineError> {
         self.boxes.fill(stream, 0xFF, 4 * self.slots)?;
         self.passing.fill(stream, 0, self.slots.div_ceil(32))?;
-        kernels.ways_widen(stream, cycle, &self.boxes)
+        kernels.trajectories_widen(stream, cycle, &self.boxes)
     }
 
     /// The boxes, and the bits that mark objects whose trajectory touches a region.
-    pub(super) fn argument(&self) -> (WaysArgument, &DeviceBuffer<u32>) {
-        (WaysArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
+    pub(super) fn argument(&self) -> (TrajectoriesArgument, &DeviceBuffer<u32>) {
+        (TrajectoriesArgument::new(&self.boxes, self.slots, self.turn), &self.passing)
     }
 
     /// The rows and removals of all marked objects in the order in which they arrived. Waits.
@@ -69,11 +69,11 @@ impl Trajectories {
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
     ) -> Result<Vec<Answered>, EngineError> {
-        kernels.ways_mark(stream, cycle, &self.passing, &self.rows.marks)?;
+        kernels.trajectories_mark(stream, cycle, &self.passing, &self.rows.marks)?;
         self.rows.count(stream, cycle.rules.rows)?;
         let write = |piece: Piece<'_>| {
             let rows = (piece.records, piece.first, piece.length);
-            kernels.ways_rows(stream, cycle, piece.places, rows)
+            kernels.trajectories_rows(stream, cycle, piece.places, rows)
         };
         self.rows.take(stream, write, |row| row[0])
     }

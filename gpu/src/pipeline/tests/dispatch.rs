@@ -1,7 +1,7 @@
-//! Does every row come to what the contract says, and is what moved listed?
+//! Stage dispatch against twins on the host: outcomes, refusals, clock, records and
+//! the list of moves.
 //!
-//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle: outcomes of every
-//! request, refusals, clock and objects, the records, and the slots whose place in a grid changes.
+//! The twins are the engine's `RowValidator`, row by row, and its model, cycle by cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use shoal_engine::{
 
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
-use crate::pipeline::answers;
 use crate::pipeline::driver::{Driver, Status};
-use crate::pipeline::questions::Questions;
+use crate::pipeline::query_answers;
+use crate::pipeline::query_parts::QueryParts;
 use crate::pipeline::staging::{Arena, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::tuning::Tuning;
@@ -181,7 +181,7 @@ struct Trial {
     bench: Bench,
     driver: Driver,
     model: Model,
-    questions: Questions,
+    query_parts: QueryParts,
     spare: Option<Arena>,
 }
 
@@ -200,9 +200,9 @@ impl Trial {
         let (gpu, memory) = (&bench.gpu, &bench.memory);
         let driver =
             Driver::new(gpu, options, memory, shared, arenas, outputs, Tuning::default()).unwrap();
-        let (model, questions) = (Model::new(options.clone()), Questions::default());
+        let (model, query_parts) = (Model::new(options.clone()), QueryParts::default());
         let spare = Some(Arena::new(memory).unwrap());
-        Self { bench, driver, model, questions, spare }
+        Self { bench, driver, model, query_parts, spare }
     }
 
     /// One cycle through the stage, and the update that takes its moves into the newest positions.
@@ -211,10 +211,10 @@ impl Trial {
         let newcomers = self.unknown(&input);
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
         let at = (&*timeline, self.driver.epoch + 1);
-        let staged = stage(&memory, &stream, at, spare, input, &mut self.questions).unwrap();
+        let staged = stage(&memory, &stream, at, spare, input, &mut self.query_parts).unwrap();
         self.driver.fit_lists(&staged).unwrap();
         assert_eq!(self.driver.newcomers(&staged).unwrap(), newcomers, "rows without a slot");
-        self.driver.make_room(&staged).unwrap();
+        self.driver.reserve(&staged).unwrap();
         self.driver.epoch += 1;
         let lists = self.driver.begin_dispatch(&staged).unwrap();
         self.driver.finish_dispatch(&staged, &lists).unwrap();
@@ -263,7 +263,7 @@ impl Trial {
         let (driver, records) = (&self.driver, &self.driver.records);
         let mut found = records.export(&driver.dispatch, driver.epoch).unwrap();
         found.sort_unstable_by_key(|row| row.object);
-        let found: Vec<FixRow> = found.iter().map(answers::row).collect();
+        let found: Vec<FixRow> = found.iter().map(query_answers::row).collect();
         let expected: Vec<FixRow> = self.model.records().values().copied().collect();
         assert_eq!(found, expected, "{what}: records");
         let slots = records.slots as usize;

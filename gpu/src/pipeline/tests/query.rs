@@ -1,7 +1,7 @@
-//! Do range and nearest queries find what a linear scan finds, in all shapes, under all filters?
+//! Range and nearest queries against a linear scan, in all shapes, under all filters.
 //!
-//! From listed questions to sorted ids and records, through the steps that the driver queues. The
-//! twin is `Region::contains` and `Filter::passes`, row by row.
+//! From parts to sorted ids and records, through the steps that the driver queues. The twin is
+//! `Region::contains` and `Filter::passes`, row by row.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -14,14 +14,14 @@ use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Reg
 use super::scene::Scene;
 use crate::launch::ViewArgument;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
-use crate::pipeline::answers::{self, Maker};
-use crate::pipeline::asking::{Asking, Sorted};
-use crate::pipeline::cells::Cells;
-use crate::pipeline::questions::Questions;
-use crate::pipeline::records::Records;
+use crate::pipeline::dispatch_records::Records;
+use crate::pipeline::query_answers::{self, AnswerBuilder};
+use crate::pipeline::query_batch::{QueryBatch, Sorted};
+use crate::pipeline::query_parts::QueryParts;
 use crate::pipeline::staging::{Arena, Staged, stage};
-use crate::pipeline::tables::Tables;
 use crate::pipeline::timeline::Timeline;
+use crate::pipeline::update_cells::Cells;
+use crate::pipeline::update_tables::Tables;
 
 const NOW_MS: i64 = 1_704_067_200_000;
 /// Objects of which one answer is longer than a block sorts.
@@ -71,11 +71,9 @@ struct Stage {
     rows: Vec<Answered>,
     records: Records,
     cells: Cells,
-    asking: Asking,
-    /// The same by the confirmation table.
-    confirming: Asking,
+    query_batch: QueryBatch,
     sorted: Sorted,
-    questions: Questions,
+    query_parts: QueryParts,
     spare: Option<Arena>,
 }
 
@@ -99,10 +97,9 @@ impl Stage {
             rows,
             records,
             cells,
-            asking: Asking::new(memory, kernels, stream.clone(), false).unwrap(),
-            confirming: Asking::new(memory, kernels, stream.clone(), true).unwrap(),
+            query_batch: QueryBatch::new(memory, kernels, stream.clone()).unwrap(),
             sorted: Sorted::new(memory).unwrap(),
-            questions: Questions::default(),
+            query_parts: QueryParts::default(),
             spare: Some(Arena::new(memory).unwrap()),
             bench,
         }
@@ -113,21 +110,13 @@ impl Stage {
         ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
-    /// Asks all queries in one cycle, by rows of cells and by the confirmation table.
-    fn ask(&mut self, queries: &[Query], what: &str) {
-        self.ask_once(queries, what);
-        std::mem::swap(&mut self.asking, &mut self.confirming);
-        self.ask_once(queries, &format!("{what}, by the confirmation table"));
-        std::mem::swap(&mut self.asking, &mut self.confirming);
-    }
-
     /// Asks all queries in one cycle and compares what is counted and found.
-    fn ask_once(&mut self, queries: &[Query], what: &str) {
+    fn ask(&mut self, queries: &[Query], what: &str) {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
         let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
+        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
         let (bounds, totals) = self.count(&staged);
         for (number, query) in queries.iter().enumerate() {
             let found = self.scan(query).len() as u64;
@@ -157,18 +146,18 @@ impl Stage {
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
         let at = (&timeline, 1);
-        let staged = stage(memory, stream, at, spare, input, &mut self.questions).unwrap();
-        if staged.asked.parts.length > 0 {
+        let staged = stage(memory, stream, at, spare, input, &mut self.query_parts).unwrap();
+        if staged.query_ranges.parts.length > 0 {
             assert!(staged.are_plain, "{what}: all want ids");
-            let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
+            let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
             let mut bounds = vec![u64::MAX; queries.len() + 1];
-            self.asking.count_briefly(&view, at, &mut bounds).unwrap();
+            self.query_batch.count_by_warp(&view, at, (&mut bounds).into()).unwrap();
             self.bench.wait();
             let matches = bounds[queries.len()] as usize;
             let mut objects = Vec::new();
             if matches > 0 {
-                self.asking.write_briefly(&view, at, matches, &mut self.sorted).unwrap();
-                objects = self.asking.take_objects(&self.sorted, matches).unwrap();
+                self.query_batch.write_by_warp(&view, at, matches, &mut self.sorted).unwrap();
+                objects = self.query_batch.take_objects(&self.sorted, matches).unwrap();
             }
             for (query, bound) in queries.iter().zip(bounds.windows(2)) {
                 let ids: Vec<u64> = self.scan(query).iter().map(|row| row.object).collect();
@@ -183,10 +172,10 @@ impl Stage {
     fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
         let queries = staged.queries.len();
         let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
-        if staged.asked.parts.length > 0 {
-            let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
-            self.asking.cut(&view, at).unwrap().synchronize().unwrap();
-            self.asking.count(&view, at, &mut bounds, Some(&mut totals)).unwrap();
+        if staged.query_ranges.parts.length > 0 {
+            let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
+            self.query_batch.cut(&view, at).unwrap().synchronize().unwrap();
+            self.query_batch.count(&view, at, &mut bounds, Some(&mut totals)).unwrap();
             self.bench.wait();
         }
         (bounds, totals)
@@ -195,10 +184,10 @@ impl Stage {
     /// Ids and records of every query that lists them.
     fn find(&mut self, staged: &Staged, queries: &[Query], bounds: &[u64], what: &str) {
         let matches = bounds[queries.len()] as usize;
-        let (view, at) = (self.view(), (&staged.arena.device, &staged.asked));
-        self.asking.write(&view, at, matches, &mut self.sorted).unwrap();
-        let objects = self.asking.take_objects(&self.sorted, matches).unwrap();
-        let fixes = self.asking.fixes(&view, &self.sorted, matches).unwrap();
+        let (view, at) = (self.view(), (&staged.arena.device, &staged.query_ranges));
+        self.query_batch.write(&view, at, matches, &mut self.sorted).unwrap();
+        let objects = self.query_batch.take_objects(&self.sorted, matches).unwrap();
+        let fixes = self.query_batch.fixes(&view, &self.sorted, matches).unwrap();
         for (query, bound) in queries.iter().zip(bounds.windows(2)) {
             let range = bound[0] as usize..bound[1] as usize;
             if range.is_empty() {
@@ -218,7 +207,7 @@ impl Stage {
         }
         let (view, index) = (self.view(), self.records.index());
         let ids = (&staged.arena.device, staged.gets);
-        let found = self.asking.get(&view, (&index, self.records.key()), ids).unwrap();
+        let found = self.query_batch.get(&view, (&index, self.records.key()), ids).unwrap();
         let mut expected = Vec::new();
         for query in queries {
             if let QueryKind::Get(objects) = &query.kind {
@@ -232,27 +221,24 @@ impl Stage {
         assert_eq!(found, expected, "{what}: gets");
     }
 
-    /// Asks nearest queries in one cycle, by rows of cells and by the confirmation table.
+    /// Asks nearest queries in one cycle.
     fn ask_nearest(&mut self, space: &Space, queries: &[Query], what: &str) {
-        for way in ["by rows", "by the confirmation table"] {
-            let view = self.view();
-            let mut maker = Maker {
-                space,
-                view,
-                asking: &mut self.asking,
-                sorted: &mut self.sorted,
-                index: (self.records.index(), self.records.key()),
-                clock_ms: NOW_MS,
-                objects: self.rows.len() as u64,
-            };
-            let found = maker.nearest(queries).unwrap();
-            for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
-                let range = bound[0] as usize..bound[1] as usize;
-                let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
-                let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
-                assert_eq!(seen, self.neighbours(space, query), "{what}, {way}: {query:?}");
-            }
-            std::mem::swap(&mut self.asking, &mut self.confirming);
+        let view = self.view();
+        let mut maker = AnswerBuilder {
+            space,
+            view,
+            query_batch: &mut self.query_batch,
+            sorted: &mut self.sorted,
+            index: (self.records.index(), self.records.key()),
+            clock_ms: NOW_MS,
+            objects: self.rows.len() as u64,
+        };
+        let found = maker.nearest(queries).unwrap();
+        for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
+            let range = bound[0] as usize..bound[1] as usize;
+            let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
+            let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
+            assert_eq!(seen, self.neighbours(space, query), "{what}: {query:?}");
         }
     }
 
@@ -260,7 +246,7 @@ impl Stage {
     fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, Answered)> {
         let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return Vec::new() };
         let ranker = Ranker::new(space, x, y);
-        let passing = self.rows.iter().filter(|row| query.passes(&answers::row(row), NOW_MS));
+        let passing = self.rows.iter().filter(|row| query.passes(&query_answers::row(row), NOW_MS));
         let ranked = passing.map(|row| (ranker.rank(row.x, row.y), *row));
         let mut found: Vec<_> = ranked.filter(|(rank, _)| *rank <= rank_max).collect();
         found.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
@@ -272,7 +258,8 @@ impl Stage {
     fn scan(&self, query: &Query) -> Vec<Answered> {
         let QueryKind::Range(region) = &query.kind else { return Vec::new() };
         let passes = |row: &FixRow| query.passes(row, NOW_MS);
-        let matches = |row: &&Answered| region.contains(row.x, row.y) && passes(&answers::row(row));
+        let matches =
+            |row: &&Answered| region.contains(row.x, row.y) && passes(&query_answers::row(row));
         let mut found: Vec<Answered> = self.rows.iter().filter(matches).copied().collect();
         found.sort_unstable_by_key(|row| row.object);
         found

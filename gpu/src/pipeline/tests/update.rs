@@ -1,7 +1,4 @@
-//! Do the cells hold what they should after they were built anew, and after moves were applied?
-//!
-//! The twin is a list of positions and the formula of a cell; what a cell holds, in which room, and
-//! where each object's place is, is read back from the device.
+//! The cells of a grid after a rebuild and after moves were applied, against a twin on the host.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +7,8 @@ use shoal_engine::layout::{Entry, Grid, NO_SLOT, Version};
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, Probe, seeds};
 use crate::launch::{DeviceBuffer, MovedArgument, RecordsArgument};
-use crate::pipeline::cells::Cells;
-use crate::pipeline::tables::Tables;
+use crate::pipeline::update_cells::Cells;
+use crate::pipeline::update_tables::Tables;
 
 const NO_KEY: u32 = u32::MAX;
 const NOBODY: Entry = Entry { x: 0, y: 0, slot: NO_SLOT, state: 0 };
@@ -247,9 +244,9 @@ impl Trial {
         let from = (&moved, &self.records());
         self.cells.apply(kernels, stream, &mut self.tables, &self.current, from).unwrap();
         let outgrown = self.bench.here(&self.tables.outgrown, 1)[0];
-        assert_eq!(outgrown.count as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
+        assert_eq!(outgrown.count() as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
         assert_eq!(self.bench.here(&self.current, self.newest.len()), self.newest, "published");
-        if outgrown.failed != 0 {
+        if outgrown.has_failed() {
             return self.rebuild();
         }
         self.held.clone_from(&self.newest);

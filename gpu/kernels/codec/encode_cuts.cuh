@@ -1,0 +1,104 @@
+// The exceptions of a tile by high bits (FORMAT.md, section 6.8), for a warp with a group a lane.
+#pragma once
+#include "codec/encode_lanes.cuh"
+
+// Where a group is cut: the width of what stays, and how many values exceed it.
+struct Cut {
+    u32 width;
+    u32 exceeding;
+};
+
+// The width of least cost for a lane's group, of whose lengths `lengths` has the numbers, 32 words
+// apart, from length 1 on; none is below `least` but 0. Only lengths that occur can be of least cost: between them the cost grows
+// with the width. The greater width wins where costs are equal.
+__device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 least, u32 greatest,
+                                          u32 penalty) {
+    Cut cut = {0, 0};
+    u32 above = 0, best = ~0u, each = POSITION_BITS + penalty;
+#pragma unroll 4
+    for (u32 width = greatest; width >= least; width--, each++) {
+        u32 found = lengths[32 * (width - 1)];
+        u32 key = (values * width + above * each) << 7 | (127 - width);
+        if (found > 0 && key < best) {
+            best = key;
+            cut.width = width;
+            cut.exceeding = above;
+        }
+        above += found;
+    }
+    u32 key = above * (POSITION_BITS + penalty + greatest) << 7 | 127;
+    if (above < values && key < best) cut.width = 0, cut.exceeding = above;
+    return cut;
+}
+
+// Writes the exceptions that stand in shared memory, positions as words and then what is added.
+template <class T>
+__device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
+                                                 u32 count, u32 shift, u32 width) {
+    const u32* positions = (const u32*)(lanes.memory + TILE_VALUES);
+    const T* additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX;
+    u32 first = words_of(count, POSITION_BITS), words = first + words_of(count, width);
+    u32* room = lanes.room();
+    __syncwarp();
+    for (u32 word = lane(); word < words; word += 32)
+        room[word] = word < first ? packed_word(positions, count, POSITION_BITS, word)
+                                  : packed_word(additions, count, width, word - first);
+    lanes.close(step, words, count | shift << 8 | width << 16);
+}
+
+template <class T>
+__device__ __forceinline__ void encode_patch(Lanes<T>& lanes, const EncodeStep& step) {
+    // The least value that is not 0, less 1.
+    T any = 0, some = ~(T)0;
+#pragma unroll
+    for (u32 index = 0; index < LANE_VALUES; index++) {
+        T value = lanes.at(index), less = value - 1;
+        any |= value;
+        some = less < some ? less : some;
+    }
+    u32 greatest = bits_of(warp_or(any)), exceptions = 0;
+    u32 least = bits_of((T)(warp_least(some) + 1));
+    if (greatest == 0) return lanes.close(step, 0, 0);
+    u32* lengths = (u32*)lanes.memory + lane();
+    __syncwarp();
+    for (u32 width = 0; width < greatest; width++) lengths[32 * width] = 0;
+#pragma unroll
+    for (u32 index = 0; index < LANE_VALUES; index++) {
+        u32 width = bits_of(lanes.at(index));
+        if (width > 0) atomicAdd(&lengths[32 * (width - 1)], 1u);
+    }
+    // The first of five rounds with few enough counts. A greater penalty never cuts lower, so the
+    // last round comes second: where even that cuts off too many, all do.
+    Cut cut;
+#pragma unroll 1
+    for (u32 tried = 0; tried < 6; tried++) {
+        u32 round = tried == 1 ? 4 : (tried == 0 ? 0 : tried - 1);
+        cut = choose_cut(lengths, lanes.mine, least, greatest, round == 0 ? 0 : 4u << round);
+        exceptions = __reduce_add_sync(WHOLE_WARP, cut.exceeding);
+        if (tried == 1 ? exceptions > EXCEPTIONS_MAX : exceptions <= EXCEPTIONS_MAX) break;
+    }
+    if (exceptions == 0 || exceptions > EXCEPTIONS_MAX) return lanes.close(step, 0, 0);
+    u32 shift = __reduce_min_sync(WHOLE_WARP, cut.exceeding > 0 ? cut.width : 127);
+    u32 number = warp_sum_to(cut.exceeding) - cut.exceeding;
+    u32* positions = (u32*)(lanes.memory + TILE_VALUES);
+    T *additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX, added = 0;
+    T mask = mask_of<T>(cut.width);
+    // Lengths are not looked at any more.
+    __syncwarp();
+    keep_range(lanes);
+    u32 left = 0;
+#pragma unroll
+    for (u32 index = 0; index < LANE_VALUES; index++) {
+        if (lanes.at(index) > mask) left |= 1u << index;
+        lanes.at(index) &= mask;
+    }
+#pragma unroll 1
+    for (; left != 0; left &= left - 1) {
+        u32 index = __ffs((int)left) - 1;
+        T addition = (lanes.memory[kept_at<T>(index)] & ~mask) >> shift;
+        positions[number] = lane() * LANE_VALUES + index;
+        additions[number++] = addition;
+        added |= addition;
+    }
+    write_exceptions(lanes, step, exceptions, shift, bits_of(warp_or(added)));
+}

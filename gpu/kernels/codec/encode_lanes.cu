@@ -1,0 +1,72 @@
+// Encodes tiles of columns whose trees have common nodes alone. One warp a tile, which it holds in
+// registers; shared memory for what several lanes see.
+#include "codec/encode_cuts.cuh"
+#include "codec/encode_few.cuh"
+
+// Tiles of a block.
+static const u32 LANES_WARPS = ENCODE_LANES_TILES;
+
+// One node. True for leaves: values that wait are next.
+template <class T>
+__device__ __forceinline__ bool encode_step(Lanes<T>& lanes, const EncodeStep& step) {
+    switch (step.kind) {
+        case CODEC_AFL: encode_afl(lanes, step); return true;
+        case CODEC_RAW: encode_raw(lanes, step); return true;
+        case CODEC_DELTA: encode_delta(lanes, step); return false;
+        case CODEC_SCALE: encode_scale(lanes, step); return false;
+        case CODEC_DIVISOR: encode_divisor(lanes, step); return false;
+        case CODEC_PATCH: encode_patch(lanes, step); return false;
+        default: return false;
+    }
+}
+
+// A tree has one keyed node at most, so one tile waits.
+template <class T, bool IS_KEYED>
+__device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
+    struct Memory {
+        alignas(16) T tile[TILE_VALUES + 2 * EXCEPTIONS_MAX];
+        alignas(16) T waiting[IS_KEYED ? TILE_VALUES : 4];
+    };
+    __shared__ Memory memories[LANES_WARPS];
+    u32 index = blockIdx.x * LANES_WARPS + threadIdx.x / 32, heads = 0;
+    if (index >= task.tiles) return;
+    // The last tiles first: the second-level cache has what was written last, which is how grouped
+    // values come and staged words go.
+    u32 number = task.tiles - 1 - index;
+    Memory& memory = memories[threadIdx.x / 32];
+    Lanes<T> lanes = {task, number, 0, 0, 0, memory.tile, memory.waiting};
+    load(lanes);
+    const EncodeStep* steps = (const EncodeStep*)task.steps;
+    for (u32 at = 0; at < task.steps_count; at++) {
+        const EncodeStep step = steps[at];
+        bool is_keyed = step.kind == CODEC_KEYED_DELTA || step.kind == CODEC_KEYED_DELTA2;
+        if (IS_KEYED && is_keyed) {
+            heads = encode_keyed(lanes, step);
+        } else if (encode_step(lanes, step) && IS_KEYED) {
+            const EncodeStep *rest = steps + at + 1, *end = steps + task.steps_count;
+            if (are_few(heads, rest, end)) return encode_few(lanes, heads, rest, end);
+            take_heads(lanes, heads);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 12)
+    encode_lanes_narrow(EncodeTask task) {
+    encode_tiles<u32, false>(task);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
+    encode_lanes_wide(EncodeTask task) {
+    encode_tiles<u64, false>(task);
+}
+
+// The same for keyed trees.
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 12)
+    encode_keyed_narrow(EncodeTask task) {
+    encode_tiles<u32, true>(task);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * LANES_WARPS, 6)
+    encode_keyed_wide(EncodeTask task) {
+    encode_tiles<u64, true>(task);
+}

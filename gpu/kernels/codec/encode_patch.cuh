@@ -1,0 +1,152 @@
+// The exceptions of a tile, and what is left without them (FORMAT.md, section 6.8): high bits where
+// that makes groups cheaper, or values that a given divisor or number of decimals does not fit.
+#pragma once
+#include "codec/encode_nodes.cuh"
+
+// Writes the exceptions that stand in shared memory, `count` of them, all written.
+template <class T>
+__device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
+                                        u32 shift) {
+    TileMemory<T>& memory = tile.memory;
+    u32 bits = 0;
+    for (u32 at = lane(); at < count; at += 32) {
+        u32 mine = bits_of(memory.additions[at]);
+        bits = mine > bits ? mine : bits;
+    }
+    u32 width = warp_max_u32(bits), first = words_of(count, POSITION_BITS);
+    u32 words = first + words_of(count, width);
+    u32* room = tile.room();
+    for (u32 word = threadIdx.x; word < words; word += TILE_THREADS)
+        room[word] = word < first
+            ? packed_word(memory.positions, count, POSITION_BITS, word)
+            : packed_word(memory.additions, count, width, word - first);
+    tile.close(step, words, count | shift << 8 | width << 16);
+    __syncthreads();
+}
+
+// How many lanes of the warp have more bits than this one.
+template <class T>
+__device__ inline u32 lanes_above(u32 bits) {
+    u32 equal = WHOLE_WARP, greater = 0;
+#pragma unroll
+    for (int bit = sizeof(T) == 8 ? 6 : 5; bit >= 0; bit--) {
+        bool mine = (bits >> bit & 1u) != 0;
+        u32 votes = __ballot_sync(WHOLE_WARP, mine);
+        if (!mine) greater |= equal & votes;
+        equal &= mine ? votes : ~votes;
+    }
+    return (u32)__popc(greater);
+}
+
+// The width of least cost for each of the thread's groups, and how many values exceed it. Only
+// lengths that occur can be of least cost: between them the cost grows with the width.
+__device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
+                                   u32 count, u32 greatest, u32 penalty, u32 (&widths)[TILE_EACH],
+                                   u32 (&exceeding)[TILE_EACH]) {
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        bool is_there = place_of(item) < count;
+        u32 values = group_count(count, group_of(item));
+        u32 each = POSITION_BITS + greatest - bits[item] + penalty;
+        u32 cost = values * bits[item] + above[item] * each;
+        // The greater width wins where costs are equal.
+        u32 key = is_there ? cost << 7 | (127 - bits[item]) : ~0u;
+        widths[item] = 127 - (warp_min_u32(key) & 127u);
+        u32 votes = __ballot_sync(WHOLE_WARP, is_there && bits[item] > widths[item]);
+        exceeding[item] = (u32)__popc(votes);
+    }
+}
+
+// Exceptions are high bits.
+template <class T>
+__device__ inline void encode_patch(Tile<T>& tile, const EncodeStep& step) {
+    TileMemory<T>& memory = tile.memory;
+    T* values = tile.values();
+    u32 count = tile.count(), bits[TILE_EACH], above[TILE_EACH];
+    u32 widths[TILE_EACH], exceeding[TILE_EACH];
+    u32 greatest = 0;
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item);
+        bits[item] = at < count ? bits_of(values[at]) : 0;
+        above[item] = lanes_above<T>(bits[item]);
+        greatest = bits[item] > greatest ? bits[item] : greatest;
+    }
+    greatest = block_max(memory, greatest);
+    u32 exceptions = 0;
+    for (u32 round = 0; round < 5; round++) {
+        u32 penalty = round == 0 ? 0 : 4u << round;
+        choose_cuts(bits, above, count, greatest, penalty, widths, exceeding);
+#pragma unroll
+        for (u32 item = 0; item < TILE_EACH; item++)
+            if (lane() == 0) {
+                memory.groups[group_of(item)] = exceeding[item];
+                memory.widths[group_of(item)] = exceeding[item] > 0 ? widths[item] : 127;
+            }
+        sum_groups(memory);
+        exceptions = memory.offsets[TILE_GROUPS];
+        if (exceptions <= EXCEPTIONS_MAX) break;
+        __syncthreads();
+    }
+    if (exceptions == 0 || exceptions > EXCEPTIONS_MAX) {
+        tile.close(step, 0, 0);
+        return;
+    }
+    u32 shift = warp_min_u32(memory.widths[lane()]);
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item);
+        bool exceeds = at < count && bits[item] > widths[item];
+        u32 votes = __ballot_sync(WHOLE_WARP, exceeds);
+        if (exceeds) {
+            u32 number = memory.offsets[group_of(item)] + (u32)__popc(votes & lanes_below());
+            T value = values[at], low = value & mask_of<T>(widths[item]);
+            memory.positions[number] = at;
+            memory.additions[number] = (value - low) >> shift;
+            values[at] = low;
+        }
+    }
+    __syncthreads();
+    write_exceptions(tile, step, exceptions, shift);
+}
+
+// Exceptions are misfits, each replaced by the value before it.
+template <class T>
+__device__ inline void encode_misfits(Tile<T>& tile, const EncodeStep& step, bool is_float) {
+    TileMemory<T>& memory = tile.memory;
+    T *values = tile.values(), mask = mask_of<T>(step.bits), mine[TILE_EACH], made[TILE_EACH];
+    u32 count = tile.count(), number[TILE_EACH], last[TILE_EACH];
+    bool is_misfit[TILE_EACH];
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        u32 at = place_of(item);
+        mine[item] = at < count ? values[at] : 0;
+        u64 quotient;
+        bool fits = at < count && (is_float ? to_integer(mine[item], step.bits, power_of(step),
+                                                         quotient)
+                                            : divide(step, mine[item], quotient));
+        is_misfit[item] = at < count && !fits;
+        // One more than the place of the last value that fits, up to here; 0 without one.
+        u32 votes = __ballot_sync(WHOLE_WARP, fits) & (lanes_below() | 1u << lane());
+        last[item] = votes == 0 ? 0 : group_of(item) * 32 + 32 - (u32)__clz((int)votes);
+        if (lane() == 31) memory.widths[group_of(item)] = last[item];
+    }
+    u32 exceptions = number_flags(memory, is_misfit, number);
+    if (exceptions > EXCEPTIONS_MAX) {
+        if (threadIdx.x == 0) refuse(tile.task);
+        tile.close(step, 0, 0);
+        return;
+    }
+#pragma unroll
+    for (u32 item = 0; item < TILE_EACH; item++) {
+        for (u32 group = group_of(item); last[item] == 0 && group > 0; group--)
+            last[item] = memory.widths[group - 1];
+        made[item] = last[item] == 0 ? (T)step.remainder : values[last[item] - 1];
+        if (is_misfit[item]) {
+            memory.positions[number[item]] = place_of(item);
+            memory.additions[number[item]] = (mine[item] - made[item]) & mask;
+        }
+    }
+    replace(values, count, made);
+    write_exceptions(tile, step, exceptions, 0);
+}

@@ -1,0 +1,181 @@
+// Grouped order by a stable radix sort of each segment's rows (FORMAT.md, section 6.13), for devices
+// without clusters and for encoding; order.cuh has the other algorithm.
+//
+// A digit a pass: blocks count the digits of their parts for all passes, then move their rows behind
+// lesser digits, earlier parts and earlier warps. Blocks, which run already, publish the counts of
+// earlier parts (Adinolfi, Merrill 2022: "Onesweep"). An item carries its row and 16 bits of its
+// key: all of a code.
+#pragma once
+#include "codec/tile.cuh"
+#include "primitives/search.cuh"
+
+static const u32 PART_ROWS = SEGMENT_ROWS / CODEC_PARTS;
+static const u32 GROUP_WARPS = GROUP_THREADS / 32;
+static const u32 WARP_ROWS = PART_ROWS / GROUP_WARPS;
+// Rows of a thread.
+static const u32 ITEMS = WARP_ROWS / 32;
+static const u32 WIDE_DIGIT_BITS = 8;
+
+// The rows of one segment.
+struct Segment {
+    CodecKeys column;
+    u32 number;
+    u32 rows;
+    const u8* keys;
+    u64 first;
+
+    __device__ u32 parts() const { return (rows + PART_ROWS - 1) / PART_ROWS; }
+    __device__ u64 key(u32 row) const {
+        if (column.key_bytes == 2) return ((const u16*)keys)[row];
+        if (column.key_bytes == 4) return ((const u32*)keys)[row];
+        if (column.key_bytes == 8) return ((const u64*)keys)[row];
+        return keys[row];
+    }
+    __device__ u32* order(const Grouping& grouping) const {
+        return (u32*)(grouping.output + column.order) + first;
+    }
+    __device__ u16* places(const Grouping& grouping) const {
+        return (u16*)(grouping.output + column.places) + first;
+    }
+    __device__ u32* heads(const Grouping& grouping) const {
+        return (u32*)(grouping.output + column.heads) + first / 32;
+    }
+};
+
+// Segment `number` of a column.
+__device__ __forceinline__ Segment segment_in(const Grouping& grouping, u32 column, u32 number) {
+    Segment segment;
+    segment.column = grouping.keys[column];
+    segment.number = number;
+    segment.first = (u64)number * SEGMENT_ROWS;
+    u64 left = segment.column.rows - segment.first;
+    segment.rows = left < SEGMENT_ROWS ? (u32)left : SEGMENT_ROWS;
+    const u8* base = segment.column.is_decoded != 0 ? grouping.output : grouping.input;
+    segment.keys = base + segment.column.keys + segment.first * segment.column.key_bytes;
+    return segment;
+}
+
+// The segment that has part `part` of all; gives which of its parts it is.
+__device__ __forceinline__ Segment segment_of(const Grouping& grouping, u32 part, u32* number) {
+    auto first_part = [&](u32 at) { return grouping.keys[at].first_part; };
+    u32 column = warp_last_not_above(grouping.length, part, first_part);
+    part -= grouping.keys[column].first_part;
+    *number = part % CODEC_PARTS;
+    return segment_in(grouping, column, part / CODEC_PARTS);
+}
+
+// Keys of so many rows, all loads in flight at once.
+template <class K, u32 COUNT>
+__device__ __forceinline__ void load_keys(const u8* keys, const u32 (&rows)[COUNT],
+                                          u64 (&loaded)[COUNT]) {
+#pragma unroll
+    for (u32 index = 0; index < COUNT; index++) loaded[index] = ((const K*)keys)[rows[index]];
+}
+
+template <u32 COUNT>
+__device__ __forceinline__ void load_keys(const Segment& segment, const u32 (&rows)[COUNT],
+                                          u64 (&loaded)[COUNT]) {
+    u32 bytes = segment.column.key_bytes;
+    if (bytes == 8) load_keys<u64>(segment.keys, rows, loaded);
+    else if (bytes == 4) load_keys<u32>(segment.keys, rows, loaded);
+    else if (bytes == 2) load_keys<u16>(segment.keys, rows, loaded);
+    else load_keys<u8>(segment.keys, rows, loaded);
+}
+
+// How the keys of a segment are taken apart.
+struct Digits {
+    u64 least;
+    u32 bits;
+    u32 passes;
+    bool are_codes;
+
+    // The 16 bits of a key that are taken along from an even pass on.
+    __device__ u32 window(u64 key, u32 pass) const {
+        return (u32)((key - least) >> pass * WIDE_DIGIT_BITS) & 0xffff;
+    }
+    __device__ u32 of(u32 window, u32 pass) const {
+        return window >> (pass & 1) * bits & ((1u << bits) - 1);
+    }
+};
+
+__device__ __forceinline__ Digits digits_of(const Grouping& grouping, const Segment& segment) {
+    const CodecKeys& column = segment.column;
+    Digits digits = {0, WIDE_DIGIT_BITS, 0, column.bits != 0};
+    if (digits.are_codes) {
+        digits.passes = (column.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
+        digits.bits = (column.bits + digits.passes - 1) / digits.passes;
+    } else {
+        CodecRange range = ((const CodecRange*)(grouping.output + column.ranges))[segment.number];
+        digits.passes = ((u32)range.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
+        if (digits.passes == 0) digits.passes = 1;
+        digits.least = range.least;
+    }
+    return digits;
+}
+
+// Digits of one part before any pass.
+__device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segment& segment,
+                                          u32 part) {
+    const CodecKeys& column = segment.column;
+    u64 number = (u64)segment.number * CODEC_PARTS + part;
+    return (u32*)(grouping.output + column.counts) + number * column.passes * CODEC_DIGITS;
+}
+
+// Digits of one part as the pass under way finds them, with its number above 16 bits; without
+// them of no pass that would ask.
+__device__ __forceinline__ u32* published_of(const Grouping& grouping, const Segment& segment,
+                                        u32 part) {
+    const CodecKeys& column = segment.column;
+    u64 number = (u64)segment.number * CODEC_PARTS + part;
+    return (u32*)(grouping.output + column.told) + number * CODEC_DIGITS;
+}
+
+// The lanes whose digit is the same. Lanes without a row are no peers of others.
+__device__ __forceinline__ u32 peers_of(u32 digit, u32 bits, bool has_row, bool is_whole) {
+    u32 peers = WHOLE_WARP;
+#pragma unroll
+    for (u32 bit = 0; bit + 1 < WIDE_DIGIT_BITS; bit++) {
+        u32 votes = __ballot_sync(WHOLE_WARP, digit >> bit & 1);
+        peers &= (digit >> bit & 1) != 0 ? votes : ~votes;
+    }
+    if (bits == WIDE_DIGIT_BITS) {
+        u32 votes = __ballot_sync(WHOLE_WARP, digit >> (WIDE_DIGIT_BITS - 1));
+        peers &= digit >> (WIDE_DIGIT_BITS - 1) != 0 ? votes : ~votes;
+    }
+    if (!is_whole) {
+        u32 votes = __ballot_sync(WHOLE_WARP, has_row);
+        peers &= has_row ? votes : ~votes;
+    }
+    return peers;
+}
+
+// The sum over the threads before this one. All threads of the block call it.
+template <u32 WARPS>
+__device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[WARPS]) {
+    u32 to = warp_sum_to(value);
+    if (lane() == 31) sums[threadIdx.x / 32] = to;
+    __syncthreads();
+    u32 earlier = lane() < threadIdx.x / 32 ? sums[lane()] : 0;
+    static_assert(WARPS <= 32, "a lane a warp");
+    u32 before = to - value + __reduce_add_sync(WHOLE_WARP, earlier);
+    return before;
+}
+
+// Rows of the thread's digit in the parts before this one, once all of them have published; `published` is
+// this part's.
+__device__ __forceinline__ u32 look_back(const u32* published, u32 part, u32 pass) {
+    while (true) {
+        u32 sum = 0;
+        bool are_told = true;
+#pragma unroll
+        for (u32 back = 1; back < CODEC_PARTS; back++) {
+            // The first part's own once more where there are no more parts before.
+            u32 found = *(volatile const u32*)(published - (back <= part ? back : 0) * CODEC_DIGITS
+                                               + threadIdx.x);
+            are_told = are_told && found >> 16 == pass;
+            sum += back <= part ? found & 0xffff : 0;
+        }
+        if (are_told) return sum;
+        __nanosleep(50);
+    }
+}

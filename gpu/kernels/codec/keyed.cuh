@@ -1,0 +1,150 @@
+// Runs of one key in a tile: where they begin, and sums of differences along them (FORMAT.md, sections
+// 6.13 to 6.15).
+//
+// Sums are taken with 32 neighbours a lane, which needs shuffles for one number a lane only; tiles
+// pass through shared memory.
+#pragma once
+#include "codec/tile.cuh"
+
+static const u32 LANE_VALUES = 32;
+
+// Heads of a tile: bit i of word l is place 32 l + i.
+struct Heads {
+    u32 words[32];
+
+    // Takes a tile's part of the heads, of which `count` places count; gives how many there are.
+    __device__ __forceinline__ u32 find(const u32* heads, u32 count) {
+        u32 word = heads[lane()], first = lane() * LANE_VALUES;
+        if (count < first + LANE_VALUES) word = count > first ? word & low_mask<u32>(count - first) : 0;
+        words[lane()] = word;
+        return (u32)__reduce_add_sync(WHOLE_WARP, __popc(word));
+    }
+};
+
+// The four values of a lane beside those that other lanes have of the same places: unit u of four
+// lies at u ^ (u / 8 mod 8), so that neither side meets in a bank.
+__device__ __forceinline__ void put_four(u32* memory, u32 k, const u32 (&v)[4]) {
+    u32 unit = 32 * k + lane();
+    ((uint4*)memory)[unit ^ (unit / 8 & 7)] = make_uint4(v[0], v[1], v[2], v[3]);
+}
+__device__ __forceinline__ void get_four(const u32* memory, u32 k, u32 (&v)[4]) {
+    u32 unit = 32 * k + lane();
+    uint4 four = ((const uint4*)memory)[unit ^ (unit / 8 & 7)];
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+}
+__device__ __forceinline__ void put_range(u32* memory, u32 i, const u32 (&v)[4]) {
+    ((uint4*)memory)[8 * lane() + (i ^ (lane() & 7))] = make_uint4(v[0], v[1], v[2], v[3]);
+}
+__device__ __forceinline__ void get_range(const u32* memory, u32 i, u32 (&v)[4]) {
+    uint4 four = ((const uint4*)memory)[8 * lane() + (i ^ (lane() & 7))];
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+}
+
+// The same of wide values: unit u of two lies at u ^ (u / 16 mod 8).
+__device__ __forceinline__ void put_four(u64* memory, u32 k, const u64 (&v)[4]) {
+    u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
+    ulonglong2* units = (ulonglong2*)memory;
+    units[unit ^ turn] = make_ulonglong2(v[0], v[1]);
+    units[(unit + 1) ^ turn] = make_ulonglong2(v[2], v[3]);
+}
+__device__ __forceinline__ void get_four(const u64* memory, u32 k, u64 (&v)[4]) {
+    u32 unit = 64 * k + 2 * lane(), turn = unit / 16 & 7;
+    const ulonglong2* units = (const ulonglong2*)memory;
+    ulonglong2 low = units[unit ^ turn], high = units[(unit + 1) ^ turn];
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+}
+__device__ __forceinline__ void put_range(u64* memory, u32 i, const u64 (&v)[4]) {
+    ulonglong2* units = (ulonglong2*)memory + 16 * lane();
+    units[2 * i ^ (lane() & 7)] = make_ulonglong2(v[0], v[1]);
+    units[(2 * i + 1) ^ (lane() & 7)] = make_ulonglong2(v[2], v[3]);
+}
+__device__ __forceinline__ void get_range(const u64* memory, u32 i, u64 (&v)[4]) {
+    const ulonglong2* units = (const ulonglong2*)memory + 16 * lane();
+    ulonglong2 low = units[2 * i ^ (lane() & 7)], high = units[(2 * i + 1) ^ (lane() & 7)];
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+}
+
+// Gives every lane the values of 32 places behind each other: v[i][j] is place 32 lane + 4 i + j.
+template <class T>
+__device__ __forceinline__ void to_ranges(T* memory, Tile<T>& tile) {
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) put_four(memory, k, tile.v[k]);
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < RUNS; i++) get_range(memory, i, tile.v[i]);
+}
+
+// The inverse.
+template <class T>
+__device__ __forceinline__ void from_ranges(T* memory, Tile<T>& tile) {
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < RUNS; i++) put_range(memory, i, tile.v[i]);
+    __syncwarp();
+#pragma unroll
+    for (u32 k = 0; k < RUNS; k++) get_four(memory, k, tile.v[k]);
+}
+
+// What a lane knows of the heads.
+struct LaneRange {
+    // Of its own places.
+    u32 heads;
+    // Heads of the lanes below.
+    u32 rank;
+    // How many lanes below have no head but in the last of them.
+    u32 reach;
+
+    __device__ __forceinline__ LaneRange(u32 word) {
+        heads = word;
+        u32 mine = __popc(heads);
+        rank = warp_sum_to(mine) - mine;
+        u32 any = __ballot_sync(WHOLE_WARP, heads != 0);
+        // The first lane has a head.
+        reach = lane() - (31 - __clz(any << (31 - lane()) >> (31 - lane())));
+    }
+};
+
+// Running sums of a tile in ranges that begin anew at every head, with what is there.
+template <class T>
+__device__ __forceinline__ void scan_runs(const LaneRange& range, Tile<T>& tile) {
+    u32 heads = range.heads;
+    T sum = 0;
+#pragma unroll
+    for (u32 at = 0; at < LANE_VALUES; at++) {
+        T& value = tile.v[at / 4][at % 4];
+        sum = (heads >> at & 1) != 0 ? value : sum + value;
+        value = sum;
+    }
+#pragma unroll
+    for (u32 step = 1; step < 32; step *= 2) {
+        T below = __shfl_up_sync(WHOLE_WARP, sum, step);
+        if (range.reach >= step) sum += below;
+    }
+    T before = __shfl_up_sync(WHOLE_WARP, sum, 1);
+    u32 first = heads != 0 ? __ffs((int)heads) - 1 : LANE_VALUES;
+#pragma unroll
+    for (u32 at = 0; at < LANE_VALUES; at++)
+        if (at < first) tile.v[at / 4][at % 4] += before;
+}
+
+// Sums along runs that begin with the next of `values`; of a second kind, sums of sums that begin
+// with 0. `memory` holds a tile.
+template <class T>
+__device__ __forceinline__ void sum_runs(const T* values, const Heads& heads, bool is_second,
+                                         T* memory, Tile<T>& tile) {
+    to_ranges(memory, tile);
+    LaneRange range(heads.words[lane()]);
+    if (is_second) {
+#pragma unroll
+        for (u32 at = 0; at < LANE_VALUES; at++)
+            if ((range.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = 0;
+        scan_runs(range, tile);
+    }
+    u32 rank = range.rank;
+#pragma unroll
+    for (u32 at = 0; at < LANE_VALUES; at++)
+        if ((range.heads >> at & 1) != 0) tile.v[at / 4][at % 4] = values[rank++];
+    scan_runs(range, tile);
+    from_ranges(memory, tile);
+}

@@ -1,0 +1,188 @@
+// Finds the grouped order of the rows of segments, by a cluster of blocks each that holds the rows in
+// shared memory: by codes, or by keys, whose distances from the least of a segment are codes where
+// they are small.
+#include "codec/count.cuh"
+
+// What rows are ordered by: how far their keys are above the least, in so many bits.
+struct Codes {
+    u64 least;
+    u32 bits;
+};
+
+// Least and most keys of a block, which the others read while it continues: behind what it continues with.
+struct RangeMemory {
+    u64 least[ORDER_WARPS];
+    u64 most[ORDER_WARPS];
+    u64 ends[2];
+};
+static const u32 RANGE_AT = CODEC_ORDER_BYTES - sizeof(RangeMemory);
+static_assert(sizeof(OrderMemory) <= RANGE_AT, "as it is launched");
+
+// Keys of a thread's rows from `start` on, all loads in flight at once.
+__device__ __forceinline__ void load_from(const Segment& segment, const u32 (&rows)[ORDER_ITEMS],
+                                          u32 start, u64 (&keys)[GROUP_KEYS]) {
+    u32 some[GROUP_KEYS];
+#pragma unroll
+    for (u32 index = 0; index < GROUP_KEYS; index++) some[index] = rows[start + index];
+    load_keys(segment, some, keys);
+}
+
+// Codes from bit `shift` on of so many rows; of those that are no wider than two bytes, IS_WIDE is
+// false.
+template <bool IS_WIDE>
+__device__ __forceinline__ void load_codes(const Share& share, const Codes& codes, u32 shift,
+                                           const u32 (&rows)[ORDER_ITEMS],
+                                           u32 (&items)[ORDER_ITEMS]) {
+    if (IS_WIDE) {
+#pragma unroll
+        for (u32 start = 0; start < ORDER_ITEMS; start += GROUP_KEYS) {
+            u64 keys[GROUP_KEYS];
+            load_from(share.segment, rows, start, keys);
+#pragma unroll
+            for (u32 index = 0; index < GROUP_KEYS; index++)
+                items[start + index] = (u32)(keys[index] - codes.least >> shift);
+        }
+    } else {
+#pragma unroll
+        for (u32 index = 0; index < ORDER_ITEMS; index++)
+            items[index] = ((const u16*)share.segment.keys)[rows[index]];
+    }
+}
+
+// Orders by codes that Memory counts; false if there are too many rows of one.
+template <bool IS_WIDE, class Memory>
+__device__ __forceinline__ bool order_counted(const Grouping& grouping, const Share& share,
+                                              const Codes& codes, void* shared) {
+    static_assert(sizeof(Memory) <= RANGE_AT, "as it is launched");
+    Memory& memory = *(Memory*)shared;
+    const Segment& segment = share.segment;
+    u32 rows[ORDER_ITEMS], items[ORDER_ITEMS];
+    clear(share, memory);
+    share.rows_of(rows);
+    wait_for_previous();
+    load_codes<IS_WIDE>(share, codes, 0, rows, items);
+    if (!count_codes(share, segment.order(grouping), memory, items)) return false;
+    write_counted(share, memory, items, segment.places(grouping), segment.heads(grouping));
+    return true;
+}
+
+// Orders by codes, digit by digit.
+template <bool IS_WIDE>
+__device__ __forceinline__ void order_by_digits(const Grouping& grouping, const Share& share,
+                                                const Codes& codes, OrderMemory& memory) {
+    u32 passes = (codes.bits + WIDE_DIGIT_BITS - 1) / WIDE_DIGIT_BITS;
+    u32 bits = (codes.bits + passes - 1) / passes, rows[ORDER_ITEMS], items[ORDER_ITEMS];
+    share.rows_of(rows);
+    wait_for_previous();
+    for (u32 pass = 0; pass < passes; pass++) {
+        if (pass > 0) {
+#pragma unroll
+            for (u32 index = 0; index < ORDER_ITEMS; index++) {
+                items[index] = memory.items[share.place(index)];
+                // Where there is no row, items may be anything.
+                rows[index] = share.has_row(index) ? items[index] & 0xffff : 0;
+            }
+        }
+        // An item takes the digits of two passes along.
+        if (pass == 0 || (IS_WIDE && pass % 2 == 0)) {
+            load_codes<IS_WIDE>(share, codes, pass * bits, rows, items);
+#pragma unroll
+            for (u32 index = 0; index < ORDER_ITEMS; index++)
+                items[index] = items[index] << ROW_BITS | rows[index];
+        }
+        order_by(share, ROW_BITS + pass % 2 * bits, bits, memory, items);
+    }
+    if (passes > 2) write_order<true>(grouping, share, memory);
+    else write_order<false>(grouping, share, memory);
+}
+
+// The same of wide keys as a call, which leaves more registers to what is not called: measured on an
+// H200. With codes it is slower.
+__device__ __noinline__ void order_wide_by_digits(const Grouping& grouping, const Share& share,
+                                                  const Codes& codes, OrderMemory& memory) {
+    order_by_digits<true>(grouping, share, codes, memory);
+}
+
+// Orders by counters where they are enough.
+template <bool IS_WIDE>
+__device__ __forceinline__ void order_rows(const Grouping& grouping, const Share& share,
+                                           const Codes& codes, void* shared) {
+    typedef CountMemory<u16, COUNTED_BITS_LEAST, COUNTERS_MANY> Least;
+    typedef CountMemory<u16, COUNTED_BITS_FEW, COUNTERS_MANY> Few;
+    typedef CountMemory<u8, COUNTED_BITS, COUNTERS_MANY> Bytes;
+    typedef CountMemory<u16, COUNTED_BITS, COUNTERS_WIDE> Wide;
+    bool is_ordered = false;
+    if (codes.bits <= COUNTED_BITS_LEAST)
+        is_ordered = order_counted<IS_WIDE, Least>(grouping, share, codes, shared);
+    else if (codes.bits <= COUNTED_BITS_FEW)
+        is_ordered = order_counted<IS_WIDE, Few>(grouping, share, codes, shared);
+    // Where keys have gaps, many rows are of one.
+    else if (codes.bits <= COUNTED_BITS && IS_WIDE)
+        is_ordered = order_counted<IS_WIDE, Wide>(grouping, share, codes, shared);
+    else if (codes.bits <= COUNTED_BITS)
+        is_ordered = order_counted<IS_WIDE, Bytes>(grouping, share, codes, shared);
+    if (is_ordered) return;
+    // All have seen that it is not.
+    __syncthreads();
+    OrderMemory& memory = *(OrderMemory*)shared;
+    if (IS_WIDE) order_wide_by_digits(grouping, share, codes, memory);
+    else order_by_digits<false>(grouping, share, codes, memory);
+}
+
+// How keys of a segment that are no codes become codes.
+__device__ __forceinline__ Codes codes_of(const Share& share, RangeMemory& memory) {
+    u64 least = ~0ull, most = 0;
+    u32 rows[ORDER_ITEMS], warp = threadIdx.x / 32;
+    share.rows_of(rows);
+#pragma unroll
+    for (u32 start = 0; start < ORDER_ITEMS; start += GROUP_KEYS) {
+        u64 keys[GROUP_KEYS];
+        load_from(share.segment, rows, start, keys);
+#pragma unroll
+        for (u32 index = 0; index < GROUP_KEYS; index++) {
+            least = keys[index] < least ? keys[index] : least;
+            most = keys[index] > most ? keys[index] : most;
+        }
+    }
+    least = warp_min(least);
+    most = warp_max(most);
+    if (lane() == 0) memory.least[warp] = least, memory.most[warp] = most;
+    __syncthreads();
+    if (warp == 0) {
+        least = warp_min(lane() < ORDER_WARPS ? memory.least[lane()] : ~0ull);
+        most = warp_max(lane() < ORDER_WARPS ? memory.most[lane()] : 0);
+        if (lane() == 0) memory.ends[0] = least, memory.ends[1] = most;
+    }
+    if (share.blocks > 1) cluster_sync();
+    else __syncthreads();
+    u32 block = lane() < share.blocks ? lane() : 0;
+    const u64* ends = share.blocks > 1 ? in_block(memory.ends, block) : memory.ends;
+    Codes codes;
+    codes.least = warp_min(ends[0]);
+    codes.bits = (u32)(64 - __clzll((i64)(warp_max(ends[1]) - codes.least)));
+    return codes;
+}
+
+extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
+    codec_order_codes(Grouping grouping) {
+    extern __shared__ uint4 shared[];
+    let_next_begin();
+    Share share = share_of(grouping, blockIdx.x / cluster_blocks());
+    if (share.block >= share.blocks) return;
+    Codes codes = {0, share.segment.column.bits};
+    order_rows<false>(grouping, share, codes, shared);
+}
+
+// The same where some columns are no codes.
+extern "C" __global__ void __launch_bounds__(ORDER_THREADS, ORDER_BLOCKS)
+    codec_order_keys(Grouping grouping) {
+    extern __shared__ uint4 shared[];
+    RangeMemory& memory = *(RangeMemory*)((u8*)shared + RANGE_AT);
+    let_next_begin();
+    Share share = share_of(grouping, blockIdx.x / cluster_blocks());
+    if (share.block >= share.blocks) return;
+    Codes codes = {0, share.segment.column.bits};
+    wait_for_previous();
+    if (codes.bits == 0) codes = codes_of(share, memory);
+    order_rows<true>(grouping, share, codes, shared);
+}

@@ -1,0 +1,91 @@
+// Statistics of a column for the planner: least, greatest, sum, common divisor and intersection of
+// bits. All are integers and independent of the order of threads, so they equal the host's. Threads
+// of a launch of any width, one atomic a block.
+#include "codec/encode_nodes.cuh"
+
+// Threads of the whole launch; each looks at every so manieth value.
+__device__ inline u32 all_threads() { return gridDim.x * blockDim.x; }
+__device__ inline u32 this_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+// Least and greatest value with the sign bit turned by `sign`, how many equal the one before and
+// how many are less, in four numbers; the first begins as the greatest number, the others as 0.
+extern "C" __global__ void statistics_bounds(EncodeTask task, u64 sign, u64* found) {
+    u64 least = ~0ull, greatest = 0, equal = 0, less = 0;
+    for (u32 at = this_thread(); at < task.rows; at += all_threads()) {
+        u64 value = read_pattern<u64>(task.values, task.bits, at) ^ sign;
+        least = value < least ? value : least;
+        greatest = value > greatest ? value : greatest;
+        if (at > 0) {
+            u64 before = read_pattern<u64>(task.values, task.bits, at - 1) ^ sign;
+            equal += before == value;
+            less += value < before;
+        }
+    }
+    least = warp_min(least);
+    greatest = warp_max(greatest);
+    equal = warp_sum(equal);
+    less = warp_sum(less);
+    if (lane() != 0) return;
+    atomicMin(found, least);
+    atomicMax(found + 1, greatest);
+    atomicAdd(found + 2, equal);
+    atomicAdd(found + 3, less);
+}
+
+__device__ inline u64 greatest_common(u64 one, u64 other) {
+    while (other != 0) {
+        u64 rest = one % other;
+        one = other;
+        other = rest;
+    }
+    return one;
+}
+
+// The greatest common divisor of all differences of values of `width` bits, which may lie in more,
+// in one number that begins as 0.
+extern "C" __global__ void statistics_divisor(EncodeTask task, u32 width, u32 is_signed,
+                                              u64* found) {
+    u32 up = 64 - width;
+    u64 first = read_pattern<u64>(task.values, task.bits, 0);
+    i64 first_signed = (i64)(first << up) >> up;
+    u64 divisor = 0;
+    for (u32 at = this_thread(); at < task.rows && divisor != 1; at += all_threads()) {
+        u64 value = read_pattern<u64>(task.values, task.bits, at), difference;
+        if (is_signed != 0) {
+            i64 number = (i64)(value << up) >> up;
+            difference = number < first_signed ? (u64)first_signed - (u64)number
+                                               : (u64)number - (u64)first_signed;
+        } else {
+            difference = value < first ? first - value : value - first;
+        }
+        if (difference != 0) divisor = greatest_common(difference, divisor);
+    }
+    for (int step = 16; step > 0; step /= 2)
+        divisor = greatest_common(divisor, __shfl_xor_sync(WHOLE_WARP, divisor, step));
+    if (lane() != 0 || divisor == 0) return;
+    u64 seen = *(volatile u64*)found;
+    while (true) {
+        u64 both = greatest_common(divisor, seen);
+        if (both == seen) return;
+        u64 was = atomicCAS(found, seen, both);
+        if (was == seen) return;
+        seen = was;
+    }
+}
+
+// Which numbers of decimals suit all floats of `width` bits: bit k of one number, which begins as all bits that
+// are asked for. `powers` holds the powers of ten.
+extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const double* powers,
+                                               u64* found) {
+    u64 fitting = *(volatile u64*)found;
+    for (u32 at = this_thread(); at < task.rows && fitting != 0; at += all_threads()) {
+        u64 value = read_pattern<u64>(task.values, task.bits, at), integer;
+        for (u64 left = fitting; left != 0; left &= left - 1) {
+            u32 decimals = (u32)__ffsll((i64)left) - 1;
+            if (!to_integer(value, width, powers[decimals], integer))
+                fitting &= ~(1ull << decimals);
+        }
+    }
+    fitting = ~warp_or(~fitting);
+    if (lane() == 0) atomicAnd(found, fitting);
+}

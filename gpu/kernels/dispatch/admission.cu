@@ -1,0 +1,67 @@
+// Admission: the rows of a cycle that may bring one object more than the limit.
+//
+// Lists them for the host, which decides in order of arrival, and marks the rows that it refuses. Runs
+// only in cycles that may exceed the object limit, behind decoding and before slots are claimed.
+// One thread an arrival unless said otherwise; no shared memory.
+#include "dispatch/dispatch.cuh"
+
+// Marks the objects that the cycle removes. Its rows are taken one by one, which clears the marks.
+extern "C" __global__ void admission_mark(Input input, Rules rules, Rows rows, Index index) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
+    if (request.kind != REQUEST_REMOVE) return;
+    u64 object = read_object(input, request, arrival - request.first_arrival);
+    u32 slot = object != NO_OBJECT ? find(index, object, rules.hash_key) : NO_SLOT;
+    if (slot != NO_SLOT) rows.best[slot] = 1;
+}
+
+// Lists removals, and rows that pass the judge and whose object may not exist when they arrive: it
+// did not at the start, the cycle removes it, or the row arrives at `cleared_from` or after.
+extern "C" __global__ void admission_list(Input input, Rules rules, Rows rows, Index index,
+                                          Records records, u32 cleared_from,
+                                          Candidate* candidates, u32* length) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    bool is_listed = false;
+    Candidate candidate = {};
+    if (arrival < rules.rows && input.outcomes[number].failed == 0) {
+        u32 row = arrival - request.first_arrival;
+        u64 object = read_object(input, request, row);
+        bool is_removal = request.kind == REQUEST_REMOVE, counts = object != NO_OBJECT;
+        if (!is_removal) {
+            Row read = read_judged(input, rules, request, row, object);
+            counts = judge(rules, read, read_optional(input, request, row)) == 0;
+        }
+        if (counts) {
+            u32 slot = find(index, object, rules.hash_key);
+            bool existed = slot != NO_SLOT
+                && records.versions[2ull * slot + newest(records, slot)].alive != 0;
+            bool is_kept = existed && rows.best[slot] == 0 && arrival < cleared_from;
+            is_listed = is_removal || !is_kept;
+            candidate.object = object;
+            candidate.arrival = arrival;
+            candidate.flags = (existed ? CANDIDATE_EXISTED : 0u)
+                | (is_removal ? CANDIDATE_REMOVAL : 0u);
+        }
+    }
+    u32 place = append_together(is_listed, length);
+    if (is_listed) candidates[place] = candidate;
+}
+
+// Refuses rows before they are judged: of a dictionary by their entry, for the limit refuses all
+// rows of an object in one block or none. One thread a refused row.
+extern "C" __global__ void admission_refuse(Input input, Rules rules, Rows rows,
+                                            const u32* refused, u32 length) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 arrival = refused[at];
+    const RequestDescriptor& request = input.requests[request_of(input, rules.requests, arrival)];
+    if (has_codes(request)) {
+        u32 code = read_code(input, request, arrival - request.first_arrival);
+        rows.entry_slots[request.first_entry + code] = {NO_SLOT, REFUSED_OBJECT_LIMIT};
+    } else {
+        rows.refusals[arrival] = REFUSED_OBJECT_LIMIT;
+    }
+}

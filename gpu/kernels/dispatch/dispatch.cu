@@ -1,0 +1,357 @@
+// The kernels of stage dispatch, in the order in which a cycle runs them. One thread an arrival unless
+// said otherwise. Where a block counts together, all of its threads run to the end.
+#include "dispatch/dispatch.cuh"
+
+// Blocks with a row outside their header's ranges fail as a whole, before anything counts.
+extern "C" __global__ void dispatch_verify(Input input, Rules rules) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    u32 number = request_of(input, rules.requests, arrival);
+    const RequestDescriptor& request = input.requests[number];
+    if (request.kind != REQUEST_BLOCK || request.is_decoded != 0) return;
+    u32 row = arrival - request.first_arrival;
+    u32 time = at<u32>(input, request.time_at, row);
+    i32 x = at<i32>(input, request.x_at, row), y = at<i32>(input, request.y_at, row);
+    if (time < request.time_min || time > request.time_max || x < request.x_min
+        || x > request.x_max || y < request.y_min || y > request.y_max)
+        input.outcomes[number].failed = 1;
+}
+
+// Counts the rows, entries of dictionaries and removals whose ids have no slot: no more slots than
+// that are drawn. For cycles that might bring more than there are; blocks are decoded.
+extern "C" __global__ void dispatch_newcomers(Input input, Rules rules, Index index,
+                                              u32* newcomers) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_new = false;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    u32 row = arrival - request.first_arrival;
+    // A dictionary has no more entries than there are rows.
+    bool has_id = arrival < rules.rows && (!has_codes(request) || row < request.entries);
+    if (has_id && input.outcomes[number].failed == 0) {
+        u64 ids = has_codes(request) ? request.entries_at : request.object_at;
+        u64 object = at<u64>(input, ids, row);
+        is_new = object != NO_OBJECT && find(index, object, rules.hash_key) == NO_SLOT;
+    }
+    count_where(is_new, newcomers);
+}
+
+// What of an object's rows counts, which are of one block; `claimed` is what the index gives.
+__device__ inline DictionarySlot know(const Rules& rules, const Records& records, const RequestDescriptor& request,
+                             u32 claimed) {
+    DictionarySlot known = {claimed, 0};
+    if (rules.is_ordered != 0) return known;
+    // What is claimed by another thread is new.
+    bool existed = false;
+    i64 least = 0;
+    if ((claimed & SLOT_PENDING) == 0) {
+        const Version* start = records.versions + 2ull * claimed + newest(records, claimed);
+        existed = start->alive != 0;
+        least = start->time_ms - request.base_ms;
+    }
+    if (!existed) return known;
+    if (least > 0xffffffffll) return {NO_SLOT, 0};
+    known.least = least > 0 ? (u32)least : 0;
+    return known;
+}
+
+// Finds the slots of dictionaries' ids, and what of their rows counts. One thread an entry.
+extern "C" __global__ void dispatch_entries(Input input, Rules rules, Rows rows, Index index,
+                                            Records records, u64* objects, u32 entries) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    if (entry >= entries) return;
+    u32 number = request_of_entry(input, rules.requests, entry);
+    if (input.outcomes[number].failed != 0) return;
+    // Draws no slot where its rows are refused.
+    if (rules.is_limited != 0 && rows.entry_slots[entry].least == REFUSED_OBJECT_LIMIT) return;
+    const RequestDescriptor& request = input.requests[number];
+    u64 object = at<u64>(input, request.entries_at, entry - request.first_entry);
+    DictionarySlot known = {NO_SLOT, REFUSED_OBJECT};
+    if (object != NO_OBJECT) {
+        u32 claimed = claim(index, object, rules.hash_key, objects, &rows.report->slots);
+        known = know(rules, records, request, claimed);
+    }
+    rows.entry_slots[entry] = known;
+}
+
+// Judges the rows of dictionaries; in cycles of fixes alone, sorts out late ones and lets the others
+// of one object compete.
+extern "C" __global__ void dispatch_match(Input input, Rules rules, Rows rows, Index index) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_row = arrival < rules.rows;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    u32 refusal = 0;
+    bool late = false, competes = false;
+    u64 time = 0;
+    if (is_row && has_codes(request)) {
+        u32 row = arrival - request.first_arrival, slot = NO_SLOT;
+        if (input.outcomes[number].failed == 0) {
+            DictionarySlot known = rows.entry_slots[request.first_entry + read_code(input, request, row)];
+            bool has_slot = known.slot != NO_SLOT, has_object = known.least != REFUSED_OBJECT;
+            u64 object = has_slot || has_object ? 0 : NO_OBJECT;
+            Row read = read_judged(input, rules, request, row, object);
+            refusal = judge(rules, read, read_optional(input, request, row));
+            if (refusal == 0) {
+                if (!has_slot) refusal = known.least;
+                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
+                late = has_slot ? read.time_ms - request.base_ms < known.least : refusal == 0;
+                if (refusal == 0 && !late) slot = resolve(index, known.slot);
+            }
+            competes = slot != NO_SLOT && rules.is_ordered == 0;
+            if (competes) atomicMax(rows.best + slot, key_of(read.time_ms, arrival));
+        }
+        rows.slots[arrival] = slot;
+        rows.refusals[arrival] = (u8)refusal;
+    }
+    count_together(refusal != 0, number, &input.outcomes[number].refused);
+    count_together(late, number, &input.outcomes[number].late);
+    // Winners are taken off again.
+    count_together(competes, number, &input.outcomes[number].superseded);
+    count_together(refusal != 0, 0, &rows.report->refused);
+    raise_together(time, (u64*)&rows.report->time_max);
+}
+
+// Judges the other rows and finds their slots.
+extern "C" __global__ void dispatch_find(Input input, Rules rules, Rows rows, Index index,
+                                         u64* objects) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_row = arrival < rules.rows;
+    u32 number = is_row ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    u32 refusal = 0;
+    u64 time = 0;
+    if (is_row && !has_codes(request)) {
+        u32 row = arrival - request.first_arrival, slot = NO_SLOT;
+        if (input.outcomes[number].failed == 0) {
+            u64 object = read_object(input, request, row);
+            if (request.kind != REQUEST_REMOVE) {
+                Row read = read_judged(input, rules, request, row, object);
+                refusal = judge(rules, read, read_optional(input, request, row));
+                if (refusal == 0 && rules.is_limited != 0) refusal = rows.refusals[arrival];
+                if (refusal == 0) time = (u64)(read.time_ms - TIME_ORIGIN_MS) + 1;
+            }
+            if (refusal == 0 && object != NO_OBJECT)
+                slot = claim(index, object, rules.hash_key, objects, &rows.report->slots);
+        }
+        rows.slots[arrival] = slot;
+        rows.refusals[arrival] = (u8)refusal;
+    }
+    count_together(refusal != 0, number, &input.outcomes[number].refused);
+    count_together(refusal != 0, 0, &rows.report->refused);
+    raise_together(time, (u64*)&rows.report->time_max);
+}
+
+// Sorts out late rows of those and lets the others of one object compete. For cycles of fixes alone.
+extern "C" __global__ void dispatch_order(Input input, Rules rules, Rows rows, Index index,
+                                          Records records) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    bool is_row = arrival < rules.rows && !has_codes(request), late = false;
+    u32 slot = is_row ? resolve(index, rows.slots[arrival]) : NO_SLOT;
+    if (slot != NO_SLOT) {
+        i64 time_ms = read_time(input, request, arrival - request.first_arrival);
+        const Version* start = records.versions + 2ull * slot + newest(records, slot);
+        bool existed = start->alive != 0;
+        late = existed && time_ms < start->time_ms;
+        if (late) {
+            slot = NO_SLOT;
+        } else {
+            atomicMax(rows.best + slot, key_of(time_ms, arrival));
+        }
+    }
+    if (is_row) rows.slots[arrival] = slot;
+    count_together(late, number, &input.outcomes[number].late);
+}
+
+// Makes the row that won its object's record; a thread that reads after this sees that it has not won.
+__device__ inline Settled settle(const Input& input, const Rules& rules, const Rows& rows,
+                                 const Records& records, u32 slot, const RequestDescriptor& request,
+                                 u32 at_row, const Row& row) {
+    rows.best[slot] = 0;
+    return settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
+                         read_state(input, request, at_row), read_optional(input, request, at_row),
+                         true);
+}
+
+// Writes the winners among rows of dictionaries. One thread an entry. For cycles of fixes alone.
+extern "C" __global__ void dispatch_settle_entries(Input input, Rules rules, Rows rows, Index index,
+                                                   Records records, u32 entries) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    bool is_entry = entry < entries, wins = false;
+    u32 number = is_entry ? request_of_entry(input, rules.requests, entry) : 0, slot = NO_SLOT;
+    if (is_entry && input.outcomes[number].failed == 0) slot = resolve(index, rows.entry_slots[entry].slot);
+    Settled settled = {};
+    if (slot != NO_SLOT) {
+        const RequestDescriptor& request = input.requests[number];
+        u64 best = rows.best[slot];
+        u32 at_row = arrival_of(best) - request.first_arrival;
+        // Of this request the entry has all rows of the object.
+        wins = best != 0 && at_row < request.rows;
+        if (wins)
+            settled = settle(input, rules, rows, records, slot, request, at_row,
+                             read_row(input, request, at_row));
+    }
+    count_together(wins, number, &input.outcomes[number].superseded, ~0u);
+    book(rows, rules, slot, settled, number, input.outcomes);
+}
+
+// Writes the winners among the other rows. For cycles of fixes alone.
+extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, Records records) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = arrival < rules.rows ? request_of(input, rules.requests, arrival) : 0;
+    const RequestDescriptor& request = input.requests[number];
+    bool is_row = arrival < rules.rows && !has_codes(request), beaten = false;
+    u32 slot = is_row ? rows.slots[arrival] : NO_SLOT;
+    Settled settled = {};
+    if (slot != NO_SLOT) {
+        u32 at_row = arrival - request.first_arrival;
+        // Loaded together with the flag that decides whether it counts.
+        Row row = read_row(input, request, at_row);
+        beaten = rows.best[slot] != key_of(row.time_ms, arrival);
+        if (!beaten) settled = settle(input, rules, rows, records, slot, request, at_row, row);
+    }
+    count_together(beaten, number, &input.outcomes[number].superseded);
+    book(rows, rules, slot, settled, number, input.outcomes);
+}
+
+// Keys that bring the rows and removals of one object together, in order of arrival.
+extern "C" __global__ void ordered_keys(Rules rules, Rows rows, Index index, u32* keys,
+                                        u32* arrivals) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    if (arrival >= rules.rows) return;
+    keys[arrival] = resolve(index, rows.slots[arrival]);
+    arrivals[arrival] = arrival;
+}
+
+// Takes one object through its rows, removals and the cycle's clears, as the contract has it. One
+// thread an entry of the sorted lists; the first of an object works.
+extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, Records records,
+                                          const u32* keys, const u32* arrivals,
+                                          const u32* clear_arrivals, const u32* clear_requests) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = entry < rules.rows ? keys[entry] : NO_SLOT;
+    bool works = slot != NO_SLOT && (entry == 0 || keys[entry - 1] != slot);
+    Settled settled = {};
+    u32 winner_request = 0;
+    if (works) {
+        rows.best[slot] = 1;
+        u32 old = newest(records, slot);
+        Version start = load(records.versions + 2ull * slot + old);
+        bool existed = start.alive != 0, gone = false, has_winner = false;
+        u32 winner = 0, clear = 0, ended = EVENT_REMOVED;
+        i64 winner_ms = 0;
+        for (u32 next = entry;; next++) {
+            bool more = next < rules.rows && keys[next] == slot;
+            u32 arrival = more ? arrivals[next] : 0xffffffffu;
+            for (; clear < rules.clears && clear_arrivals[clear] <= arrival; clear++) {
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
+                if (has_winner || (existed && !gone)) {
+                    atomicAdd(&input.outcomes[clear_requests[clear]].removed, 1u);
+                    ended = EVENT_CLEARED;
+                }
+                has_winner = false;
+                gone = true;
+            }
+            if (!more) break;
+            u32 number = request_of(input, rules.requests, arrival);
+            const RequestDescriptor& request = input.requests[number];
+            RowOutcomeCounts* outcomes = input.outcomes + number;
+            bool starts = existed && !gone;
+            if (request.kind == REQUEST_REMOVE) {
+                bool alive = has_winner || starts;
+                atomicAdd(alive ? &outcomes->removed : &outcomes->missing, 1u);
+                if (alive) ended = EVENT_REMOVED;
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
+                has_winner = false;
+                gone = true;
+                continue;
+            }
+            i64 time_ms = read_time(input, request, arrival - request.first_arrival);
+            if (starts && time_ms < start.time_ms) {
+                atomicAdd(&outcomes->late, 1u);
+            } else if (has_winner && time_ms < winner_ms) {
+                atomicAdd(&outcomes->superseded, 1u);
+            } else {
+                if (has_winner) atomicAdd(&input.outcomes[winner_request].superseded, 1u);
+                has_winner = true;
+                winner = arrival;
+                winner_ms = time_ms;
+                winner_request = number;
+            }
+        }
+        if (has_winner) {
+            const RequestDescriptor& request = input.requests[winner_request];
+            u32 at_row = winner - request.first_arrival;
+            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
+                                    read_row(input, request, at_row),
+                                    read_state(input, request, at_row),
+                                    read_optional(input, request, at_row), !gone);
+        } else if (existed && gone) {
+            settled = end_object(records, rules, slot, old, start,
+                                 optional_of(records, slot, old), ended);
+        }
+    }
+    book(rows, rules, slot, settled, winner_request, input.outcomes);
+}
+
+// Counts removals of ids that no object can have.
+extern "C" __global__ void ordered_missing(Input input, Rules rules, Rows rows) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    bool missing = false;
+    u32 number = 0;
+    if (arrival < rules.rows) {
+        number = request_of(input, rules.requests, arrival);
+        missing = input.requests[number].kind == REQUEST_REMOVE && rows.slots[arrival] == NO_SLOT;
+    }
+    count_by_group(missing, number, &input.outcomes[number].missing);
+}
+
+// Ends the objects that a cycle has not touched but its first clear removed; forgets which were
+// touched. One thread a slot.
+extern "C" __global__ void ordered_clear(Input input, Rules rules, Rows rows, Records records,
+                                         const u32* clear_requests, u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    Settled settled = {};
+    u32 request = rules.clears > 0 ? clear_requests[0] : 0;
+    bool cleared = false;
+    if (slot < slots) {
+        bool touched = rows.best[slot] != 0;
+        rows.best[slot] = 0;
+        if (rules.clears > 0 && !touched) {
+            u32 old = newest(records, slot);
+            Version was = load(records.versions + 2ull * slot + old);
+            cleared = was.alive != 0;
+            if (cleared)
+                settled = end_object(records, rules, slot, old, was,
+                                     optional_of(records, slot, old), EVENT_CLEARED);
+        }
+    }
+    count_by_group(cleared, request, &input.outcomes[request].removed);
+    book(rows, rules, slot, settled, request, input.outcomes);
+}
+
+// Ends objects whose record is too old and finds the oldest of the others. One thread a slot.
+extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, Records records,
+                                           u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    Settled settled = {};
+    u64 time = ~0ull;
+    if (slot < slots) {
+        u32 old = newest(records, slot);
+        Version was = load(records.versions + 2ull * slot + old);
+        if (was.alive != 0) {
+            // A record of this cycle was judged by age when it was written.
+            if (was.epoch != rules.epoch && was.time_ms < time_min_of(rules, rows.report)) {
+                settled = end_object(records, rules, slot, old, was,
+                                     optional_of(records, slot, old), EVENT_EXPIRED);
+            } else {
+                time = (u64)(was.time_ms - TIME_ORIGIN_MS);
+            }
+        }
+    }
+    time = warp_min(time);
+    if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
+    book(rows, rules, slot, settled, 0, input.outcomes);
+}

@@ -1,0 +1,219 @@
+// Stage dispatch: validates rows, finds the slots of their objects, selects the newest fix of each
+// object and lists the slots that move in the grid.
+//
+// Rows are read where they arrived, in the columns of their requests. Ids of a dictionary are looked
+// up in the index once an entry, together with the record that rows are judged against; a row only
+// has its code, so an encoded block costs less than a raw one. Rows whose header's box lies in the
+// space need no judgement by place, and columns that only the newest fix of an object needs may stay
+// in grouped order. No result depends on the order of threads: fixes of one object compete by
+// (time, arrival) in one 64-bit maximum.
+#pragma once
+#include "dispatch/index.cuh"
+#include "dispatch/record.cuh"
+#include "primitives/search.cuh"
+#include "primitives/warp.cuh"
+
+struct Row {
+    u64 object;
+    i64 time_ms;
+    i32 x;
+    i32 y;
+};
+
+template <class T>
+__device__ inline T at(const Input& input, u64 offset, u32 row) {
+    return ((const T*)(input.bytes + offset))[row];
+}
+
+// The request of an arrival: the last that begins at or before it.
+__device__ inline u32 request_of(const Input& input, u32 requests, u32 arrival) {
+    return last_not_above(requests, arrival, [&](u32 at) { return input.first_arrivals[at]; });
+}
+
+// The request of an entry of all dictionaries: requests without any begin where the next does.
+__device__ inline u32 request_of_entry(const Input& input, u32 requests, u32 entry) {
+    return last_not_above(requests, entry, [&](u32 at) { return input.requests[at].first_entry; });
+}
+
+// By what fixes of one object compete: the later wins, of equals the one that arrived later. Not 0.
+__device__ inline u64 key_of(i64 time_ms, u32 arrival) {
+    return (u64)(time_ms - TIME_ORIGIN_MS) << ARRIVAL_BITS | (arrival + 1);
+}
+__device__ inline u32 arrival_of(u64 key) { return ((u32)key & ((1u << ARRIVAL_BITS) - 1)) - 1; }
+
+// Whether ids are a dictionary's, whose codes lie by row.
+__device__ inline bool has_codes(const RequestDescriptor& request) { return request.entries != 0; }
+
+__device__ inline u32 read_code(const Input& input, const RequestDescriptor& request, u32 row) {
+    return at<unsigned short>(input, request.object_at, row);
+}
+
+__device__ inline u64 read_object(const Input& input, const RequestDescriptor& request, u32 row) {
+    return has_codes(request)
+        ? at<u64>(input, request.entries_at, read_code(input, request, row))
+        : at<u64>(input, request.object_at, row);
+}
+
+__device__ inline i64 read_time(const Input& input, const RequestDescriptor& request, u32 row) {
+    return request.kind == REQUEST_BLOCK
+        ? request.base_ms + at<u32>(input, request.time_at, row)
+        : at<i64>(input, request.time_at, row);
+}
+
+// Where a column has the value of a row; `column` is one of the GROUPED_ bits.
+__device__ inline u32 place_in(const Input& input, const RequestDescriptor& request, u32 column, u32 row) {
+    if ((request.grouped & column) == 0) return row;
+    u32 segment = row / CODEC_SEGMENT_ROWS * CODEC_SEGMENT_ROWS;
+    return segment + at<unsigned short>(input, request.places_at, row);
+}
+
+__device__ inline i32 read_x(const Input& input, const RequestDescriptor& request, u32 row) {
+    return at<i32>(input, request.x_at, place_in(input, request, GROUPED_X, row));
+}
+
+__device__ inline i32 read_y(const Input& input, const RequestDescriptor& request, u32 row) {
+    return at<i32>(input, request.y_at, place_in(input, request, GROUPED_Y, row));
+}
+
+__device__ inline Row read_row(const Input& input, const RequestDescriptor& request, u32 row) {
+    return {read_object(input, request, row), read_time(input, request, row),
+            read_x(input, request, row), read_y(input, request, row)};
+}
+
+__device__ inline u32 read_state(const Input& input, const RequestDescriptor& request, u32 row) {
+    if (request.state_at == NO_COLUMN) return 0;
+    return at<u32>(input, request.state_at, place_in(input, request, GROUPED_STATE, row));
+}
+
+__device__ inline Optional read_optional(const Input& input, const RequestDescriptor& request, u32 row) {
+    Optional read = unknown();
+    if (request.speed_at != NO_COLUMN) read.speed_mm_s = at<u32>(input, request.speed_at, row);
+    if (request.altitude_at != NO_COLUMN)
+        read.altitude_mm = at<i32>(input, request.altitude_at, row);
+    if (request.heading_at != NO_COLUMN)
+        read.heading_cdeg = at<unsigned short>(input, request.heading_at, row);
+    return read;
+}
+
+// Whether all rows of a request lie in the space: a block's do where its box does, for rows outside
+// that have failed it.
+__device__ inline bool lies_inside(const Rules& rules, const RequestDescriptor& request) {
+    return request.kind == REQUEST_BLOCK && request.x_min != (i32)0x80000000u
+        && request.x_min >= rules.x_min && request.x_max <= rules.x_max
+        && request.y_min >= rules.y_min && request.y_max <= rules.y_max;
+}
+
+// A row as it is judged: where all lie in the space, a corner of their box stands for its place.
+__device__ inline Row read_judged(const Input& input, const Rules& rules, const RequestDescriptor& request,
+                                  u32 row, u64 object) {
+    Row read = {object, read_time(input, request, row), request.x_min, request.y_min};
+    if (!lies_inside(rules, request)) {
+        read.x = read_x(input, request, row);
+        read.y = read_y(input, request, row);
+    }
+    return read;
+}
+
+// The first fault of a row, 0 without one; the twin of the engine's `RowValidator`.
+__device__ inline u32 judge(const Rules& rules, const Row& row, const Optional& optional) {
+    if (row.object == NO_OBJECT) return REFUSED_OBJECT;
+    if (row.x == POISON_NOT_FINITE) return REFUSED_NOT_FINITE;
+    if (row.x < rules.x_min || row.x > rules.x_max || row.y < rules.y_min || row.y > rules.y_max)
+        return REFUSED_OUTSIDE_SPACE;
+    if (row.time_ms < TIME_ORIGIN_MS) return REFUSED_TIME_TOO_EARLY;
+    if (row.time_ms > rules.time_max_ms) return REFUSED_TIME_TOO_LATE;
+    if (optional.speed_mm_s == POISON_SPEED) return REFUSED_SPEED;
+    if (optional.heading_cdeg >= HEADING_END_CDEG && optional.heading_cdeg != 0xffffu)
+        return REFUSED_HEADING;
+    if (optional.altitude_mm == POISON_ALTITUDE) return REFUSED_ALTITUDE;
+    return 0;
+}
+
+// The clock of the running cycle, once all rows have been judged.
+__device__ inline i64 clock_of(const Rules& rules, const Report* report) {
+    i64 now = rules.system_ms;
+    if (rules.event_clock != 0) {
+        if (report->time_max == 0) return rules.clock_ms;
+        now = (i64)(report->time_max - 1) + TIME_ORIGIN_MS;
+    }
+    return now > rules.clock_ms ? now : rules.clock_ms;
+}
+
+// Event times below this expire.
+__device__ inline i64 time_min_of(const Rules& rules, const Report* report) {
+    i64 clock = clock_of(rules, report);
+    const i64 least = (i64)0x8000000000000000ll;
+    return rules.ttl_ms == 0x7fffffffffffffffll || clock < least + rules.ttl_ms
+        ? least
+        : clock - rules.ttl_ms;
+}
+
+// What settling one object changes; the caller books it.
+struct Settled {
+    bool moved;
+    int objects;
+    bool expired;
+    bool duplicate;
+};
+
+__device__ inline void write(const Records& records, u32 slot, u32 place, const Version& version,
+                             const Optional& optional) {
+    store(records.versions + 2ull * slot + place, version);
+    if (records.optional != nullptr) records.optional[2ull * slot + place] = optional;
+}
+
+// Ends an object that existed at the start of the cycle. What was removed or cleared keeps that
+// event in place of its time, which no record has; what expired is as it was last.
+__device__ inline Settled end_object(const Records& records, const Rules& rules, u32 slot,
+                                     u32 old, Version last, const Optional& optional, u32 event) {
+    Settled settled = {};
+    settled.objects = -1;
+    settled.moved = true;
+    settled.expired = event == EVENT_EXPIRED;
+    last.alive = 0;
+    last.epoch = rules.epoch;
+    if (event != EVENT_EXPIRED) last.time_ms = event;
+    write(records, slot, 1 - old, last, optional);
+    return settled;
+}
+
+// Makes a row the record of its object. `counts` is false when the record at the start of the cycle
+// was removed before the row arrived.
+__device__ inline Settled settle_winner(const Records& records, const Rules& rules, i64 time_min,
+                                        u32 slot, const Row& row, u32 state,
+                                        const Optional& optional, bool counts) {
+    u32 old = newest(records, slot);
+    Version was = load(records.versions + 2ull * slot + old);
+    Settled settled = {};
+    bool existed = was.alive != 0;
+    if (existed && counts && was.time_ms == row.time_ms && was.x == row.x && was.y == row.y
+        && was.state == state && equal(optional_of(records, slot, old), optional)) {
+        settled.duplicate = true;
+        return settled;
+    }
+    Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
+    if (row.time_ms < time_min) {
+        if (existed)
+            settled = end_object(records, rules, slot, old, now, optional, EVENT_EXPIRED);
+        settled.expired = true;
+        return settled;
+    }
+    write(records, slot, 1 - old, now, optional);
+    settled.moved = !existed || was.x != row.x || was.y != row.y || was.state != state;
+    settled.objects = existed ? 0 : 1;
+    return settled;
+}
+
+// Books what became of an object; called by all threads of a block.
+__device__ inline void book(const Rows& rows, const Rules& rules, u32 slot, const Settled& settled,
+                            u32 request, RowOutcomeCounts* outcomes) {
+    Report* report = rows.report;
+    u32 place = append_together(settled.moved, &report->moves);
+    if (settled.moved) {
+        rows.moved[place] = slot;
+        rows.stamps[slot] = (u32)rules.epoch;
+    }
+    add_signs(settled.objects, &report->objects);
+    count_where(settled.expired, &report->expired);
+    count_together(settled.duplicate, request, &outcomes[request].duplicate);
+}

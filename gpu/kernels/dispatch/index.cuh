@@ -1,0 +1,58 @@
+// The secondary index, from object to slot: open addressing over 16-byte places.
+//
+// Objects are claimed by compare-and-swap on their id; only the claiming thread draws the slot. No
+// entry is removed: a dead object keeps its place and slot until the table is built anew.
+#pragma once
+#include "layout.cuh"
+
+// Keyed, so that nobody can choose ids that collide (finaliser of MurmurHash3).
+__device__ inline u32 home_of(const Index& index, u64 object, u64 key) {
+    u64 hash = object ^ key;
+    hash ^= hash >> 33;
+    hash *= 0xff51afd7ed558ccdull;
+    hash ^= hash >> 33;
+    hash *= 0xc4ceb9fe1a85ec53ull;
+    hash ^= hash >> 33;
+    return (u32)hash & index.mask;
+}
+
+__device__ inline Place load(const Place* place) {
+    int4 words = *(const int4*)place;
+    return *(Place*)&words;
+}
+
+// The slot of an object, NO_SLOT without one.
+__device__ inline u32 find(const Index& index, u64 object, u64 key) {
+    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+        Place place = load(index.places + at);
+        if (place.object == object) return place.slot;
+        if (place.object == NO_OBJECT) return NO_SLOT;
+    }
+}
+
+// The slot of an object that is entered if it is not yet: or SLOT_PENDING and the place where the
+// slot will be when this kernel is done.
+__device__ inline u32 claim(const Index& index, u64 object, u64 key, u64* objects, u32* slots) {
+    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+        Place* place = index.places + at;
+        Place seen = load(place);
+        if (seen.object == NO_OBJECT) {
+            u64 before = atomicCAS((u64*)&place->object, NO_OBJECT, object);
+            if (before == NO_OBJECT) {
+                u32 slot = atomicAdd(slots, 1u);
+                objects[slot] = object;
+                place->slot = slot;
+                return slot;
+            }
+            seen.object = before;
+            seen.slot = NO_SLOT;
+        }
+        if (seen.object == object) return seen.slot != NO_SLOT ? seen.slot : SLOT_PENDING | at;
+    }
+}
+
+// The slot behind what `claim` gave, in a later kernel.
+__device__ inline u32 resolve(const Index& index, u32 claimed) {
+    if (claimed == NO_SLOT || (claimed & SLOT_PENDING) == 0) return claimed;
+    return index.places[claimed & ~SLOT_PENDING].slot;
+}

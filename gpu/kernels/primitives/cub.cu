@@ -1,0 +1,37 @@
+// CUB's sorts and scans behind a C interface. Every function returns a CUDA error number; with a null
+// `scratch` it only writes the bytes that it needs to `scratch_bytes`.
+#include <cub/cub.cuh>
+#include <cuda_runtime.h>
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// Stable sort of (key, value) by the key's lower bits.
+extern "C" int shoal_sort_pairs(void* scratch, size_t* scratch_bytes, const u32* keys,
+                                u32* sorted_keys, const u32* values, u32* sorted_values,
+                                u32 length, int bits, cudaStream_t stream) {
+    return (int)cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, keys, sorted_keys, values,
+                                                sorted_values, length, 0, bits, stream);
+}
+
+// The same with keys of 64 bits.
+extern "C" int shoal_sort_pairs_wide(void* scratch, size_t* scratch_bytes, const u64* keys,
+                                     u64* sorted_keys, const u32* values, u32* sorted_values,
+                                     u32 length, int bits, cudaStream_t stream) {
+    return (int)cub::DeviceRadixSort::SortPairs(scratch, *scratch_bytes, keys, sorted_keys, values,
+                                                sorted_values, length, 0, bits, stream);
+}
+
+// Sums of all before, 32 bits.
+extern "C" int shoal_sum_before(void* scratch, size_t* scratch_bytes, const u32* values, u32* sums,
+                                u32 length, cudaStream_t stream) {
+    return (int)cub::DeviceScan::ExclusiveSum(scratch, *scratch_bytes, values, sums, length,
+                                              stream);
+}
+
+// Sums of all before, 64 bits.
+extern "C" int shoal_sum_before_wide(void* scratch, size_t* scratch_bytes, const u32* values,
+                                     u64* sums, u32 length, cudaStream_t stream) {
+    return (int)cub::DeviceScan::ExclusiveScan(scratch, *scratch_bytes, values, sums,
+                                               cuda::std::plus<u64>(), (u64)0, length, stream);
+}

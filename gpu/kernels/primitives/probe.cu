@@ -1,0 +1,40 @@
+// Kernels for tests: the device's layout of shared records, its view of a grid, and a failing kernel.
+// Not part of the library.
+#include "layout.cuh"
+
+#define PUT(value)                                     \
+    {                                                  \
+        if (at < room) numbers[at] = (u32)(value);     \
+        at++;                                          \
+    }
+#define PUT_RECORD(name) PUT(sizeof(name)) PUT(alignof(name))
+#define PUT_FIELD(name, field) PUT(offsetof(name, field))
+
+// Of every record its size, its alignment and the offsets of its fields. One thread; writes how many
+// numbers there are, more than `room` or not.
+extern "C" __global__ void probe_layout(u32* numbers, u32 room, u32* length) {
+    u32 at = 0;
+    LAYOUT(PUT_RECORD, PUT_FIELD)
+    *length = at;
+}
+
+// The cells of a grid. One thread a cell.
+extern "C" __global__ void probe_cells(Cells cells, u32 length, Cell* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.cells[at];
+}
+
+// The entries of a grid, rooms that are free included. One thread an entry.
+extern "C" __global__ void probe_entries(Cells cells, u32 length, Entry* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.entries[at];
+}
+
+// The places of the first slots. One thread a slot.
+extern "C" __global__ void probe_places(Cells cells, u32 length, u32* seen) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) seen[at] = cells.places[at];
+}
+
+// Fails, and with it the context: nothing of the process can use the device any more.
+extern "C" __global__ void probe_fail() { __trap(); }

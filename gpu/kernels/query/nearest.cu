@@ -1,0 +1,44 @@
+// Ranks the neighbours of nearest queries and takes the first k of each. Its circles hold them all;
+// the input is ordered by query, then object. One thread a candidate; no shared memory.
+#include "dispatch/record.cuh"
+#include "primitives/search.cuh"
+#include "primitives/space.cuh"
+
+// The query to whose range a place belongs: the last that begins not behind it.
+__device__ inline u32 query_at(const u64* bounds, u32 queries, u64 place) {
+    return last_not_above(queries, place, [&](u32 at) { return bounds[at]; });
+}
+
+// The rank of every candidate from its query's centre. One thread a candidate.
+extern "C" __global__ void nearest_rank(const Shape* centres, const u64* bounds, u32 queries,
+                                        const Answered* candidates, u32 length, u64* ranks,
+                                        u32* places) {
+    u32 place = blockIdx.x * blockDim.x + threadIdx.x;
+    if (place >= length) return;
+    const Shape& centre = centres[query_at(bounds, queries, place)];
+    i32 x = candidates[place].x, y = candidates[place].y;
+    ranks[place] = centre.kind == SHAPE_CIRCLE_GEOGRAPHIC
+        ? (u64)__double_as_longlong(chord_squared(centre, x, y))
+        : squared_quanta(centre.x, centre.y, x, y);
+    places[place] = place;
+}
+
+// The queries of candidates in the order of their ranks. One thread a candidate.
+extern "C" __global__ void nearest_owners(const u64* bounds, u32 queries, const u32* places,
+                                          u32 length, u32* owners) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) owners[at] = query_at(bounds, queries, places[at]);
+}
+
+// The first candidates of every query, as many as `takes` sums up. One thread a neighbour.
+extern "C" __global__ void nearest_take(const u64* bounds, const u64* takes, u32 queries,
+                                        const u32* places, const Answered* candidates,
+                                        const u64* ranks, u32 length, Answered* neighbours,
+                                        u64* neighbour_ranks) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 query = query_at(takes, queries, at);
+    u32 place = places[bounds[query] + (at - takes[query])];
+    neighbours[at] = candidates[place];
+    neighbour_ranks[at] = ranks[place];
+}

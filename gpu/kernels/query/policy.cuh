@@ -1,0 +1,16 @@
+// Tuning of stage query. A number without an origin is a choice that no recorded measurement backs.
+#pragma once
+#include "layout.cuh"
+
+// Threads of a block that visits items, and blocks that must fit a multiprocessor: bounds the
+// registers, so that loads of enough warps overlap.
+static const u32 QUERY_THREADS = 256;
+static const u32 QUERY_BLOCKS = 6;
+// Warps of a block that answers whole queries, at most.
+static const u32 WARP_QUERY_WARPS = 8;
+// Candidates of a whole query that a thread has under way at a time: their loads overlap.
+static const u32 VISIT_ITEMS = 2;
+// Threads of a block that sorts; `BLOCK_THREADS` of the host.
+static const u32 SORT_THREADS = 256;
+// Bits that one pass sorts by: fewer passes than CUB's default, and its counters still fit.
+static const int SORT_PASS_BITS = 5;

@@ -1,0 +1,143 @@
+// The kernels of stage query: rows of cells (items) of each part, matches of each item counted and
+// written, records of slots and ids. One warp an item; no shared memory.
+#include "query/query.cuh"
+
+// How many rows of cells each part covers. One thread a part.
+extern "C" __global__ void query_rows(Grid grid, const Part* parts, u32 length, u32* rows) {
+    u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number > length) return;
+    u32 count = 0;
+    if (number < length) {
+        Part part = parts[number];
+        count = row_of(grid, part.y_max) - row_of(grid, part.y_min) + 1;
+    }
+    rows[number] = count;
+}
+
+// Lists the rows of every part. One warp a part.
+extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
+                                       const u32* first_items, Item* items) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= length) return;
+    u32 first = first_items[number], count = first_items[number + 1] - first;
+    u32 row = row_of(grid, parts[number].y_min);
+    for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
+}
+
+// Counts the matches of every item and keeps the first few, so that few items are visited twice.
+// Items of parts that want but a number add to their query's total and take no room. One warp an
+// item. Six blocks a multiprocessor hide the misses; tests of curved regions and of filters, which
+// few items need, would take registers for five.
+extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
+    query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
+    u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= batch.length) return;
+    Item item = batch.items[number];
+    u32 count = 0;
+    visit(view, batch, item, [&](const Entry& entry, bool matches) {
+        u32 votes = __ballot_sync(WHOLE_WARP, matches);
+        u32 at = count + __popc(votes & lanes_below());
+        if (matches && at < KEPT) kept[(u64)number * KEPT + at] = entry.slot;
+        count += __popc(votes);
+    });
+    if (lane() != 0) return;
+    Part part = batch.parts[item.part];
+    bool only_count = (part.shape & PART_COUNT) != 0;
+    counts[number] = only_count ? 0 : count;
+    if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
+}
+
+// The first match of every query, and the lists of long answers. One thread a query, and one for the
+// end.
+extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
+                                        const u32* first_items, const u64* offsets, u64* bounds,
+                                        Lengths* lengths, u32* long_queries) {
+    u32 query = blockIdx.x * blockDim.x + threadIdx.x;
+    u64 found = 0;
+    if (query <= queries) {
+        u32 part = first_part_of(parts, length, query);
+        u64 first = offsets[first_items[part]];
+        bounds[query] = first;
+        while (part < length && parts[part].query == query) part++;
+        if (query < queries) found = offsets[first_items[part]] - first;
+    }
+    list_long(found, query, queries, lengths, long_queries);
+}
+
+// Writes the matches of the items from `first` on, those at `offsets[first]` to place 0. A group of
+// KEPT threads an item.
+extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
+                                       const u32* kept, u64* objects, u32* slots) {
+    u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 number = first + thread / KEPT, at = thread % KEPT;
+    if (number >= items) return;
+    u64 place = offsets[number], count = offsets[number + 1] - place;
+    if (count > KEPT || at >= count) return;
+    u32 slot = kept[(u64)number * KEPT + at];
+    objects[place - offsets[first] + at] = records.objects[slot];
+    slots[place - offsets[first] + at] = slot;
+}
+
+// As `query_write`, for the items with more matches than were kept. One warp an item; blocks as
+// those of `query_count`.
+extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
+    query_write_many(View view, Queries batch, const u64* offsets, u32 first, u64* objects,
+                     u32* slots) {
+    u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (number >= batch.length) return;
+    u64 place = offsets[number] - offsets[first];
+    if (offsets[number + 1] - offsets[number] <= KEPT) return;
+    visit(view, batch, batch.items[number], [&](const Entry& entry, bool matches) {
+        u32 votes = __ballot_sync(WHOLE_WARP, matches);
+        if (matches) {
+            u64 at = place + __popc(votes & lanes_below());
+            objects[at] = view.records.objects[entry.slot];
+            slots[at] = entry.slot;
+        }
+        place += __popc(votes);
+    });
+}
+
+__device__ inline Answered answered(const Records& records, u32 slot, u64 epoch) {
+    u32 held = held_at(records, slot, epoch);
+    Answered answer = record_at(records, slot, held);
+    if (records.versions[2ull * slot + held].epoch > epoch) answer.found = 0;
+    return answer;
+}
+
+// The records of a list of slots. One thread a slot.
+extern "C" __global__ void query_fixes(Records records, u64 epoch, const u32* slots, u32 length,
+                                       Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) fixes[at] = answered(records, slots[at], epoch);
+}
+
+// The records of a list of ids. One thread an id.
+extern "C" __global__ void query_get(Records records, Index index, u64 key, u64 epoch,
+                                     const u64* objects, u32 length, Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 slot = objects[at] == NO_OBJECT ? NO_SLOT : find(index, objects[at], key);
+    Answered none = {};
+    fixes[at] = slot == NO_SLOT ? none : answered(records, slot, epoch);
+}
+
+// The records of all slots after the last cycle, for export. One thread a slot.
+extern "C" __global__ void query_export(Records records, u32 slots, u64 epoch, Answered* fixes) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot < slots) fixes[slot] = answered(records, slot, epoch);
+}
+
+// Enters every slot into an empty index of another size. One thread a slot.
+extern "C" __global__ void index_fill(Index index, const u64* objects, u64 key, u32 slots) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot >= slots) return;
+    u64 object = objects[slot];
+    for (u32 at = home_of(index, object, key);; at = (at + 1) & index.mask) {
+        u64* place = (u64*)&index.places[at].object;
+        if (atomicCAS(place, NO_OBJECT, object) == NO_OBJECT) {
+            index.places[at].slot = slot;
+            return;
+        }
+    }
+}

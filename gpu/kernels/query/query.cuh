@@ -1,0 +1,111 @@
+// Stage query. Threads map to candidate objects, not to queries.
+//
+// A query's rectangles are cut into rows of cells (items), unless answers are expected to be short. A
+// warp takes an item or a short query, sums up the counts of its cells (the bound table) and gives
+// every candidate a lane through the prefix sums (the mapping table, implicit), so that crowded and
+// empty cells cost by their objects.
+#pragma once
+#include "dispatch/index.cuh"
+#include "dispatch/record.cuh"
+#include "primitives/search.cuh"
+#include "query/policy.cuh"
+#include "primitives/space.cuh"
+#include "primitives/warp.cuh"
+
+// The first of the parts, which are ordered by query, that belongs to this query or a later one.
+__device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
+    // Mostly every query has one part.
+    if (query < length && parts[query].query == query
+        && (query == 0 || parts[query - 1].query < query))
+        return query;
+    return partition_point(0, length, [&](u32 at) { return parts[at].query < query; });
+}
+
+// The longest answer, and two lists of queries in no particular order: from the front those with
+// more matches than a warp sorts, from the back those with more than a block does. Called by all
+// threads of a warp, each with a query of its own.
+__device__ inline void list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
+                                 u32* long_queries) {
+    bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
+    u32 place = append_where(is_long, &lengths->long_queries);
+    if (is_long) long_queries[place] = query;
+    place = append_where(is_longer, &lengths->longer_queries);
+    if (is_longer) long_queries[queries - 1 - place] = query;
+    u64 longest = warp_max(found);
+    if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
+}
+
+__device__ inline bool filter_passes(const View& view, const Shape& shape, const Entry& entry) {
+    if (shape.filter == 0) return true;
+    if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)
+        return false;
+    if ((shape.filter & FILTER_OBJECT) && view.records.objects[entry.slot] <= shape.object_after)
+        return false;
+    if ((shape.filter & ~(FILTER_STATE | FILTER_OBJECT)) == 0) return true;
+    u32 held = held_at(view.records, entry.slot, view.epoch);
+    if (shape.filter & FILTER_AGE) {
+        i64 time = view.records.versions[2ull * entry.slot + held].time_ms;
+        if (view.clock_ms - time > shape.age_max_ms) return false;
+    }
+    return attributes_pass(shape, optional_of(view.records, entry.slot, held));
+}
+
+// Whether one candidate, among the entries, matches a part.
+__device__ inline bool tests(const View& view, const Queries& batch, const Part& part,
+                             const Entry& entry) {
+    bool matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
+        && entry.y <= part.y_max;
+    u32 number = part.shape & ~PART_COUNT;
+    if (matches && number != 0) {
+        const Shape& shape = batch.shapes[number];
+        matches = shape_holds(shape, batch.polygons, entry.x, entry.y)
+            && filter_passes(view, shape, entry);
+    }
+    return matches;
+}
+
+__device__ inline Entry entry_at(const View& view, u32 place) {
+    int4 words = *(const int4*)(view.entries + place);
+    return *(Entry*)&words;
+}
+
+// Calls `each(entry, matches)` for the candidates of an item, a full warp at a time.
+template <class Each>
+__device__ inline void visit(const View& view, const Queries& batch, const Item& item,
+                             Each each) {
+    Part part = batch.parts[item.part];
+    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
+    const Cell* row = view.cells + item.row * view.grid.columns;
+    if (view.is_tight != 0) {
+        u32 end = row[last].start + row[last].count;
+        for (u32 base = row[first].start; base < end; base += 32) {
+            Entry entry = {};
+            bool matches = base + lane() < end;
+            if (matches) {
+                entry = entry_at(view, base + lane());
+                matches = tests(view, batch, part, entry);
+            }
+            each(entry, matches);
+        }
+        return;
+    }
+    for (u32 column = first; column <= last; column += 32) {
+        Cell cell = {};
+        if (column + lane() <= last) cell = row[column + lane()];
+        u32 before = warp_sum_before(cell.count);
+        u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
+        for (u32 base = 0; base < total; base += 32) {
+            u32 candidate = base + lane();
+            u32 owner = last_lane_not_above(before, candidate);
+            u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
+            u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
+            Entry entry = {};
+            bool matches = candidate < total;
+            if (matches) {
+                entry = entry_at(view, start + (candidate - lower));
+                matches = tests(view, batch, part, entry);
+            }
+            each(entry, matches);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// Whole queries by a warp each, for cycles whose queries all want ids and mostly find few.
+//
+// Nothing is cut into items: the warp finds a query's matches and orders their ids before they are
+// written, so that answers are only moved together. Longer answers are listed and written by a block
+// each. Blocks of WARP_QUERY_WARPS warps, whose kept ids are in shared memory.
+#include "query/query.cuh"
+
+// As `visit`, for all rows of cells of a part: few steps lead to the candidates, since most parts
+// have few.
+template <class Each>
+__device__ inline void visit_whole(const View& view, const Queries& batch, const Part& part,
+                                   Each each) {
+    u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
+    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
+    // Ranges of neighbouring entries: cells, or whole rows where no cell has room to spare.
+    bool is_tight = view.is_tight != 0;
+    u32 columns = is_tight ? 1 : last - first + 1, ranges = rows * columns;
+    for (u32 range = 0; range < ranges; range += 32) {
+        u32 length = min(ranges - range, 32u), start = 0, count = 0;
+        if (lane() < length) {
+            u32 mine = range + lane(), down = is_tight ? mine : mine / columns;
+            const Cell* cells = view.cells + (row + down) * view.grid.columns + first;
+            Cell cell = cells[mine - down * columns];
+            start = cell.start;
+            count = cell.count;
+            if (is_tight) {
+                cell = cells[last - first];
+                count = cell.start + cell.count - start;
+            }
+        }
+        // Sums up to and with each, in no more steps than there are ranges.
+        u32 sum = count;
+        for (u32 step = 1; step < length; step *= 2) {
+            u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
+            if (lane() >= step) sum += below;
+        }
+        u32 total = __shfl_sync(WHOLE_WARP, sum, length - 1);
+        u32 before = lane() < length ? sum - count : 0xffffffffu;
+        u32 widest = length > 1 ? 1u << (31 - __clz(length - 1)) : 0;
+        for (u32 base = 0; base < total; base += 32 * VISIT_ITEMS) {
+            Entry entries[VISIT_ITEMS];
+#pragma unroll
+            for (u32 item = 0; item < VISIT_ITEMS; item++) {
+                u32 candidate = base + 32 * item + lane();
+                u32 owner = last_lane_not_above(before, candidate, widest);
+                u32 from = __shfl_sync(WHOLE_WARP, start - before, owner);
+                entries[item] = {};
+                if (candidate < total) entries[item] = entry_at(view, from + candidate);
+            }
+#pragma unroll
+            for (u32 item = 0; item < VISIT_ITEMS; item++) {
+                if (base + 32 * item >= total) break;
+                bool matches = base + 32 * item + lane() < total
+                    && tests(view, batch, part, entries[item]);
+                each(entries[item], matches);
+            }
+        }
+    }
+}
+
+// Counts the matches of every query. Few are kept in the order of their ids; queries with more are
+// listed, from the front those that a block sorts, from the back those with more. One warp a query,
+// and one for the end.
+extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS)
+    warp_query_count(View view, Queries batch, u32 parts, u32 queries, u32* counts, u64* kept,
+                Lengths* lengths, u32* long_queries) {
+    __shared__ u32 found[WARP_QUERY_WARPS][BRIEF];
+    u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (query > queries) return;
+    u32* slots = found[threadIdx.x / 32];
+    u32 count = 0;
+    u32 at = query < queries ? first_part_of(batch.parts, parts, query) : parts;
+    for (; at < parts; at++) {
+        Part part = batch.parts[at];
+        if (part.query != query) break;
+        visit_whole(view, batch, part, [&](const Entry& entry, bool matches) {
+            u32 votes = __ballot_sync(WHOLE_WARP, matches);
+            u32 place = count + __popc(votes & lanes_below());
+            if (matches && place < BRIEF) slots[place] = entry.slot;
+            count += __popc(votes);
+        });
+    }
+    if (lane() == 0) counts[query] = count;
+    if (count > BRIEF) {
+        if (lane() != 0) return;
+        bool is_longer = count > SORT_TILE;
+        u32* length = is_longer ? &lengths->longer_queries : &lengths->long_queries;
+        u32 place = atomicAdd(length, 1u);
+        long_queries[is_longer ? queries - 1 - place : place] = query;
+        atomicMax((u64*)&lengths->longest, (u64)count);
+        return;
+    }
+    __syncwarp();
+    u64 object = lane() < count ? view.records.objects[slots[lane()]] : 0;
+    // Ids are distinct, so as many are smaller as come before.
+    u32 rank = 0;
+    for (u32 other = 0; other < count; other++)
+        rank += __shfl_sync(WHOLE_WARP, object, other) < object ? 1u : 0u;
+    if (lane() < count) kept[(u64)query * BRIEF + rank] = object;
+}
+
+// Writes the matches that were kept. A group of half as many threads as may be kept a query.
+extern "C" __global__ void warp_query_write(const u64* bounds, u32 queries, const u64* kept,
+                                       u64* objects) {
+    const u32 threads = BRIEF / 2;
+    u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 query = thread / threads;
+    if (query >= queries) return;
+    u64 first = bounds[query], count = bounds[query + 1] - first;
+    if (count > BRIEF) return;
+    for (u32 at = thread % threads; at < count; at += threads)
+        objects[first + at] = kept[(u64)query * BRIEF + at];
+}
+
+// Finds the matches of listed queries once more and writes them in no particular order. One block a
+// query, one warp a row of cells at a time.
+extern "C" __global__ void warp_query_write_many(View view, Queries batch, u32 parts,
+                                            const u64* bounds, const u32* listed, u32 length,
+                                            u64* objects, u32* slots) {
+    __shared__ u32 written;
+    if (blockIdx.x >= length) return;
+    if (threadIdx.x == 0) written = 0;
+    __syncthreads();
+    u32 query = listed[blockIdx.x];
+    u64 first = bounds[query];
+    for (u32 at = first_part_of(batch.parts, parts, query); at < parts; at++) {
+        Part part = batch.parts[at];
+        if (part.query != query) break;
+        u32 row = row_of(view.grid, part.y_min) + threadIdx.x / 32;
+        u32 last = row_of(view.grid, part.y_max);
+        for (; row <= last; row += blockDim.x / 32) {
+            visit(view, batch, Item{at, row}, [&](const Entry& entry, bool matches) {
+                u64 place = first + append_where(matches, &written);
+                if (!matches) return;
+                objects[place] = view.records.objects[entry.slot];
+                slots[place] = entry.slot;
+            });
+        }
+    }
+}

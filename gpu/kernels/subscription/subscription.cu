@@ -1,0 +1,303 @@
+// The kernels of stage subscription: the tables of cells, then the events of a cycle's records. One
+// thread an object, or OBJECT_THREADS of them where bins are long.
+#include "subscription/subscription.cuh"
+
+// Claims the bins of added references. One thread a reference.
+extern "C" __global__ void subscription_claim(const u64* cells, const u32* references, u32 length,
+                                              const u32* numbers, NewBins table, u32* claimed) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length && renumbered(numbers, references[at]) != 0xffffffffu)
+        claim_bin(table, cells[at], claimed);
+}
+
+// Claims the bins of what an older table has. One thread a bin.
+extern "C" __global__ void subscription_claim_bins(Bins old, const u32* numbers, NewBins table,
+                                                   u32* claimed) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > old.mask || old.bins[at].cell == NO_CELL) return;
+    Bin bin = old.bins[at];
+    for (u32 next = 0; next < bin.count; next++)
+        if (renumbered(numbers, old.references[bin.start + next]) != 0xffffffffu)
+            claim_bin(table, bin.cell, claimed);
+}
+
+// How many references each bin has, and 0 behind the last. One thread a bin and one more.
+extern "C" __global__ void subscription_counts(NewBins table, u32* counts) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > table.mask + 1) return;
+    bool counts_some = at <= table.mask && table.bins[at].cell != NO_CELL;
+    counts[at] = counts_some ? table.bins[at].count + 1 : 0;
+}
+
+// Where the references of each bin begin; none is filed yet. One thread a bin.
+extern "C" __global__ void subscription_starts(NewBins table, const u32* starts) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > table.mask) return;
+    table.bins[at].start = starts[at];
+    table.bins[at].count = 0;
+}
+
+// Files added references. One thread a reference.
+extern "C" __global__ void subscription_file(const u64* cells, const u32* references, u32 length,
+                                             const u32* numbers, NewBins table) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 reference = at < length ? renumbered(numbers, references[at]) : 0xffffffffu;
+    if (reference != 0xffffffffu) file_reference(table, cells[at], reference);
+}
+
+// Files what an older table has. One thread a bin.
+extern "C" __global__ void subscription_file_bins(Bins old, const u32* numbers, NewBins table) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > old.mask || old.bins[at].cell == NO_CELL) return;
+    Bin bin = old.bins[at];
+    for (u32 next = 0; next < bin.count; next++) {
+        u32 reference = renumbered(numbers, old.references[bin.start + next]);
+        if (reference != 0xffffffffu) file_reference(table, bin.cell, reference);
+    }
+}
+
+// Lets regions end, or be silent for a cycle. One thread a region; a number is twice the region's,
+// and one more when it ends.
+extern "C" __global__ void subscription_mark(Standing* standing, const u32* marks, u32 length,
+                                             u32 epoch) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    Standing* marked = standing + marks[at] / 2;
+    marked->silent = epoch;
+    if ((marks[at] & 1u) != 0) marked->flags = 0;
+}
+
+// Adds a slot to the list of the cycle's objects, for threads with `yes`; called by all threads of a
+// block.
+__device__ inline void gather(bool yes, u32 slot, const Records& records, Gathered* gathered,
+                              u64* objects, u32* slots) {
+    u64 object = yes ? records.objects[slot] : 0;
+    u32 place = append_together(yes, &gathered->length);
+    if (yes) {
+        objects[place] = object;
+        slots[place] = slot;
+    }
+    u64 bits = warp_or(object);
+    if (lane() == 0 && (bits & ~*(volatile u64*)&gathered->bits) != 0)
+        atomicOr((u64*)&gathered->bits, bits);
+}
+
+// Lists the objects that the cycle's rows and removals name, but for late rows; those of several
+// rows repeat. Whether their record was written shows later. One thread an arrival.
+extern "C" __global__ void subscription_gather(const u32* arrived, u32 rows, Index index,
+                                               Records records, Gathered* gathered, u64* objects,
+                                               u32* slots) {
+    u32 arrival = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = arrival < rows ? resolve(index, arrived[arrival]) : NO_SLOT;
+    gather(slot != NO_SLOT, slot, records, gathered, objects, slots);
+}
+
+// Adds the objects that a cycle ended without a row of their own, some once more. As many threads
+// as there are, each for several of the slots that moved.
+extern "C" __global__ void subscription_gather_ended(const u32* moved, const Report* report,
+                                                     Records records, Gathered* gathered,
+                                                     u64* objects, u32* slots) {
+    u32 moves = report->moves, threads = gridDim.x * blockDim.x;
+    u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    for (u32 base = 0; base < moves; base += threads) {
+        u32 slot = base + first < moves ? moved[base + first] : NO_SLOT;
+        bool ended = slot != NO_SLOT
+            && records.versions[2ull * slot + newest(records, slot)].alive == 0;
+        gather(ended, slot, records, gathered, objects, slots);
+        // The next round writes what the last threads of this one may still read.
+        __syncthreads();
+    }
+}
+
+// Counts the events of each object, 0 behind the last, and lists the objects with events;
+// how many of all want records, and how many references were followed. A group of threads an
+// object.
+template <u32 GROUP>
+__device__ inline void count_events(const Scene& scene, u32* counts, u32* busy,
+                                    Happened* happened) {
+    u32 entry = group_entry<GROUP>(), count = 0, fixes = 0, visited = 0;
+    if (entry < scene.length) {
+        visited = judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+            count += kind != 0;
+            fixes += kind != 0 && (flags & STANDING_FIXES) != 0;
+        });
+    }
+    __syncwarp();
+    for (u32 step = GROUP / 2; step > 0; step /= 2)
+        count += __shfl_xor_sync(WHOLE_WARP, count, step);
+    bool is_first = threadIdx.x % GROUP == 0;
+    if (entry <= scene.length && is_first) counts[entry] = count;
+    bool is_busy = is_first && count != 0;
+    u32 place = append_together(is_busy, &happened->busy);
+    if (is_busy) busy[place] = entry;
+    u64 sum = warp_sum(fixes);
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->fixes, sum);
+    // One warp of many speaks for all.
+    if (blockIdx.x % 16 != 0) return;
+    sum = warp_sum(is_first ? visited : 0);
+    if (lane() == 0 && sum != 0) atomicAdd((u64*)&happened->visited, sum);
+}
+
+// Waits for memory most of the time: as many threads as the registers allow.
+extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, JUDGE_BLOCKS)
+    subscription_count(Scene scene, u32* counts, u32* busy, Happened* happened) {
+    count_events<1>(scene, counts, busy, happened);
+}
+
+extern "C" __global__ void subscription_count_many(Scene scene, u32* counts, u32* busy,
+                                                   Happened* happened) {
+    count_events<OBJECT_THREADS>(scene, counts, busy, happened);
+}
+
+// Counts the events of each region. A group of threads an object.
+extern "C" __global__ void subscription_tally(Scene scene, u32* tallies) {
+    u32 entry = group_entry<OBJECT_THREADS>();
+    if (entry >= scene.length) return;
+    judge_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        if (kind != 0) atomicAdd(tallies + number, 1u);
+    });
+}
+
+// Writes the events of the `length` objects with events: the key has the kind above the
+// region's number, the value is the object's place. A group of threads an object.
+template <u32 GROUP>
+__device__ inline void write_events(const Scene& scene, const u32* busy, u32 length,
+                                    const u64* offsets, u32* keys, u32* entries) {
+    u32 at_list = group_entry<GROUP>();
+    if (at_list >= length) return;
+    u32 entry = busy[at_list], member = threadIdx.x % GROUP;
+    u64 place = offsets[entry];
+    judge_object<GROUP>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+        u32 votes = group_votes<GROUP>(kind != 0);
+        if (kind != 0) {
+            u64 at = place + __popc(votes & ((1u << member) - 1u));
+            keys[at] = kind << EVENT_KIND_SHIFT | number;
+            entries[at] = entry;
+        }
+        place += __popc(votes);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, JUDGE_BLOCKS)
+    subscription_write(Scene scene, const u32* busy, u32 length, const u64* offsets, u32* keys,
+                       u32* entries) {
+    write_events<1>(scene, busy, length, offsets, keys, entries);
+}
+
+extern "C" __global__ void subscription_write_many(Scene scene, const u32* busy, u32 length,
+                                                   const u64* offsets, u32* keys, u32* entries) {
+    write_events<OBJECT_THREADS>(scene, busy, length, offsets, keys, entries);
+}
+
+__device__ inline u32 number_of(u32 key) { return key & ((1u << EVENT_KIND_SHIFT) - 1u); }
+
+// Marks the first event of each region in two trajectories: whether it is one, and whether it wants a
+// record; 0 behind the last. One thread an event and one more.
+extern "C" __global__ void subscription_heads(const u32* keys, u32 length,
+                                              const Standing* standing, u32* heads, u32* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at > length) return;
+    u32 number = at < length ? number_of(keys[at]) : 0;
+    heads[at] = at < length && (at == 0 || number_of(keys[at - 1]) != number);
+    if (fixes != nullptr)
+        fixes[at] = at < length && (standing[number].flags & STANDING_FIXES) != 0;
+}
+
+// Writes the sorted events as columns, and where each region's begin. One thread an event.
+extern "C" __global__ void subscription_columns(const u32* keys, const u32* entries, u32 length,
+                                                const u64* written, const u32* heads,
+                                                const Standing* standing, const u64* regions,
+                                                u64* objects, u8* kinds, Told* told) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 key = keys[at], number = number_of(key);
+    objects[at] = written[entries[at]];
+    kinds[at] = (u8)(key >> EVENT_KIND_SHIFT);
+    if (heads[at + 1] != heads[at])
+        told[heads[at]] = {regions[number], at, standing[number].flags};
+}
+
+// Writes the records of those events that want one: as it is after the event, the last one of an
+// object that ended. One thread an event.
+extern "C" __global__ void subscription_fixes(const u32* entries, u32 length, const u32* places,
+                                              const u32* slots, Records records, u64 epoch,
+                                              Answered* fixes) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length || places[at + 1] == places[at]) return;
+    u32 slot = slots[entries[at]];
+    u32 place = newest(records, slot);
+    Version now = load(records.versions + 2ull * slot + place);
+    if (now.alive == 0 && event_of(now) != EVENT_EXPIRED) place = 1 - place;
+    fixes[places[at]] = record_at(records, slot, place);
+}
+
+// What became of an object in a cycle: `found` while it lives, then `reserved` is 1 where the cycle
+// wrote the record; else `reserved` is the event that ended it in this cycle.
+__device__ inline Answered stand_of(const Records& records, u32 slot, u64 epoch) {
+    u32 place = newest(records, slot);
+    Version now = load(records.versions + 2ull * slot + place);
+    u32 event = now.alive != 0 || now.epoch != epoch ? 0 : event_of(now);
+    if (event != 0 && event != EVENT_EXPIRED) place = 1 - place;
+    Answered answer = record_at(records, slot, place);
+    answer.found = now.alive;
+    answer.reserved = event != 0 ? event : (now.epoch == epoch ? 1u : 0u);
+    return answer;
+}
+
+// What became of the objects of some slots. One thread a slot.
+extern "C" __global__ void subscription_stands(Records records, u64 epoch, const u32* slots,
+                                               u32 length, Answered* stands) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < length) stands[at] = stand_of(records, slots[at], epoch);
+}
+
+// Marks the objects that the host looks at, each once, 0 behind the last: those that it watches,
+// those that were or are in a cell of a region that it judges, and with `trajectories` those whose way may
+// have led through one that judges every fix; these get a bit of `passing` too, by slot. A group of
+// threads an object.
+extern "C" __global__ void subscription_touched(Scene scene, const u32* watched, Trajectories trajectories,
+                                                u32* passing, u32* marks) {
+    u32 entry = group_entry<OBJECT_THREADS>();
+    bool touched = false;
+    if (entry < scene.length) {
+        judge_object<OBJECT_THREADS>(scene, entry, [&](u32 kind, u32 number, u32 flags) {
+            touched |= (flags & STANDING_STATEFUL) != 0;
+        });
+        u32 slot = scene.slots[entry];
+        touched |= (watched[slot / 32] >> slot % 32 & 1u) != 0;
+        if (trajectories.boxes != nullptr) touched |= way_touches<OBJECT_THREADS>(scene, trajectories, slot);
+        if (entry > 0 && scene.slots[entry - 1] == slot) touched = false;
+    }
+    __syncwarp();
+    u32 votes = group_votes<OBJECT_THREADS>(touched);
+    if (entry > scene.length || threadIdx.x % OBJECT_THREADS != 0) return;
+    marks[entry] = votes != 0 ? 1u : 0u;
+    if (votes == 0 || trajectories.boxes == nullptr) return;
+    u32 slot = scene.slots[entry];
+    atomicOr(passing + slot / 32, 1u << slot % 32);
+}
+
+// Writes how marked objects were before the cycle, and what became of them: `length` of them from
+// the `first` on. One thread an object.
+extern "C" __global__ void subscription_touches(Scene scene, const u32* places, u32 first,
+                                                u32 length, Answered* touches) {
+    u32 entry = blockIdx.x * blockDim.x + threadIdx.x;
+    if (entry >= scene.length) return;
+    u32 at = place_in_piece(places, entry, first, length);
+    if (at == NO_PLACE) return;
+    u32 slot = scene.slots[entry], place = newest(scene.records, slot);
+    u64 epoch = scene.records.versions[2ull * slot + place].epoch;
+    u32 before = epoch == scene.epoch ? 1 - place : place;
+    touches[2ull * at] = record_at(scene.records, slot, before);
+    touches[2ull * at + 1] = stand_of(scene.records, slot, scene.epoch);
+}
+
+// Begins or ends to watch objects: the number of a change is 1 where it begins. One thread a change.
+extern "C" __global__ void subscription_watch(Index index, u64 key, const u64* objects,
+                                              const u32* begins, u32 length, u32* watched) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 slot = at < length ? find(index, objects[at], key) : NO_SLOT;
+    if (slot == NO_SLOT) return;
+    if (begins[at] != 0) atomicOr(watched + slot / 32, 1u << slot % 32);
+    else atomicAnd(watched + slot / 32, ~(1u << slot % 32));
+}

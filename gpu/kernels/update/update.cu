@@ -1,0 +1,240 @@
+// The kernels of stage update: moves applied to a grid, or a grid built anew. One thread an operation,
+// slot or cell unless said otherwise; no shared memory.
+#include "update/update.cuh"
+
+// A deletion and an insertion for every object that changes cell; moves inside a cell are done
+// here, in place. One thread a moved slot; two keys each, NO_KEY where there is nothing.
+extern "C" __global__ void update_keys(Cells cells, Moved moved, Records records, Entry* current,
+                                       u32* keys, u32* slots) {
+    u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= moved.length) return;
+    bool is_old = number < moved.before_length;
+    u32 slot = is_old ? moved.before[number] : moved.now[number - moved.before_length];
+    u32 delete_key = NO_KEY, insert_key = NO_KEY;
+    // A slot that moved in both cycles stands in both lists.
+    if (!is_old || moved.stamps[slot] != (u32)moved.epoch) {
+        u32 place = cells.places[slot];
+        Entry to = is_old ? current[slot] : publish(records, current, slot, moved.epoch);
+        if (place != NO_SLOT) {
+            Entry from = cells.entries[place];
+            delete_key = cell_of(cells.grid, from.x, from.y) << 1;
+        }
+        if (to.slot != NO_SLOT) insert_key = cell_of(cells.grid, to.x, to.y) << 1 | 1;
+        if (delete_key != NO_KEY && (delete_key | 1) == insert_key) {
+            cells.entries[place] = to;
+            delete_key = insert_key = NO_KEY;
+        }
+    }
+    keys[2ull * number] = delete_key;
+    keys[2ull * number + 1] = insert_key;
+    slots[2ull * number] = slot;
+    slots[2ull * number + 1] = slot;
+}
+
+// The newest positions of the slots that moved in this cycle, for a grid that is built anew. One
+// thread a slot.
+extern "C" __global__ void update_publish(Moved moved, Records records, Entry* current) {
+    u32 number = moved.before_length + blockIdx.x * blockDim.x + threadIdx.x;
+    if (number < moved.length)
+        publish(records, current, moved.now[number - moved.before_length], moved.epoch);
+}
+
+// Finds each touched cell's operations and whether they fit. One thread a sorted key.
+extern "C" __global__ void update_spans(const u32* keys, u32 length, Span* spans) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 key = keys[at];
+    if (key == NO_KEY) return;
+    u32 before = at == 0 ? NO_KEY : keys[at - 1];
+    u32 after = at + 1 == length ? NO_KEY : keys[at + 1];
+    Span* span = spans + (key >> 1);
+    bool first = before == NO_KEY || before >> 1 != key >> 1;
+    bool last = after == NO_KEY || after >> 1 != key >> 1;
+    if (first) span->first = at;
+    if ((key & 1) != 0 && (first || before != key)) span->first_insertion = at;
+    if (last) {
+        span->end = at + 1;
+        if ((key & 1) == 0) span->first_insertion = at + 1;
+    }
+}
+
+// Notes where in its cell each deletion makes its hole; lists the cells that outgrow their room.
+// One thread a sorted key.
+extern "C" __global__ void update_holes(Cells cells, const u32* keys, const u32* slots,
+                                        u32 length, const Span* spans, u32* holes,
+                                        Outgrown* outgrown, u32* list) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 key = at < length ? keys[at] : NO_KEY;
+    bool outgrows = false;
+    if (key != NO_KEY) {
+        Span span = spans[key >> 1];
+        Cell cell = cells.cells[key >> 1];
+        u32 deletions = span.first_insertion - span.first;
+        u32 insertions = span.end - span.first_insertion;
+        if ((key & 1) == 0) {
+            holes[at] = cells.places[slots[at]] - cell.start;
+            cells.places[slots[at]] = NO_SLOT;
+        }
+        outgrows = at == span.first && cell.count + insertions > cell.capacity + deletions;
+    }
+    u32 place = append_where(outgrows, &outgrown->count);
+    if (outgrows) list[place] = key >> 1;
+}
+
+// Moves the listed cells behind all others, with room for later insertions. A block a cell at a
+// time. Objects that have just been taken out have no place and get none.
+extern "C" __global__ void update_grow(Cells cells, const Span* spans, Outgrown* outgrown,
+                                       const u32* list, Spare spare) {
+    __shared__ u64 start;
+    for (u32 number = blockIdx.x; number < outgrown->count; number += gridDim.x) {
+        Cell* cell = cells.cells + list[number];
+        Span span = spans[list[number]];
+        Cell was = *cell;
+        u32 change = span.end - span.first_insertion - (span.first_insertion - span.first);
+        u32 room = room_of(was.count + change, spare.mean);
+        __syncthreads();
+        if (threadIdx.x == 0) start = atomicAdd(spare.first, (u64)room);
+        __syncthreads();
+        if (start + room > spare.end) {
+            if (threadIdx.x == 0) outgrown->failed = 1;
+            continue;
+        }
+        for (u32 at = threadIdx.x; at < was.count; at += blockDim.x) {
+            Entry entry = cells.entries[was.start + at];
+            cells.entries[start + at] = entry;
+            if (cells.places[entry.slot] != NO_SLOT) cells.places[entry.slot] = (u32)start + at;
+        }
+        if (threadIdx.x == 0) *cell = {(u32)start, was.count, room, 0};
+    }
+}
+
+// Inserts: into the holes, then behind the last entry; marks the holes that no insertion fills. This
+// and what follows does nothing when there was no room for a cell: the grid is built anew then. One
+// thread a sorted key.
+extern "C" __global__ void update_insert(Cells cells, const Entry* current, const u32* keys,
+                                         const u32* slots, u32 length, const Span* spans,
+                                         const u32* holes, const Outgrown* outgrown) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length || outgrown->failed != 0) return;
+    u32 key = keys[at];
+    if (key == NO_KEY) return;
+    Span span = spans[key >> 1];
+    Cell cell = cells.cells[key >> 1];
+    u32 deletions = span.first_insertion - span.first;
+    if ((key & 1) == 0) {
+        bool is_filled = at - span.first < span.end - span.first_insertion;
+        if (!is_filled) cells.entries[cell.start + holes[at]].slot = HOLE;
+        return;
+    }
+    u32 rank = at - span.first_insertion;
+    u32 place = cell.start
+        + (rank < deletions ? holes[span.first + rank] : cell.count + (rank - deletions));
+    cells.entries[place] = current[slots[at]];
+    cells.places[slots[at]] = place;
+}
+
+// Settles the counts; fills the holes that are left with the last entries of the cell. One thread a
+// sorted key, of which the first of a cell works.
+extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length,
+                                        const Span* spans, const u32* holes,
+                                        const Outgrown* outgrown) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length || outgrown->failed != 0) return;
+    u32 key = keys[at];
+    if (key == NO_KEY) return;
+    Span span = spans[key >> 1];
+    if (at != span.first) return;
+    Cell* cell = cells.cells + (key >> 1);
+    u32 deletions = span.first_insertion - span.first;
+    u32 insertions = span.end - span.first_insertion;
+    u32 count = cell->count + insertions - deletions;
+    u32 last = cell->start + cell->count, end = cell->start + count;
+    for (u32 hole = span.first + insertions; hole < span.first_insertion; hole++) {
+        u32 place = cell->start + holes[hole];
+        if (place >= end) continue;
+        do last--;
+        while (cells.entries[last].slot == HOLE);
+        Entry entry = cells.entries[last];
+        cells.entries[place] = entry;
+        cells.places[entry.slot] = place;
+    }
+    cell->count = count;
+}
+
+// The cell of every slot, NO_KEY for slots without an object. One thread a slot.
+extern "C" __global__ void rebuild_keys(Grid grid, const Entry* current, u32 slots, u32* keys,
+                                        u32* values) {
+    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot >= slots) return;
+    Entry entry = current[slot];
+    keys[slot] = entry.slot == NO_SLOT ? NO_KEY : cell_of(grid, entry.x, entry.y);
+    values[slot] = slot;
+}
+
+// Where each cell's objects begin and end among the sorted keys; `spans` is zero before. One thread
+// a sorted key.
+extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* spans) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 key = keys[at];
+    if (key == NO_KEY) return;
+    if (at == 0 || keys[at - 1] != key) spans[key].first = at;
+    if (at + 1 == length || keys[at + 1] != key) spans[key].end = at + 1;
+}
+
+// The room of every cell, none to spare when it will not be applied to, and how uneven they are:
+// the sum of the squares of their counts.
+extern "C" __global__ void rebuild_rooms(const Span* spans, u32 cells, float mean, u32 is_tight,
+                                         u32* rooms, u64* squares) {
+    u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
+    u64 square = 0;
+    if (cell < cells) {
+        u32 count = spans[cell].end - spans[cell].first;
+        rooms[cell] = is_tight != 0 ? count : room_of(count, mean);
+        square = (u64)count * count;
+    }
+    sum_together(square, squares);
+}
+
+// The finished cells, and what is behind the last. One thread a cell.
+extern "C" __global__ void rebuild_cells(Cells cells, const Span* spans, const u32* starts,
+                                         const u32* rooms, u32 length, u64* spare_first) {
+    u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
+    if (cell >= length) return;
+    if (cell == length - 1) *spare_first = (u64)starts[cell] + rooms[cell];
+    cells.cells[cell] = {starts[cell], spans[cell].end - spans[cell].first, rooms[cell], 0};
+}
+
+// Puts the objects into their cells. One thread a sorted key.
+extern "C" __global__ void rebuild_fill(Cells cells, const Entry* current, const u32* keys,
+                                        const u32* values, u32 length, const Span* spans) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u32 key = keys[at];
+    if (key == NO_KEY) return;
+    cells.entries[cells.cells[key].start + (at - spans[key].first)] = current[values[at]];
+}
+
+// Learns where every object is in a grid that was built anew. One warp a cell.
+extern "C" __global__ void update_locate(Cells cells, u32 length) {
+    u32 cell = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (cell >= length) return;
+    Cell found = cells.cells[cell];
+    for (u32 at = lane(); at < found.count; at += 32)
+        cells.places[cells.entries[found.start + at].slot] = found.start + at;
+}
+
+// Every so many positions, for choosing an extent. One thread a sample.
+extern "C" __global__ void update_sample(const Entry* current, u32 slots, u32 step, Entry* sample,
+                                         u32 length) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= length) return;
+    u64 slot = (u64)at * step;
+    sample[at] = slot < slots ? current[slot] : Entry{0, 0, NO_SLOT, 0};
+}
+
+// Optional values that nobody has given. One thread a version.
+extern "C" __global__ void dispatch_unknown(Optional* optional, u64 first, u64 end) {
+    u64 at = first + blockIdx.x * (u64)blockDim.x + threadIdx.x;
+    if (at < end) optional[at] = unknown();
+}

@@ -1,0 +1,319 @@
+//! The structures that kernels take by value. Build.rs includes this file by path and renders the
+//! same table as C++.
+//!
+//! A field is `(const T)` or `(mut T)`, a list on the device, `(T)`, a value, or `(T; N)`, N
+//! values. The compilers of both sides assert sizes and offsets.
+
+use std::marker::PhantomData;
+
+use super::layout::{
+    self, Bin, Cell, CodecKeys, CodecStep, DictionarySlot, Edge, Entry, Grid, Item, Optional, Part,
+    Place, Report, RequestDescriptor, RowOutcomeCounts, Shape, Standing, Version,
+};
+
+/// The address of values on the device; 0 where there are none.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Pointer<T> {
+    pub(super) address: u64,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Pointer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Pointer<T> {}
+
+impl<T> Default for Pointer<T> {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl<T> Pointer<T> {
+    pub(super) const NULL: Self = Self::new(0);
+
+    pub(super) const fn new(address: u64) -> Self {
+        Self { address, values: PhantomData }
+    }
+}
+
+/// What build.rs knows of a structure.
+#[allow(dead_code, reason = "build.rs reads it")]
+pub(super) struct ArgumentLayout {
+    /// Its name in C++.
+    pub(super) name: &'static str,
+    pub(super) bytes: usize,
+    /// By field: its declaration in C++, its name, its offset.
+    pub(super) fields: &'static [(&'static str, &'static str, usize)],
+}
+
+/// The type of a field in Rust.
+macro_rules! field_type {
+    ((const $type:ty)) => { Pointer<$type> };
+    ((mut $type:ty)) => { Pointer<$type> };
+    (($type:ty; $length:ident)) => { [$type; layout::$length as usize] };
+    (($type:ty)) => { $type };
+}
+
+/// The declaration of a field in C++. Build.rs drops `Argument` from names of structures.
+macro_rules! declaration {
+    ($field:ident (const $type:ty)) => {
+        concat!("const ", stringify!($type), "* ", stringify!($field))
+    };
+    ($field:ident (mut $type:ty)) => {
+        concat!(stringify!($type), "* ", stringify!($field))
+    };
+    ($field:ident ($type:ty; $length:ident)) => {
+        concat!(stringify!($type), " ", stringify!($field), "[", stringify!($length), "]")
+    };
+    ($field:ident ($type:ty)) => {
+        concat!(stringify!($type), " ", stringify!($field))
+    };
+}
+
+macro_rules! argument_layouts {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:tt,)+ }
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default)]
+            #[repr(C)]
+            pub(crate) struct $name {
+                $($(#[$field_doc])* pub(super) $field: field_type!($kind),)+
+            }
+
+            const _: () = assert!(
+                size_of::<$name>() == 0 $(+ size_of::<field_type!($kind)>())+,
+                "an argument has no gaps",
+            );
+        )+
+
+        /// All structures, each behind those that it contains.
+        #[allow(dead_code, reason = "build.rs reads it")]
+        pub(super) const ARGUMENTS: &[ArgumentLayout] = &[$(
+            ArgumentLayout {
+                name: stringify!($name),
+                bytes: size_of::<$name>(),
+                fields: &[$((
+                    declaration!($field $kind),
+                    stringify!($field),
+                    std::mem::offset_of!($name, $field),
+                ),)+],
+            },
+        )+];
+    };
+}
+
+argument_layouts! {
+    /// The requests of a cycle and the bytes that they came in.
+    InputArgument {
+        bytes: (const u8),
+        requests: (const RequestDescriptor),
+        first_arrivals: (const u32),
+        outcomes: (mut RowOutcomeCounts),
+    }
+    /// Scratch of a cycle, by arrival unless said otherwise.
+    RowsArgument {
+        /// The claim of the row's object; later its slot, NO_SLOT for rows that do not count.
+        slots: (mut u32),
+        refusals: (mut u8),
+        /// By entry of all dictionaries of ids.
+        entry_slots: (mut DictionarySlot),
+        /// By slot: greatest key of the cycle, 0 between cycles.
+        best: (mut u64),
+        /// Slots whose place in the grid changes, in no particular order, each once.
+        moved: (mut u32),
+        /// By slot: the lower bits of the last epoch in which it moved.
+        stamps: (mut u32),
+        report: (mut Report),
+    }
+    /// The state of one fleet, by slot.
+    RecordsArgument {
+        objects: (mut u64),
+        /// Two of each slot.
+        versions: (mut Version),
+        /// Two of each slot; null until a row brings a speed, heading or altitude.
+        optional: (mut Optional),
+    }
+    /// The secondary index.
+    IndexArgument {
+        places: (mut Place),
+        /// Places are a power of two; this is one less.
+        mask: (u32),
+        reserved: (u32),
+    }
+    /// One of the two grids.
+    CellsArgument {
+        grid: (Grid),
+        cells: (mut Cell),
+        entries: (mut Entry),
+        /// By slot: place among the entries, NO_SLOT for objects that are not in this grid.
+        places: (mut u32),
+    }
+    /// Free entries behind all cells, for cells that outgrow theirs.
+    SpareArgument {
+        /// The first entry that no cell has.
+        first: (mut u64),
+        end: (u64),
+        /// Objects of a cell on average.
+        mean: (f32),
+        reserved: (u32),
+    }
+    /// What came of cells that outgrew their entries.
+    Outgrown {
+        count: (u32),
+        /// Not 0 where the spare entries did not suffice: the grid must be built anew.
+        failed: (u32),
+    }
+    /// The slots that moved since the grid was brought up: in the cycle before and in this one.
+    MovedArgument {
+        before: (const u32),
+        now: (const u32),
+        /// By slot: the lower bits of the last epoch of this one's parity in which it moved.
+        stamps: (const u32),
+        epoch: (u64),
+        before_length: (u32),
+        /// Of both lists.
+        length: (u32),
+    }
+    /// The operations on one cell among all operations sorted by (cell, kind).
+    Span {
+        first: (u32),
+        /// Deletions come first.
+        first_insertion: (u32),
+        end: (u32),
+        reserved: (u32),
+    }
+    /// The slabs and edges of all polygons of a cycle.
+    PolygonsArgument {
+        slabs: (const u32),
+        edges: (const Edge),
+    }
+    /// What queries of a cycle read: one grid and the records as they were after `epoch`.
+    ViewArgument {
+        grid: (Grid),
+        cells: (const Cell),
+        entries: (const Entry),
+        records: (RecordsArgument),
+        epoch: (u64),
+        clock_ms: (i64),
+        /// Not 0 where the entries of neighbouring cells of a row follow each other.
+        is_tight: (u32),
+        reserved: (u32),
+    }
+    /// Two lists of matches, ids and their slots beside them.
+    MatchesArgument {
+        objects: (mut u64),
+        slots: (mut u32),
+    }
+    /// The queries of a cycle, as parts and, where they are cut, as items.
+    QueriesArgument {
+        parts: (const Part),
+        shapes: (const Shape),
+        polygons: (PolygonsArgument),
+        /// By part: its first item.
+        first_items: (const u32),
+        items: (const Item),
+        /// Items.
+        length: (u32),
+        reserved: (u32),
+    }
+    /// A table of bins: the cells that regions meet.
+    BinsArgument {
+        bins: (const Bin),
+        references: (const u32),
+        /// Bins are a power of two; this is one less.
+        mask: (u32),
+        /// Levels with regions, by bit.
+        levels: (u32),
+    }
+    /// A table of bins that is being filled.
+    NewBinsArgument {
+        bins: (mut Bin),
+        references: (mut u32),
+        mask: (u32),
+        /// Bins in use at most; with more, the table must be made larger.
+        most: (u32),
+    }
+    /// The regions of all continuous queries, by number.
+    RegionsArgument {
+        standing: (const Standing),
+        shapes: (const Shape),
+        polygons: (PolygonsArgument),
+    }
+    /// What a cycle's events are found in.
+    SceneArgument {
+        base: (BinsArgument),
+        recent: (BinsArgument),
+        regions: (RegionsArgument),
+        records: (RecordsArgument),
+        epoch: (u64),
+        /// Objects that the cycle named or ended, ascending; some repeat.
+        objects: (const u64),
+        slots: (const u32),
+        length: (u32),
+        reserved: (u32),
+    }
+    /// By slot the box of its places in the cycle, for regions that judge every fix.
+    TrajectoriesArgument {
+        boxes: (mut u32),
+        /// Columns at least so far apart may be nearer over the antimeridian.
+        turn: (u32),
+        reserved: (u32),
+    }
+    /// What all launches that decode share.
+    CodecArgument {
+        /// The blocks.
+        input: (const u8),
+        /// Decoded columns, dictionaries, orders.
+        output: (mut u8),
+        steps: (const CodecStep),
+        /// Not 0 where a request or column fails; `stride` words apart.
+        failed: (mut u32),
+        stride: (u32),
+        reserved: (u32),
+    }
+    /// What all key columns of a launch share.
+    GroupingArgument {
+        /// Undecoded keys lie from here, decoded ones from `output`.
+        input: (const u8),
+        output: (mut u8),
+        keys: (const CodecKeys),
+        length: (u32),
+        reserved: (u32),
+    }
+    /// A hash table of different values.
+    TableArgument {
+        /// `slots` values, a power of two, and one more; the code of each.
+        keys: (mut u64),
+        codes: (mut u32),
+        /// Values claimed; 1 where there were too many; 1 where the free pattern is a value.
+        found: (mut u32),
+        slots: (u32),
+        /// Different values at most.
+        limit: (u32),
+    }
+    /// Places of sections: of words, each with its directory, and of bytes that lie somewhere
+    /// already. Zeros follow a section up to a multiple of its alignment. With totals, whose words
+    /// were just counted, sections move on by all words before them.
+    SectionPlacesArgument {
+        totals: (u64),
+        directories: (u64; ENCODE_SECTIONS),
+        words: (u64; ENCODE_SECTIONS),
+        from: (u64; ENCODE_COPIES),
+        to: (u64; ENCODE_COPIES),
+        bytes: (u64; ENCODE_COPIES),
+        /// Words that a tile's warp copies.
+        shares: (u32; ENCODE_COPIES),
+        /// Sections of words before it.
+        behind: (u32; ENCODE_COPIES),
+        sections: (u32),
+        copies: (u32),
+    }
+}

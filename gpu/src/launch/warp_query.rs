@@ -1,0 +1,80 @@
+//! Launches that answer whole queries; part of stage query.
+//!
+//! One safe function a kernel. What is counted is read back before it is written, as for items.
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{BRIEF, Lengths};
+
+use super::argument_layout::{QueriesArgument, ViewArgument};
+use super::memory::DeviceBuffer;
+use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
+use super::parameters::QueryRanges;
+
+/// The queries of a cycle: the input and its ranges.
+type Asked<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
+
+impl Kernels {
+    /// Counts the matches of every query, keeps the few of most and lists the others.
+    pub(crate) fn warp_query_count(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (input, at): Asked<'_>,
+        (counts, kept): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
+        (lengths, long_queries): (&DeviceBuffer<Lengths>, &DeviceBuffer<u32>),
+    ) -> Result<(), EngineError> {
+        assert!(counts.len() > at.queries, "a count a query and one more");
+        assert!(kept.len() >= BRIEF as usize * at.queries, "room for some matches a query");
+        assert!(long_queries.len() >= at.queries, "all queries may be long");
+        let batch = QueriesArgument::whole(input, at);
+        let (parts, queries) = (at.parts.length as u32, at.queries as u32);
+        enqueue!(self.warp_query_count, stream, (u64::from(queries) + 1) * WARP; view, batch,
+            parts, queries, counts, kept, lengths, long_queries)
+    }
+
+    /// Writes what was kept of `queries` queries, `matches` with those that were not.
+    pub(crate) fn warp_query_write(
+        &self,
+        stream: &CudaStream,
+        (bounds, queries): (&DeviceBuffer<u64>, usize),
+        kept: &DeviceBuffer<u64>,
+        (objects, matches): (&DeviceBuffer<u64>, usize),
+    ) -> Result<(), EngineError> {
+        assert!(bounds.len() > queries, "a bound a query and one more");
+        assert!(kept.len() >= BRIEF as usize * queries, "the matches that were kept");
+        assert!(objects.len() >= matches, "room for every match");
+        let queries = queries as u32;
+        enqueue!(self.warp_query_write, stream, u64::from(queries) * u64::from(BRIEF / 2); bounds,
+            queries, kept, objects)
+    }
+
+    /// Writes the matches of the listed queries, in no particular order.
+    pub(crate) fn warp_query_write_many(
+        &self,
+        stream: &CudaStream,
+        view: &ViewArgument,
+        (input, at): Asked<'_>,
+        bounds: &DeviceBuffer<u64>,
+        (lengths, long_queries): (&Lengths, &DeviceBuffer<u32>),
+        (objects, slots, matches): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
+    ) -> Result<(), EngineError> {
+        let Lengths { long_queries: long, longer_queries: longer, .. } = *lengths;
+        assert!(bounds.len() > at.queries, "a bound a query and one more");
+        assert!(long_queries.len() >= at.queries, "all queries may be long");
+        assert!(objects.len().min(slots.len()) >= matches, "room for every match");
+        assert!((long + longer) as usize <= at.queries, "a query is in one list");
+        let batch = QueriesArgument::whole(input, at);
+        let parts = at.parts.length as u32;
+        // From the front, and from the back.
+        let back = (at.queries - longer as usize) * size_of::<u32>();
+        for (first, length) in [(0, long), (back as u64, longer)] {
+            let listed = long_queries.address() + first;
+            // Blocks of a narrow launch are smaller, and more than there are queries.
+            let threads = u64::from(length) * u64::from(BLOCK_THREADS);
+            enqueue!(self.warp_query_write_many, stream, threads; view, batch, parts, bounds,
+                listed, length, objects, slots)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Admission: refuses the rows of a cycle that bring one object more than the limit.
+//!
+//! Runs only in cycles that may exceed the object limit. The device lists what can change the
+//! number of objects, the host walks the list in order of arrival as the CPU backend does
+//! ([`shoal_engine::stage::admission`]), and the device takes the refused rows back before it
+//! judges any.
+
+use rayon::prelude::*;
+use shoal_engine::EngineError;
+use shoal_engine::layout::Candidate;
+use shoal_engine::stage::admission;
+
+use super::driver::Driver;
+use super::staging::Staged;
+use crate::launch::{CycleRows, fault};
+
+impl Driver {
+    /// Whether a cycle may exceed the object limit.
+    pub(super) fn may_exceed(&self, staged: &Staged) -> bool {
+        let fixes = staged.rows - staged.removals;
+        admission::may_exceed(self.objects, fixes.into(), self.options.objects_max)
+    }
+
+    /// Refuses the rows of a cycle that would bring one object too many; whether there are any.
+    /// Blocks are decoded, and no slot of the cycle is claimed. Waits for the device.
+    pub(super) fn admit(
+        &mut self,
+        staged: &Staged,
+        cycle: &CycleRows,
+    ) -> Result<bool, EngineError> {
+        let (stream, kernels) = (self.dispatch.clone(), self.gpu.kernels.clone());
+        let candidates = self.candidates(staged, cycle)?;
+        let clears: Vec<u32> = staged.clears.iter().map(|(arrival, _)| *arrival).collect();
+        let (objects, objects_max) = (self.objects, self.options.objects_max);
+        let refused = admission::refused(objects, objects_max, &clears, &candidates);
+        if refused.is_empty() {
+            return Ok(false);
+        }
+        self.refusals.fill(&stream, 0, staged.rows as usize)?;
+        self.entry_slots.fill(&stream, 0, staged.entries as usize)?;
+        // The list of slots is not in use before the cycle's rows are looked up.
+        self.slots.upload(&stream, 0, &refused)?;
+        kernels.admission_refuse(&stream, cycle, &self.slots, refused.len() as u32)?;
+        stream.synchronize().map_err(fault)?;
+        Ok(true)
+    }
+
+    /// What may change the number of objects, ascending by arrival.
+    fn candidates(
+        &self,
+        staged: &Staged,
+        cycle: &CycleRows,
+    ) -> Result<Vec<Candidate>, EngineError> {
+        let (stream, kernels) = (&self.dispatch, &self.gpu.kernels);
+        if staged.removals > 0 {
+            kernels.admission_mark(stream, cycle)?;
+        }
+        let cleared_from = staged.clears.first().map_or(u32::MAX, |(arrival, _)| *arrival);
+        // As above.
+        let counter = &self.slots;
+        counter.fill(stream, 0, 1)?;
+        kernels.admission_list(stream, cycle, cleared_from, &self.candidates, counter)?;
+        let mut length = [0];
+        counter.download(stream, 0, &mut length)?;
+        stream.synchronize().map_err(fault)?;
+        let mut candidates = vec![Candidate::default(); length[0] as usize];
+        self.candidates.download(stream, 0, &mut candidates)?;
+        stream.synchronize().map_err(fault)?;
+        candidates.par_sort_unstable_by_key(|candidate| candidate.arrival);
+        Ok(candidates)
+    }
+}

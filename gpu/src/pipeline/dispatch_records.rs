@@ -1,0 +1,307 @@
+//! The records of objects on the device, by slot, and the secondary index from object to slot.
+//!
+//! Grows before a cycle that might need it. While cycles run, a slot is never given to another
+//! object, so what queries read remains true. When most slots are dead, growth packs the living.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Entry, NO_SLOT, Optional, Place, Version};
+
+use crate::launch::{DeviceBuffer, IndexArgument, Kernels, Memory, RecordsArgument, fault};
+
+/// Slots at most: one bit of a slot marks it as pending.
+const SLOTS_MAX: usize = 1 << 30;
+const SLOTS_MIN: usize = 1 << 12;
+
+/// Everything by slot but the grids' places.
+#[derive(Debug)]
+pub(crate) struct Records {
+    memory: Memory,
+    kernels: Arc<Kernels>,
+    key: u64,
+    places: DeviceBuffer<Place>,
+    pub(crate) objects: DeviceBuffer<u64>,
+    versions: DeviceBuffer<Version>,
+    optional: Option<DeviceBuffer<Optional>>,
+    /// The newest positions, `slot` NO_SLOT for objects that are no more. Stage update owns them:
+    /// dispatch of the next cycle may run beside it.
+    pub(crate) current: DeviceBuffer<Entry>,
+    /// The winners of a running cycle; 0 between cycles.
+    pub(crate) best: DeviceBuffer<u64>,
+    /// The last epoch in which a slot moved, of even and odd epochs.
+    pub(crate) stamps: [DeviceBuffer<u32>; 2],
+    /// Slots in use.
+    pub(crate) slots: u32,
+}
+
+impl Records {
+    pub(crate) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        stream: &CudaStream,
+        key: u64,
+    ) -> Result<Self, EngineError> {
+        let slots = SLOTS_MIN;
+        let records = Self {
+            memory: memory.clone(),
+            kernels: kernels.clone(),
+            key,
+            places: DeviceBuffer::new(memory, 2 * slots)?,
+            objects: DeviceBuffer::new(memory, slots)?,
+            versions: DeviceBuffer::new(memory, 2 * slots)?,
+            optional: None,
+            current: DeviceBuffer::new(memory, slots)?,
+            best: DeviceBuffer::new(memory, slots)?,
+            stamps: [DeviceBuffer::new(memory, slots)?, DeviceBuffer::new(memory, slots)?],
+            slots: 0,
+        };
+        records.places.fill(stream, 0xFF, 2 * slots)?;
+        records.current.fill(stream, 0xFF, slots)?;
+        stream.synchronize().map_err(fault)?;
+        Ok(records)
+    }
+
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Slots that there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn index(&self) -> IndexArgument {
+        IndexArgument::new(&self.places)
+    }
+
+    pub(crate) fn argument(&self) -> RecordsArgument {
+        let optional = self.optional.as_ref();
+        RecordsArgument::new(&self.objects, &self.versions, optional)
+    }
+
+    pub(crate) fn has_optional(&self) -> bool {
+        self.optional.is_some()
+    }
+
+    /// Makes room for attributes. Nothing may run on the device.
+    pub(crate) fn fit_optional(&mut self, stream: &CudaStream) -> Result<(), EngineError> {
+        if self.optional.is_none() {
+            let optional = DeviceBuffer::new(&self.memory, 2 * self.capacity())?;
+            self.kernels.dispatch_unknown(stream, &optional, 0)?;
+            stream.synchronize().map_err(fault)?;
+            self.optional = Some(optional);
+        }
+        Ok(())
+    }
+
+    /// Whether so many more slots have room.
+    pub(crate) fn fits(&self, more: usize) -> bool {
+        self.slots as usize + more <= self.capacity()
+    }
+
+    /// Whether growth is to give the slots in use new numbers; `objects` of them are alive.
+    pub(crate) fn packs(&self, objects: u64) -> bool {
+        let dead = u64::from(self.slots).saturating_sub(objects);
+        dead > objects.max(SLOTS_MIN as u64)
+    }
+
+    /// Slots to grow to for `more`: half as many again as there must be, or fewer where memory
+    /// ends. `others` gives the bytes of everything else for so many slots. Changes nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] and [`EngineError::OutOfMemory`].
+    pub(crate) fn room(
+        &self,
+        (more, objects, with_optional): (usize, u64, bool),
+        others: impl Fn(usize) -> u64,
+    ) -> Result<usize, EngineError> {
+        let present = self.capacity();
+        let mut needed = self.slots as usize + more;
+        let mut beside = 0;
+        if needed > present && self.packs(objects) {
+            // The records of all slots, copied to the host.
+            beside += self.slots as usize * size_of::<Answered>();
+            needed = objects as usize + more;
+        }
+        if needed > present {
+            // While a list grows it is there twice.
+            let places = self.places.len() * size_of::<Place>();
+            beside += places.max(2 * present * size_of::<Version>());
+        }
+        if needed > SLOTS_MAX {
+            let (value, limit) = (needed as u64, SLOTS_MAX as u64);
+            return Err(EngineError::Limit {
+                what: "objects of a fleet on a device",
+                value,
+                limit,
+            });
+        }
+        let bytes = |slots: usize, with_optional| bytes_of(slots, with_optional) + others(slots);
+        let granted = |spare: usize| {
+            let slots = if needed > present { (needed + spare).min(SLOTS_MAX) } else { present };
+            let growth =
+                bytes(slots, with_optional).saturating_sub(bytes(present, self.has_optional()));
+            self.memory.has(growth + beside as u64).map(|()| slots)
+        };
+        granted(needed / 2).or_else(|_| granted(needed / 8)).or_else(|_| granted(0))
+    }
+
+    /// Makes room for `capacity` slots in all. What failed half-way has changed no record, and may
+    /// be tried again. Nothing may run on the device.
+    pub(crate) fn grow(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
+        let (memory, slots) = (self.memory.clone(), self.slots as usize);
+        if self.current.len() < capacity {
+            let current = DeviceBuffer::new(&memory, capacity)?;
+            current.fill(stream, 0xFF, capacity)?;
+            replace_by(stream, &mut self.current, current, slots)?;
+        }
+        widen(&memory, stream, &mut self.versions, 2 * capacity, 2 * slots)?;
+        if let Some(optional) = &mut self.optional
+            && optional.len() < 2 * capacity
+        {
+            let more = DeviceBuffer::new(&memory, 2 * capacity)?;
+            self.kernels.dispatch_unknown(stream, &more, 0)?;
+            replace_by(stream, optional, more, 2 * slots)?;
+        }
+        for stamps in &mut self.stamps {
+            widen(&memory, stream, stamps, capacity, slots)?;
+        }
+        widen(&memory, stream, &mut self.best, capacity, 0)?;
+        self.fill_index(stream, capacity)?;
+        // The last: its length is the capacity.
+        widen(&memory, stream, &mut self.objects, capacity, slots)
+    }
+
+    fn fill_index(&mut self, stream: &CudaStream, capacity: usize) -> Result<(), EngineError> {
+        let places = (2 * capacity).next_power_of_two();
+        if places > self.places.len() {
+            self.places = DeviceBuffer::new(&self.memory, places)?;
+        }
+        self.places.fill(stream, 0xFF, self.places.len())?;
+        let index = IndexArgument::new(&self.places);
+        self.kernels.index_fill(stream, &index, &self.objects, (self.key, self.slots))?;
+        stream.synchronize().map_err(fault)
+    }
+
+    /// The records of all slots after cycle `epoch`. Nothing may run on the device.
+    pub(crate) fn export(
+        &self,
+        stream: &CudaStream,
+        epoch: u64,
+    ) -> Result<Vec<Answered>, EngineError> {
+        let fixes = DeviceBuffer::new(&self.memory, self.slots as usize)?;
+        let of = (self.slots, epoch);
+        self.kernels.query_export(stream, &self.argument(), of, &fixes)?;
+        let mut rows = vec![Answered::default(); self.slots as usize];
+        fixes.download(stream, 0, &mut rows)?;
+        stream.synchronize().map_err(fault)?;
+        rows.retain(|row| row.found != 0);
+        Ok(rows)
+    }
+
+    /// Gives the living new slots, the first ones, after cycle `epoch`. Nothing may run on the
+    /// device.
+    pub(crate) fn pack(&mut self, stream: &CudaStream, epoch: u64) -> Result<(), EngineError> {
+        let rows = self.export(stream, epoch)?;
+        self.replace(stream, &rows)
+    }
+
+    /// Takes these records instead of all others. Nothing may run on the device.
+    pub(crate) fn replace(
+        &mut self,
+        stream: &CudaStream,
+        rows: &[Answered],
+    ) -> Result<(), EngineError> {
+        self.slots = 0;
+        if rows.len() > self.capacity() {
+            let capacity = self.room((rows.len(), 0, self.has_optional()), |_| 0)?;
+            self.grow(stream, capacity)?;
+        }
+        let is_known = |row: &Answered| optional(row) != optional(&UNKNOWN);
+        if rows.iter().any(is_known) {
+            self.fit_optional(stream)?;
+        }
+        self.versions.fill(stream, 0, self.versions.len())?;
+        self.current.fill(stream, 0xFF, self.capacity())?;
+        let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
+        self.objects.upload(stream, 0, &objects)?;
+        let versions: Vec<Version> = rows.iter().flat_map(versions).collect();
+        self.versions.upload(stream, 0, &versions)?;
+        if let Some(buffer) = &self.optional {
+            let values = rows.iter().flat_map(|row| [optional(row), optional(&UNKNOWN)]);
+            buffer.upload(stream, 0, &values.collect::<Vec<_>>())?;
+        }
+        let entry =
+            |(slot, row): (u32, &Answered)| Entry { x: row.x, y: row.y, slot, state: row.state };
+        let current: Vec<Entry> = (0..NO_SLOT).zip(rows).map(entry).collect();
+        self.current.upload(stream, 0, &current)?;
+        self.slots = rows.len() as u32;
+        self.fill_index(stream, self.capacity())
+    }
+}
+
+/// Bytes of everything by slot, and of the index of so many.
+fn bytes_of(slots: usize, with_optional: bool) -> u64 {
+    let optional = if with_optional { 2 * size_of::<Optional>() } else { 0 };
+    let lists = 2 * size_of::<u64>() + 2 * size_of::<u32>();
+    let each = 2 * size_of::<Version>() + size_of::<Entry>() + lists + optional;
+    let places = (2 * slots).next_power_of_two() * size_of::<Place>();
+    (places + slots * each) as u64
+}
+
+const UNKNOWN: Answered = Answered {
+    object: 0,
+    time_ms: 0,
+    x: 0,
+    y: 0,
+    speed_mm_s: shoal_codec::SPEED_UNKNOWN,
+    altitude_mm: shoal_codec::ALTITUDE_UNKNOWN,
+    heading_cdeg: shoal_codec::HEADING_UNKNOWN as u32,
+    state: 0,
+    found: 0,
+    reserved: 0,
+};
+
+fn optional(row: &Answered) -> Optional {
+    Optional {
+        speed_mm_s: row.speed_mm_s,
+        altitude_mm: row.altitude_mm,
+        heading_cdeg: row.heading_cdeg,
+        reserved: 0,
+    }
+}
+
+/// A record as the first version of its slot.
+fn versions(row: &Answered) -> [Version; 2] {
+    let Answered { time_ms, x, y, state, .. } = *row;
+    [Version { time_ms, epoch: 0, x, y, state, alive: 1 }, Version::default()]
+}
+
+/// Makes room for `capacity` values; keeps the first `length`.
+pub(super) fn widen<T: crate::launch::Plain>(
+    memory: &Memory,
+    stream: &CudaStream,
+    buffer: &mut DeviceBuffer<T>,
+    capacity: usize,
+    length: usize,
+) -> Result<(), EngineError> {
+    if buffer.len() >= capacity {
+        return Ok(());
+    }
+    replace_by(stream, buffer, DeviceBuffer::new(memory, capacity)?, length)
+}
+
+/// Puts the first `length` values of `buffer` into `into`, which takes its place.
+fn replace_by<T: crate::launch::Plain>(
+    stream: &CudaStream,
+    buffer: &mut DeviceBuffer<T>,
+    into: DeviceBuffer<T>,
+    length: usize,
+) -> Result<(), EngineError> {
+    into.copy_from(stream, buffer, length)?;
+    stream.synchronize().map_err(fault)?;
+    *buffer = into;
+    Ok(())
+}

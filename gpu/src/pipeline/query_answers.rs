@@ -1,0 +1,169 @@
+//! Builds answers of every kind from what the device found.
+//!
+//! Ranges arrive sorted by id, neighbours by rank (`query_nearest.rs`), gets as records, which the
+//! engine's own filter selects from.
+
+use shoal_codec::FixRow;
+use shoal_engine::layout::{Answered, Part};
+use shoal_engine::query::{AnswerHead, AnswerPage};
+use shoal_engine::{AnswerSet, EngineError, Projection, Query, QueryKind, Space};
+
+use super::packing::Packing;
+use super::query_batch::{QueryBatch, Sorted};
+use super::query_nearest::Neighbours;
+use super::query_parts::Shapes;
+use super::staging::{Staged, distinct};
+use crate::launch::{DeviceBuffer, IndexArgument, QueryRanges, ViewArgument, fault};
+
+/// What answers are made of.
+pub(crate) struct AnswerBuilder<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) query_batch: &'a mut QueryBatch,
+    pub(crate) sorted: &'a mut Sorted,
+    pub(crate) view: ViewArgument,
+    pub(crate) index: (IndexArgument, u64),
+    pub(crate) clock_ms: i64,
+    /// Objects of the fleet, for a first guess of distances.
+    pub(crate) objects: u64,
+}
+
+/// A record as rows are.
+pub(crate) fn row(answered: &Answered) -> FixRow {
+    FixRow {
+        object: answered.object,
+        time_ms: answered.time_ms,
+        x: answered.x,
+        y: answered.y,
+        speed_mm_s: answered.speed_mm_s,
+        heading_cdeg: answered.heading_cdeg as u16,
+        altitude_mm: answered.altitude_mm,
+        state: answered.state,
+    }
+}
+
+impl AnswerBuilder<'_> {
+    /// Answers of a cycle whose matches are counted: `bounds` by query, `totals` of those that want
+    /// but a number.
+    pub(crate) fn make(
+        &mut self,
+        staged: &Staged,
+        bounds: &[u64],
+        totals: &[u64],
+    ) -> Result<AnswerSet, EngineError> {
+        let mut page = AnswerPage::default();
+        let matches = bounds.last().copied().unwrap_or(0) as usize;
+        let (mut objects, mut fixes) = (Vec::new(), Vec::new());
+        if matches > 0 {
+            let at = (&staged.arena.device, &staged.query_ranges);
+            self.query_batch.write(&self.view, at, matches, self.sorted)?;
+            let is_range = |query: &&Query| matches!(query.kind, QueryKind::Range(_));
+            let wants_fixes = |query: &Query| query.projection == Projection::Fixes;
+            if staged.queries.iter().filter(is_range).any(wants_fixes) {
+                fixes = self.query_batch.fixes(&self.view, self.sorted, matches)?;
+            }
+            objects = self.query_batch.take_objects(self.sorted, matches)?;
+        }
+        let mut found = Vec::new();
+        if staged.gets.length > 0 {
+            let ids = (&staged.arena.device, staged.gets);
+            let (index, key) = &self.index;
+            found = self.query_batch.get(&self.view, (index, *key), ids)?;
+        }
+        let neighbours = self.nearest(&staged.queries)?;
+        let (mut next_get, mut next_nearest) = (0, neighbours.bounds.windows(2));
+        for (number, query) in staged.queries.iter().enumerate() {
+            match &query.kind {
+                QueryKind::Range(_) if query.projection == Projection::Count => {
+                    let total = totals[number];
+                    page.heads.push(AnswerHead { total, ..AnswerHead::default() });
+                }
+                QueryKind::Range(_) => {
+                    let range = bounds[number] as usize..bounds[number + 1] as usize;
+                    let rows = fixes.get(range.clone()).unwrap_or(&[]).iter().map(row);
+                    append(&mut page, query, &objects[range], rows);
+                }
+                QueryKind::Get(wanted) => {
+                    let count = distinct(wanted).len();
+                    let rows = found[next_get..next_get + count].iter().filter(|it| it.found != 0);
+                    next_get += count;
+                    let rows = rows.map(row).filter(|row| query.passes(row, self.clock_ms));
+                    append_rows(&mut page, query, &rows.collect::<Vec<_>>());
+                }
+                QueryKind::Nearest { .. } => {
+                    let bounds = next_nearest.next().map_or([0, 0], |it| [it[0], it[1]]);
+                    append_nearest(&mut page, query, &neighbours, bounds);
+                }
+            }
+        }
+        let places = (0..staged.queries.len() as u32).map(|head| (0, head)).collect();
+        Ok(AnswerSet::new(vec![page], places))
+    }
+}
+
+/// Puts questions that are not part of a cycle's input on the device.
+pub(super) fn upload(
+    query_batch: &QueryBatch,
+    (parts, queries): (&[Part], usize),
+    shapes: &Shapes,
+) -> Result<(DeviceBuffer<u8>, QueryRanges), EngineError> {
+    let mut packing = Packing::default();
+    let at = QueryRanges {
+        queries,
+        parts: packing.push(parts),
+        shapes: packing.push(&shapes.shapes),
+        slabs: packing.push(&shapes.slabs),
+        edges: packing.push(&shapes.edges),
+    };
+    let mut bytes = vec![0; packing.bytes];
+    packing.copy(&mut bytes);
+    let input = DeviceBuffer::new(query_batch.memory(), bytes.len())?;
+    input.upload(&query_batch.stream, 0, &bytes)?;
+    query_batch.stream.synchronize().map_err(fault)?;
+    Ok((input, at))
+}
+
+/// Appends an answer: ids, and rows with [`Projection::Fixes`].
+fn append(
+    page: &mut AnswerPage,
+    query: &Query,
+    objects: &[u64],
+    rows: impl Iterator<Item = FixRow>,
+) {
+    let mut head = AnswerHead { total: objects.len() as u64, ..AnswerHead::default() };
+    let returned = query.returned(objects.len());
+    head.objects.0 = page.objects.len();
+    head.fixes.0 = page.fixes.len();
+    if query.projection != Projection::Count {
+        page.objects.extend_from_slice(&objects[..returned]);
+        head.truncated = returned < objects.len();
+    }
+    if query.projection == Projection::Fixes {
+        page.fixes.extend(rows.take(returned));
+    }
+    head.objects.1 = page.objects.len();
+    head.fixes.1 = page.fixes.len();
+    page.heads.push(head);
+}
+
+fn append_rows(page: &mut AnswerPage, query: &Query, rows: &[FixRow]) {
+    let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
+    append(page, query, &objects, rows.iter().copied());
+}
+
+fn append_nearest(
+    page: &mut AnswerPage,
+    query: &Query,
+    neighbours: &Neighbours,
+    [first, end]: [u64; 2],
+) {
+    let range = first as usize..end as usize;
+    let rows: Vec<FixRow> = neighbours.fixes[range.clone()].iter().map(row).collect();
+    let first = page.ranks.len();
+    if query.projection != Projection::Count {
+        page.ranks.extend(&neighbours.ranks[range][..query.returned(rows.len())]);
+    }
+    append_rows(page, query, &rows);
+    if let Some(head) = page.heads.last_mut() {
+        head.ranks = (first, page.ranks.len());
+    }
+}

@@ -1,0 +1,262 @@
+//! Stage query on the device: from parts to sorted ids, counted before anything is written.
+//!
+//! Three steps with a number read back after each of the first two: cut parts into items, count
+//! matches, write and sort. Cycles that want ids alone, few of each query, are not cut
+//! (`query_warp.rs`). The host waits for numbers only; ids are copied on request.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream};
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Shape};
+
+use super::query_nearest::{Neighbours, Ranking};
+use crate::launch::{
+    CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer, QueriesArgument,
+    QueryRanges, Scratch, ViewArgument, fault,
+};
+
+/// The queries of a cycle on the device: the input and its ranges.
+pub(crate) type QueryInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
+
+/// Lists of the stage; they grow, never shrink.
+#[derive(Debug)]
+pub(crate) struct QueryBatch {
+    memory: Memory,
+    pub(super) kernels: Arc<Kernels>,
+    pub(crate) stream: Arc<CudaStream>,
+    pub(super) scratch: Scratch,
+    pub(super) rows: DeviceBuffer<u32>,
+    first_items: DeviceBuffer<u32>,
+    items: DeviceBuffer<Item>,
+    pub(super) counts: DeviceBuffer<u32>,
+    offsets: DeviceBuffer<u64>,
+    pub(super) totals: DeviceBuffer<u64>,
+    kept: DeviceBuffer<u32>,
+    /// Of warp queries.
+    pub(super) kept_objects: DeviceBuffer<u64>,
+    pub(crate) bounds: DeviceBuffer<u64>,
+    pub(super) objects: DeviceBuffer<u64>,
+    pub(super) slots: DeviceBuffer<u32>,
+    fixes: DeviceBuffer<Answered>,
+    pub(super) lengths: DeviceBuffer<Lengths>,
+    pub(super) long_queries: DeviceBuffer<u32>,
+    last_item: PinnedBuffer<u32>,
+    pub(super) lengths_here: PinnedBuffer<Lengths>,
+    items_used: u32,
+    /// Queries whose answers were counted last.
+    pub(super) queries_counted: usize,
+    ranking: Box<Ranking>,
+}
+
+/// Sorted ids on the device, and their slots beside them.
+#[derive(Debug)]
+pub(crate) struct Sorted {
+    pub(crate) objects: DeviceBuffer<u64>,
+    /// Warp queries write none.
+    pub(crate) slots: DeviceBuffer<u32>,
+}
+
+impl Sorted {
+    pub(crate) fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self { objects: DeviceBuffer::new(memory, 1)?, slots: DeviceBuffer::new(memory, 1)? })
+    }
+
+    /// As [`QueryBatch::shrink`].
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()
+    }
+}
+
+impl QueryBatch {
+    pub(crate) fn new(
+        memory: &Memory,
+        kernels: &Arc<Kernels>,
+        stream: Arc<CudaStream>,
+    ) -> Result<Self, EngineError> {
+        Ok(Self {
+            ranking: Box::new(Ranking::new(memory)?),
+            memory: memory.clone(),
+            kernels: kernels.clone(),
+            stream,
+            scratch: Scratch::new(memory)?,
+            rows: DeviceBuffer::new(memory, 1)?,
+            first_items: DeviceBuffer::new(memory, 1)?,
+            items: DeviceBuffer::new(memory, 1)?,
+            counts: DeviceBuffer::new(memory, 1)?,
+            offsets: DeviceBuffer::new(memory, 1)?,
+            totals: DeviceBuffer::new(memory, 1)?,
+            kept: DeviceBuffer::new(memory, 1)?,
+            kept_objects: DeviceBuffer::new(memory, 1)?,
+            bounds: DeviceBuffer::new(memory, 1)?,
+            objects: DeviceBuffer::new(memory, 1)?,
+            slots: DeviceBuffer::new(memory, 1)?,
+            fixes: DeviceBuffer::new(memory, 1)?,
+            lengths: DeviceBuffer::new(memory, 1)?,
+            long_queries: DeviceBuffer::new(memory, 1)?,
+            last_item: PinnedBuffer::new(memory, 1)?,
+            lengths_here: PinnedBuffer::new(memory, 1)?,
+            items_used: 0,
+            queries_counted: 0,
+        })
+    }
+
+    /// Counts the rows of cells of every part. [`QueryBatch::count`] needs the number, which is
+    /// there after the event.
+    pub(crate) fn cut(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+    ) -> Result<CudaEvent, EngineError> {
+        let parts = at.1.parts.length;
+        self.rows.fit(parts + 1)?;
+        self.first_items.fit(parts + 1)?;
+        self.kernels.query_rows(&self.stream, view, at, &self.rows)?;
+        let length = parts as u32 + 1;
+        self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
+        self.first_items.download(&self.stream, parts, self.last_item.first(1))?;
+        self.stream.record_event(None).map_err(fault)
+    }
+
+    /// Counts the matches of every query into `bounds`, summed up; totals of queries that want only
+    /// a number into `totals`. Both are complete once the stream has reached this point.
+    pub(crate) fn count<'a>(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+        bounds: impl Into<CopyTarget<'a, u64>>,
+        totals: Option<&mut [u64]>,
+    ) -> Result<(), EngineError> {
+        let items = self.last_item.as_slice()[0];
+        let queries = at.1.queries;
+        self.items_used = items;
+        self.queries_counted = queries;
+        self.items.fit(items as usize)?;
+        self.counts.fit(items as usize + 1)?;
+        self.offsets.fit(items as usize + 1)?;
+        self.totals.fit(queries)?;
+        self.kept.fit(KEPT as usize * items as usize)?;
+        self.bounds.fit(queries + 1)?;
+        self.long_queries.fit(queries)?;
+        let stream = &self.stream;
+        self.kernels.query_items(stream, view, at, &self.first_items, &self.items)?;
+        self.counts.fill(stream, 0, items as usize + 1)?;
+        if totals.is_some() {
+            self.totals.fill(stream, 0, queries)?;
+        }
+        let batch = self.argument(at, items);
+        let numbers = (&self.counts, &self.totals);
+        self.kernels.query_count(stream, view, &batch, numbers, &self.kept)?;
+        self.scratch.sum_before(stream, &self.counts, &self.offsets, items + 1)?;
+        self.lengths.fill(stream, 0, 1)?;
+        let lengths = (&self.lengths, &self.long_queries);
+        let (first_items, bounds_there) = (&self.first_items, &self.bounds);
+        self.kernels.query_bounds(stream, at, first_items, &self.offsets, bounds_there, lengths)?;
+        self.lengths.download(stream, 0, self.lengths_here.first(1))?;
+        self.bounds.download(stream, 0, bounds)?;
+        match totals {
+            Some(totals) => self.totals.download(stream, 0, totals),
+            None => Ok(()),
+        }
+    }
+
+    fn argument(&self, (input, at): QueryInput<'_>, items: u32) -> QueriesArgument {
+        QueriesArgument::new(input, at, &self.first_items, &self.items, items)
+    }
+
+    /// Writes all `matches` and sorts the ids of each query. What was counted must be here.
+    pub(crate) fn write(
+        &mut self,
+        view: &ViewArgument,
+        at: QueryInput<'_>,
+        matches: usize,
+        sorted: &mut Sorted,
+    ) -> Result<(), EngineError> {
+        let queries = at.1.queries as u32;
+        self.objects.fit(matches)?;
+        self.slots.fit(matches)?;
+        sorted.objects.fit(matches)?;
+        sorted.slots.fit(matches)?;
+        let stream = &self.stream;
+        let batch = self.argument(at, self.items_used);
+        let (counted, lists) = ((&self.offsets, &self.kept), (&self.objects, &self.slots));
+        self.kernels.query_write(stream, view, &batch, counted, (0, matches), lists)?;
+        let long = (&self.lengths_here.as_slice()[0], &self.long_queries);
+        let found = MatchesArgument::new(&self.objects, &self.slots, matches);
+        let into = MatchesArgument::new(&sorted.objects, &sorted.slots, matches);
+        self.kernels.sort(stream, (&self.bounds, queries), long, &found, &into)
+    }
+
+    /// The records of sorted matches; waits for them.
+    pub(crate) fn fixes(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<Answered>, EngineError> {
+        self.fixes.fit(matches)?;
+        let length = matches as u32;
+        self.kernels.query_fixes(&self.stream, view, &sorted.slots, length, &self.fixes)?;
+        self.take_fixes(matches)
+    }
+
+    /// The first of each query's `matches` by rank; see [`Ranking::rank`]. Waits for them.
+    pub(super) fn rank(
+        &mut self,
+        view: &ViewArgument,
+        sorted: &Sorted,
+        (bounds, matches): (&[u64], usize),
+        centres: (&[Shape], &[u64]),
+    ) -> Result<Neighbours, EngineError> {
+        self.fixes.fit(matches)?;
+        let (kernels, stream, fixes) = (&self.kernels, &self.stream, &self.fixes);
+        kernels.query_fixes(stream, view, &sorted.slots, matches as u32, fixes)?;
+        self.ranking.rank((kernels, stream), fixes, bounds, centres)
+    }
+
+    /// The records of ids; waits for them.
+    pub(crate) fn get(
+        &mut self,
+        view: &ViewArgument,
+        index: (&crate::launch::IndexArgument, u64),
+        ids: (&DeviceBuffer<u8>, crate::launch::ByteRange),
+    ) -> Result<Vec<Answered>, EngineError> {
+        self.fixes.fit(ids.1.length)?;
+        self.kernels.query_get(&self.stream, view, index, ids, &self.fixes)?;
+        self.take_fixes(ids.1.length)
+    }
+
+    fn take_fixes(&self, length: usize) -> Result<Vec<Answered>, EngineError> {
+        let mut rows = vec![Answered::default(); length];
+        self.fixes.download(&self.stream, 0, &mut rows)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(rows)
+    }
+
+    /// Sorted ids; waits for them.
+    pub(crate) fn take_objects(
+        &self,
+        sorted: &Sorted,
+        matches: usize,
+    ) -> Result<Vec<u64>, EngineError> {
+        let mut objects = vec![0; matches];
+        sorted.objects.download(&self.stream, 0, &mut objects)?;
+        self.stream.synchronize().map_err(fault)?;
+        Ok(objects)
+    }
+
+    /// Gives the memory of matches and records back. What is queued is done before it is gone.
+    pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
+        self.objects.shrink()?;
+        self.slots.shrink()?;
+        self.fixes.shrink()?;
+        self.kept.shrink()?;
+        self.ranking.shrink()?;
+        self.kept_objects.shrink()
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}

@@ -1,0 +1,171 @@
+//! Stage query as the driver queues it: cut, count, then write or build, with a number read back in
+//! between; count and write alone where a warp answers a whole query.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaEvent;
+use shoal_engine::{AnswerSet, EngineError};
+
+use super::answers::{Answers, PooledBuffer};
+use super::driver::Driver;
+use super::query_answers::AnswerBuilder;
+use super::query_batch::Sorted;
+use super::staging::Staged;
+use crate::launch::{ViewArgument, fault};
+
+/// What queries of a cycle read and what was counted; none without queries.
+pub(super) type Counted = Option<(ViewArgument, QueryProgress)>;
+
+/// How far the queries of a running cycle are.
+pub(super) enum QueryProgress {
+    /// There is nothing to count.
+    None,
+    /// Counted; the numbers are being copied.
+    Counting { bounds: PooledBuffer, totals: Vec<u64> },
+    /// Counted without a cut.
+    CountedByWarp { bounds: PooledBuffer },
+}
+
+impl Driver {
+    /// The state after cycle `epoch`, the running one or that before it, which queries read; ages
+    /// are judged at `clock_ms`. Not there when its grid had no room.
+    pub(super) fn view(&self, epoch: u64, clock_ms: i64) -> Result<ViewArgument, EngineError> {
+        let cells = &self.cells[epoch as usize % 2];
+        if cells.epoch != Some(epoch) {
+            let unknown = || EngineError::Device("a grid was not brought up".to_owned());
+            return Err(self.lacking.clone().unwrap_or_else(unknown));
+        }
+        let of = (&cells.argument(), cells.is_tight);
+        Ok(ViewArgument::new(of, self.records.argument(), epoch, clock_ms))
+    }
+
+    /// Lets the query stream wait for the queries and for the grid that they read.
+    pub(super) fn wait_for_query_input(&mut self, staged: &Staged) -> Result<(), EngineError> {
+        let stream = &self.query_batch.stream;
+        stream.wait(&staged.copied).map_err(fault)?;
+        self.updated.as_ref().map_or(Ok(()), |updated| stream.wait(updated)).map_err(fault)
+    }
+
+    /// Queues counting the matches of queries, if there are any; waits until they are cut into
+    /// items.
+    ///
+    /// # Errors
+    /// [`EngineError::OutOfMemory`], here and in [`Driver::answer`]: queries have no answers, and
+    /// nothing else has changed.
+    pub(super) fn begin_queries(&mut self, staged: &Staged) -> Result<Counted, EngineError> {
+        self.answer_clock_ms = self.clock_ms;
+        self.objects_before = self.objects;
+        if staged.queries.is_empty() {
+            return Ok(None);
+        }
+        let view = self.view(self.epoch - 1, self.clock_ms)?;
+        if staged.query_ranges.parts.length == 0 {
+            return Ok(Some((view, QueryProgress::None)));
+        }
+        if staged.are_plain && self.query_batch.prefers_warp_queries() {
+            let mut bounds = self.bounds.take(staged.queries.len() + 1)?;
+            let at = (&staged.arena.device, &staged.query_ranges);
+            self.query_batch.count_by_warp(&view, at, bounds.target())?;
+            return Ok(Some((view, QueryProgress::CountedByWarp { bounds })));
+        }
+        let cut = self.query_batch.cut(&view, (&staged.arena.device, &staged.query_ranges))?;
+        let counting = self.count(staged, &view, &cut)?;
+        Ok(Some((view, counting)))
+    }
+
+    /// Gives the memory of earlier answers back, where it is wanted for something else.
+    pub(super) fn release_answers(&mut self) -> Result<(), EngineError> {
+        self.query_batch.shrink()?;
+        self.sorted.iter_mut().try_for_each(Sorted::shrink)
+    }
+
+    fn count(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+        cut: &CudaEvent,
+    ) -> Result<QueryProgress, EngineError> {
+        cut.synchronize().map_err(fault)?;
+        let queries = staged.queries.len();
+        let mut bounds = self.bounds.take(queries + 1)?;
+        let mut totals = vec![0; if staged.are_plain { 0 } else { queries }];
+        let at = (&staged.arena.device, &staged.query_ranges);
+        let wanted = (!totals.is_empty()).then_some(&mut totals[..]);
+        self.query_batch.count(view, at, bounds.target(), wanted)?;
+        Ok(QueryProgress::Counting { bounds, totals })
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        staged: &Staged,
+        counted: Counted,
+    ) -> Result<Answers, EngineError> {
+        let Some((view, progress)) = counted else {
+            return Ok(Answers::Here(AnswerSet::default()));
+        };
+        let stream = self.query_batch.stream.clone();
+        stream.synchronize().map_err(fault)?;
+        let parity = self.epoch as usize % 2;
+        if let Some(copied) = &self.copied_out[parity] {
+            stream.wait(copied).map_err(fault)?;
+        }
+        match progress {
+            QueryProgress::CountedByWarp { bounds } => {
+                self.write_plain(staged, &view, (bounds, true))
+            }
+            QueryProgress::Counting { bounds, .. } if staged.are_plain => {
+                self.write_plain(staged, &view, (bounds, false))
+            }
+            other => {
+                let none;
+                let (bounds, totals) = match &other {
+                    QueryProgress::Counting { bounds, totals } => (bounds.as_ref(), &totals[..]),
+                    QueryProgress::None | QueryProgress::CountedByWarp { .. } => {
+                        // Without parts nothing was counted: every range is empty.
+                        none = vec![0; staged.queries.len() + 1];
+                        (&none[..], &none[..])
+                    }
+                };
+                let mut maker = AnswerBuilder {
+                    space: &self.options.space,
+                    query_batch: &mut self.query_batch,
+                    sorted: &mut self.sorted[parity],
+                    view,
+                    index: (self.records.index(), self.records.key()),
+                    clock_ms: self.answer_clock_ms,
+                    objects: self.objects_before,
+                };
+                maker.make(staged, bounds, totals).map(Answers::Here)
+            }
+        }
+    }
+    /// Starts copying out the answers of queries that all want ids.
+    fn write_plain(
+        &mut self,
+        staged: &Staged,
+        view: &ViewArgument,
+        (bounds, by_warp): (PooledBuffer, bool),
+    ) -> Result<Answers, EngineError> {
+        let (stream, parity) = (self.query_batch.stream.clone(), self.epoch as usize % 2);
+        let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
+        let mut objects = self.ids.take(matches)?;
+        if matches > 0 {
+            let (at, sorted) =
+                ((&staged.arena.device, &staged.query_ranges), &mut self.sorted[parity]);
+            if by_warp {
+                self.query_batch.write_by_warp(view, at, matches, sorted)?;
+            } else {
+                self.query_batch.write(view, at, matches, sorted)?;
+            }
+            let written = stream.record_event(None).map_err(fault)?;
+            self.copy_out.wait(&written).map_err(fault)?;
+            let copying = self.timeline.begin(&self.copy_out)?;
+            let out = objects.target();
+            self.sorted[parity].objects.download(&self.copy_out, 0, out)?;
+            self.timeline.end((self.epoch, "copy out"), copying, &self.copy_out)?;
+        }
+        let copied = Arc::new(self.copy_out.record_event(None).map_err(fault)?);
+        self.copied_out[parity] = Some(copied.clone());
+        Ok(Answers::Coming { copied, bounds, objects, limits: staged.limits.clone() })
+    }
+}

@@ -1,0 +1,184 @@
+//! One of the two grids: cells with their room, brought up to every second cycle.
+//!
+//! Both are worked on with the same tables, one after the other, on the update stream.
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+use shoal_engine::EngineError;
+use shoal_engine::layout::{Cell, Entry, Grid};
+
+use super::update_tables::Tables;
+use crate::launch::{
+    CellsArgument, Clustered, DeviceBuffer, Kernels, Memory, MovedArgument, RecordsArgument,
+    SpareArgument,
+};
+
+/// Cells and entries of one grid.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    grid: Grid,
+    cells: DeviceBuffer<Cell>,
+    entries: DeviceBuffer<Entry>,
+    /// The first entry behind all cells, and how full cells were on average.
+    spare_first: DeviceBuffer<u64>,
+    mean: f32,
+    /// By slot: the place of its entry; true only when `is_located`.
+    places: DeviceBuffer<u32>,
+    pub(crate) is_located: bool,
+    /// No cell has room to spare: it is read fastest, but cannot be applied to.
+    pub(crate) is_tight: bool,
+    /// The cycle that it was brought up to; `None` when it must be built anew.
+    pub(crate) epoch: Option<u64>,
+}
+
+impl Cells {
+    /// A grid without objects, brought up to nothing.
+    pub(crate) fn new(memory: &Memory, grid: &Grid) -> Result<Self, EngineError> {
+        Ok(Self {
+            grid: *grid,
+            cells: DeviceBuffer::new(memory, 1)?,
+            entries: DeviceBuffer::new(memory, 1)?,
+            spare_first: DeviceBuffer::new(memory, 1)?,
+            mean: 0.0,
+            places: DeviceBuffer::new(memory, 1)?,
+            is_located: false,
+            is_tight: false,
+            epoch: None,
+        })
+    }
+
+    pub(crate) fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    pub(crate) fn argument(&self) -> CellsArgument {
+        CellsArgument::new(&self.grid, &self.cells, &self.entries, &self.places)
+    }
+
+    fn length(&self) -> u32 {
+        self.grid.columns * self.grid.rows
+    }
+
+    /// Builds it anew over `grid` from the newest positions of `slots` slots, `objects` of which
+    /// are alive; tight or with room in every cell.
+    pub(crate) fn rebuild(
+        &mut self,
+        kernels: &Arc<Kernels>,
+        stream: &CudaStream,
+        tables: &mut Tables,
+        (grid, is_tight): (&Grid, bool),
+        current: &DeviceBuffer<Entry>,
+        (slots, objects): (u32, u64),
+    ) -> Result<(), EngineError> {
+        self.grid = *grid;
+        self.epoch = None;
+        let length = self.length();
+        let mean = (objects as f64 / f64::from(length)) as f32;
+        self.mean = mean;
+        tables.fit_keys(slots as usize)?;
+        tables.fit_cells(length as usize)?;
+        self.cells.fit(length as usize)?;
+        let room = if is_tight { slots as usize } else { room_max(length.into(), objects as f64) };
+        self.entries.fit(room)?;
+        self.is_located = false;
+        self.is_tight = is_tight;
+        tables.spans.fill(stream, 0, length as usize)?;
+        tables.squares.fill(stream, 0, 1)?;
+        let unsorted = (&tables.keys, &tables.slots);
+        kernels.rebuild_keys(stream, grid, current, slots, unsorted)?;
+        tables.sort(stream, slots, bits_of(length))?;
+        let sorted = tables.sorted(slots);
+        let (rooms, starts) = (&tables.rooms, &tables.starts);
+        let of = (length, mean, is_tight);
+        kernels.rebuild_rooms(stream, &sorted, of, rooms, &tables.squares)?;
+        tables.scratch.sum_before(stream, rooms, starts, length)?;
+        let sorted = tables.sorted(slots);
+        let rooms = (&tables.starts, &tables.rooms, &self.spare_first);
+        kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, rooms)
+    }
+
+    /// Applies what moved. Tells on the device when there was no room for a cell that outgrew its
+    /// own; nothing is applied then.
+    pub(crate) fn apply(
+        &mut self,
+        kernels: &Arc<Kernels>,
+        stream: &CudaStream,
+        tables: &mut Tables,
+        current: &DeviceBuffer<Entry>,
+        (moved, records): (&MovedArgument, &RecordsArgument),
+    ) -> Result<(), EngineError> {
+        let keys = 2 * moved.length();
+        tables.fit_keys(keys as usize)?;
+        tables.fit_cells(self.length() as usize)?;
+        tables.outgrown.fill(stream, 0, 1)?;
+        let unsorted = (&tables.keys, &tables.slots);
+        kernels.update_keys(stream, &self.argument(), (moved, records), current, unsorted)?;
+        tables.sort(stream, keys, bits_of(2 * self.length() + 1))?;
+        let sorted: Clustered<'_> = tables.sorted(keys);
+        let spare = SpareArgument::new(&self.spare_first, &self.entries, self.mean);
+        kernels.update_apply(stream, (&self.argument(), &spare), current, &sorted)
+    }
+
+    /// Learns where every object is, for `capacity` slots.
+    pub(crate) fn locate(
+        &mut self,
+        kernels: &Arc<Kernels>,
+        stream: &CudaStream,
+        capacity: usize,
+    ) -> Result<(), EngineError> {
+        self.places.fit(capacity)?;
+        self.places.fill(stream, 0xFF, self.places.len())?;
+        kernels.update_locate(stream, &self.argument(), self.length())?;
+        self.is_located = true;
+        Ok(())
+    }
+
+    /// Whether the places have room for `capacity` slots.
+    pub(crate) fn has_places(&self, capacity: usize) -> bool {
+        self.is_located && self.places.len() >= capacity
+    }
+}
+
+/// Bits in which every number below `end` differs from all ones.
+fn bits_of(end: u32) -> u32 {
+    (32 - end.leading_zeros()).max(1)
+}
+
+/// A bound of all rooms together, and as much again as half the objects for cells that outgrow
+/// theirs: with c objects in a cell and mean m, a room is at most max(c, m) + 4 sqrt(max(c, m)) +
+/// 4, and the sum of roots is at most the root of cells times the sum.
+fn room_max(cells: f64, objects: f64) -> usize {
+    let rooms = 2.0 * objects + 4.0 * (cells * 2.0 * objects).sqrt() + 4.0 * cells;
+    (rooms + objects / 2.0) as usize + 4096
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ones_sort_behind_every_key() {
+        for end in [1_u32, 2, 3, 4, 63, 64, 65, 1 << 20, (1 << 27) + 1] {
+            let bits = bits_of(end);
+            let ones = if bits == 32 { u32::MAX } else { (1 << bits) - 1 };
+            assert!(end - 1 < ones, "{end} in {bits} bits");
+        }
+    }
+
+    #[test]
+    fn rooms_are_bounded() {
+        for counts in
+            [vec![0_u32; 64], vec![10; 1_000], vec![0, 0, 0, 1_000_000], vec![7, 0, 99, 3]]
+        {
+            let objects: u32 = counts.iter().sum();
+            let mean = f64::from(objects) / counts.len() as f64;
+            let room = |count: &u32| {
+                let expected = f64::from(*count).max(mean);
+                (expected + 4.0 * expected.sqrt() + 4.0) as usize
+            };
+            let rooms: usize = counts.iter().map(room).sum();
+            assert!(rooms <= room_max(counts.len() as f64, f64::from(objects)), "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Chooses the cheaper method of bringing a grid up to a cycle: applying the moves, or rebuilding
+//! it.
+//!
+//! The cost of both is proportional to numbers that are available beforehand. The cost of a unit is
+//! measured with events at every update; the initial values are those of an H200 beside other
+//! stages.
+
+/// Weight of the newest measurement.
+const NEWEST: f64 = 0.2;
+/// The most that one measurement may change an estimate, as a factor. The host is delayed between
+/// launches now and then (memory is made, the driver is busy): one such rebuild of 10 ms made
+/// updates be applied for a whole run, at half the rate.
+const NEWEST_MAX: f64 = 2.0;
+
+/// Nanoseconds a unit, by what was measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Fixed part of either method, launches.
+    launch_ns: f64,
+    apply_ns: f64,
+    rebuild_ns: f64,
+    locate_ns: f64,
+    /// Taken whatever it costs.
+    forced: Option<UpdateMethod>,
+}
+
+/// A method of bringing a grid up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateMethod {
+    /// Delete, insert and move what moved.
+    Apply,
+    /// From the newest positions.
+    Rebuild,
+}
+
+impl Cost {
+    pub(crate) fn new(forced: Option<UpdateMethod>) -> Self {
+        Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.1, locate_ns: 0.16, forced }
+    }
+
+    /// The cheaper method: `moved` slots of two cycles, or all `slots`; a grid that was built anew
+    /// must first be located to be applied to. The forced method if there is one.
+    pub(crate) fn cheaper(&self, moved: u32, slots: u32, is_located: bool) -> UpdateMethod {
+        if let Some(method) = self.forced {
+            return method;
+        }
+        let locate = if is_located { 0.0 } else { self.locate_ns * f64::from(slots) };
+        let apply = self.launch_ns + self.apply_ns * f64::from(moved) + locate / 4.0;
+        let rebuild = self.launch_ns + self.rebuild_ns * f64::from(slots);
+        if apply <= rebuild { UpdateMethod::Apply } else { UpdateMethod::Rebuild }
+    }
+
+    /// Learns what a method took for so many units.
+    pub(crate) fn learn(&mut self, method: UpdateMethod, units: u32, took_ms: f32) {
+        // Small work measures launches only.
+        if units < 1 << 16 {
+            return;
+        }
+        let each = (f64::from(took_ms) * 1e6 - self.launch_ns).max(0.0) / f64::from(units);
+        let estimate = match method {
+            UpdateMethod::Apply => &mut self.apply_ns,
+            UpdateMethod::Rebuild => &mut self.rebuild_ns,
+        };
+        *estimate += (each.min(NEWEST_MAX * *estimate) - *estimate) * NEWEST;
+    }
+
+    /// Learns that `units` could not be applied, so that all `slots` were built anew after all.
+    pub(crate) fn learn_failure(&mut self, units: u32, slots: u32) {
+        let rebuild_ns = self.rebuild_ns * f64::from(slots);
+        self.learn(
+            UpdateMethod::Apply,
+            units,
+            ((self.apply_ns * f64::from(units) + rebuild_ns) / 1e6) as f32,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_moves_are_applied_and_many_rebuilt() {
+        let cost = Cost::new(None);
+        assert_eq!(cost.cheaper(100_000, 10_000_000, true), UpdateMethod::Apply);
+        assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), UpdateMethod::Rebuild);
+        assert_eq!(cost.cheaper(8_000_000, 100_000_000, true), UpdateMethod::Apply);
+    }
+
+    #[test]
+    fn what_fails_is_tried_less() {
+        let mut cost = Cost::new(None);
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Apply);
+        for _ in 0..10 {
+            cost.learn_failure(2_000_000, 10_000_000);
+        }
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Rebuild);
+    }
+
+    #[test]
+    fn measurements_change_the_choice() {
+        let mut cost = Cost::new(None);
+        for _ in 0..100 {
+            cost.learn(UpdateMethod::Rebuild, 1 << 20, 0.05);
+        }
+        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Rebuild);
+    }
+
+    #[test]
+    fn one_slow_measurement_changes_nothing_and_many_do() {
+        let mut cost = Cost::new(None);
+        for times in [1, 20] {
+            for _ in 0..times {
+                cost.learn(UpdateMethod::Rebuild, 10_000_000, 30.0);
+            }
+            let expected = if times == 1 { UpdateMethod::Rebuild } else { UpdateMethod::Apply };
+            assert_eq!(cost.cheaper(8_000_000, 10_000_000, true), expected, "{times} times");
+        }
+    }
+
+    #[test]
+    fn a_forced_way_is_taken_whatever_it_costs() {
+        for method in [UpdateMethod::Apply, UpdateMethod::Rebuild] {
+            let mut cost = Cost::new(Some(method));
+            cost.learn(method, 1 << 20, 1e6);
+            assert_eq!(cost.cheaper(8_000_000, 10_000_000, false), method);
+            assert_eq!(cost.cheaper(1, 10_000_000, true), method);
+        }
+    }
+}
