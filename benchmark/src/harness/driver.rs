@@ -51,6 +51,9 @@ pub(crate) struct Driver {
     pub(crate) backend: Box<dyn Backend>,
     in_flight: usize,
     place: Place,
+    /// The rows of warm-up cycles. A backend may release its own references in the timed run, and
+    /// freeing page-locked memory there would be counted.
+    warm_rows: Vec<Arc<Vec<Request>>>,
 }
 
 /// A timed run.
@@ -75,7 +78,8 @@ impl Driver {
 
     /// One cycle in flight: `submit` of this backend does all the work.
     pub(crate) fn sequential(backend: Box<dyn Backend>) -> Self {
-        Self { backend, in_flight: 1, place: Box::new(|block| Ok(block.clone())) }
+        let place = Box::new(|block: &Block| Ok(block.clone()));
+        Self { backend, in_flight: 1, place, warm_rows: Vec::new() }
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -105,7 +109,7 @@ impl Driver {
             Ok(Block::parse(gpu.pinned_bytes(block.bytes())?, &Default::default())?)
         });
         let in_flight = shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-        Self { backend: Box::new(backend), in_flight, place }
+        Self { backend: Box::new(backend), in_flight, place, warm_rows: Vec::new() }
     }
 
     /// The blocks in the memory that the backend prefers.
@@ -119,6 +123,7 @@ impl Driver {
         &mut self,
         inputs: Vec<CycleInput>,
     ) -> Result<Receiver<CycleOutput>, BenchmarkError> {
+        self.warm_rows.extend(inputs.iter().map(|input| input.requests.clone()));
         let (sender, outputs) = channel();
         self.drive(inputs, &mut CycleTimes::new()?, &sender)?;
         Ok(outputs)
