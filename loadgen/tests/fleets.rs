@@ -1,7 +1,7 @@
 //! A run deletes its fresh fleet, also after an error or a signal.
 //!
-//! A named fleet is created if absent, kept, and reused; invalid combinations are refused before any
-//! row is sent.
+//! A named fleet is created if absent, kept, and reused; invalid combinations are refused before
+//! any row is sent.
 
 mod in_process;
 

@@ -1,7 +1,7 @@
 //! Hazard: a verifier compares at the wrong epoch, or accepts a wrong reply.
 //!
-//! Replies of a hand-made server with a few epochs. Correct replies pass; each corrupted ack, answer
-//! or header is a mismatch; answers inside a merged ack are counted as unverifiable.
+//! Replies of a hand-made server with a few epochs. Correct replies pass; each corrupted ack,
+//! answer or header is a mismatch; answers inside a merged ack are counted as unverifiable.
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Output formats are stable for scripts: keys, types and ids of JSON and GeoJSON, and the row limit
-//! of tables.
+//! Output formats are stable for scripts: keys, types and ids of JSON and GeoJSON, and the row
+//! limit of tables.
 
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 

@@ -92,7 +92,8 @@ pub struct UnsafePlace {
 const ARGUMENT_LINES: usize = 10;
 
 impl Source {
-    /// Every use of `unsafe` in code, at any position of a line. Unsafe function types do not count.
+    /// Every use of `unsafe` in code, at any position of a line. Unsafe function types do not
+    /// count.
     #[must_use]
     pub fn unsafe_places(&self) -> Vec<UnsafePlace> {
         let lines: Vec<&str> = self.text.lines().collect();

@@ -1,7 +1,7 @@
 //! Hazard: a replay changes real data.
 //!
-//! The sample is replayed row by row, shards and copies are complete, faults are counted, and windows
-//! are on the data.
+//! The sample is replayed row by row, shards and copies are complete, faults are counted, and
+//! windows are on the data.
 
 #![allow(clippy::unwrap_used, reason = "test set-up may panic")]
 

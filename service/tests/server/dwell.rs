@@ -8,7 +8,7 @@ use shoal_service::ServerLimits;
 use crate::running::{
     Running, START_MS, fix, millis, rectangle, refused, report, rows, violated_field, world,
 };
-use crate::subscriber::{Subscriber, subscription, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 /// Reports one fix of object 1 and returns the kinds of the resulting events.
 async fn moved(server: &Running, subscriber: &mut Subscriber, fix: v1::Fix) -> Vec<EventKind> {

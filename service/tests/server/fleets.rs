@@ -177,7 +177,10 @@ async fn a_cycle_without_memory_is_refused_and_the_fleet_continues() {
         let status = refused(client.once(message.clone()).await, "ENGINE_MEMORY");
         let details = status.get_error_details();
         let metadata = &details.error_info().unwrap().metadata;
-        assert_eq!((metadata["needed_bytes"].as_str(), metadata["left_bytes"].as_str()), ("30", "20"));
+        assert_eq!(
+            (metadata["needed_bytes"].as_str(), metadata["left_bytes"].as_str()),
+            ("30", "20")
+        );
         assert!(status.message().contains("the fleet's memory"), "{}", status.message());
         assert!(server.http("/healthz").await.0.contains("200"));
         gate.set_shortage(Shortage::Nothing);

@@ -9,7 +9,7 @@ use crate::running::{
     ReportsOnce as _, Running, START_MS, assert_refused, fix, millis, reason, rectangle, report,
     rows, until, violated_field as field, within, world,
 };
-use crate::subscriber::{Subscriber, subscription, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
 
@@ -128,7 +128,8 @@ async fn a_snapshot_of_all_objects_is_chunked_and_frees_its_memory() {
     let fixes = (0..OBJECTS).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
     let mut positions = server.positions().await;
     positions.once(rows(fixes)).await.unwrap();
-    let request = subscribe(vec![subscription(1, world()), subscription(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
+    let request =
+        subscribe(vec![subscription(1, world()), subscription(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
     // Without retention its memory is released on delivery.
     let request = v1::SubscribeRequest { retention: Some(millis(0)), ..request };
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();

@@ -10,7 +10,7 @@ use crate::running::{
     Random, Running, START_MS, assert_refused, fix, millis, objects_in, refused, report, rows,
     until, within, world,
 };
-use crate::subscriber::{Subscriber, subscription, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 const SESSIONS: &str = r#"shoal_sessions{fleet="default"}"#;
 const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;

@@ -11,7 +11,8 @@ use crate::running::{
     rows, sums, until, within, world,
 };
 
-/// Message `batch_seq` of a producer; after removal of its objects, a second application is visible.
+/// Message `batch_seq` of a producer; after removal of its objects, a second application is
+/// visible.
 fn numbered(producer: &str, batch_seq: u64, object: u64) -> v1::ReportRequest {
     let producer = producer.into();
     v1::ReportRequest { producer, batch_seq, ..rows(vec![fix(object, START_MS, 0.0, 0.0)]) }

@@ -5,7 +5,7 @@ use shoal_service::ServerLimits;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::running::{Running, START_MS, fix, objects_in, report, rows, within, world};
-use crate::subscriber::{Subscriber, subscription, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 /// Memory limit of a session in most of these tests, in bytes.
 const SESSION_BYTES: usize = 256 << 10;

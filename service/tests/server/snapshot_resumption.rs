@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use crate::running::{
     self, Running, START_MS, fix, millis, rectangle, report, rows, sums, until, within, world,
 };
-use crate::subscriber::{subscription, start, subscribe};
+use crate::subscriber::{start, subscribe, subscription};
 
 /// Their records take 2.3 MB on the server, more than a session copies.
 const MEMBERS: u64 = 40_000;

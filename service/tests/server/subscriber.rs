@@ -71,7 +71,9 @@ impl Subscriber {
     ) -> Result<Self, Status> {
         let mut stream = within(client.subscribe(request)).await?.into_inner();
         let first = within(stream.message()).await?.unwrap();
-        let Some(Kind::Opened(opened)) = first.kind else { panic!("the first message is {first:?}") };
+        let Some(Kind::Opened(opened)) = first.kind else {
+            panic!("the first message is {first:?}")
+        };
         Ok(Self {
             client,
             stream,
@@ -106,7 +108,9 @@ impl Subscriber {
         };
         self.stream = within(self.client.subscribe(request)).await?.into_inner();
         let first = within(self.stream.message()).await?.unwrap();
-        let Some(Kind::Opened(opened)) = first.kind else { panic!("the first message is {first:?}") };
+        let Some(Kind::Opened(opened)) = first.kind else {
+            panic!("the first message is {first:?}")
+        };
         self.opened = opened;
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path,
     reason, rectangle, refused, report, rows, until, whole, within, world,
 };
-use crate::subscriber::{Subscriber, subscription, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 fn circle(x: f64, y: f64, radius_m: f64) -> v1::Region {
     v1::Region { kind: Some(v1::region::Kind::Circle(v1::Circle { x, y, radius_m })) }
@@ -127,7 +127,8 @@ async fn an_idle_fleet_reports_progress() {
     let server = start(ServerLimits::default()).await;
     let message = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
     let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
-    let mut subscriber = server.subscriber(vec![subscription(1, rectangle(5.0, 5.0, 6.0, 6.0))]).await;
+    let mut subscriber =
+        server.subscriber(vec![subscription(1, rectangle(5.0, 5.0, 6.0, 6.0))]).await;
     for _ in 0..2 {
         while !matches!(subscriber.next().await.unwrap(), Some(Kind::Progress(_))) {}
         assert!(subscriber.epoch > epoch);
@@ -142,8 +143,10 @@ async fn regions_are_added_changed_and_removed_in_one_epoch() {
     report(&mut positions, vec![rows(fixes)]).await;
     let regions = vec![subscription(1, rectangle(0.0, -1.0, 3.5, 1.0)), subscription(2, world())];
     let mut subscriber = server.subscriber(regions).await;
-    let moved =
-        v1::RegionSubscription { snapshot: false, ..subscription(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
+    let moved = v1::RegionSubscription {
+        snapshot: false,
+        ..subscription(1, rectangle(2.0, -1.0, 5.5, 1.0))
+    };
     let bad = subscription(8, circle(0.0, 0.0, -1.0));
     let request = v1::ModifyRequest {
         add: vec![subscription(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad],
@@ -221,7 +224,8 @@ async fn dropped_fleets_and_shutdown_end_streams_with_the_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_cycle_changes_no_region() {
     let (gate, server) = Gate::start(options()).await;
-    let mut subscriber = server.subscriber(vec![subscription(1, rectangle(0.0, 0.0, 2.0, 2.0))]).await;
+    let mut subscriber =
+        server.subscriber(vec![subscription(1, rectangle(0.0, 0.0, 2.0, 2.0))]).await;
     for shortage in [Shortage::Input, Shortage::Changes] {
         gate.set_shortage(shortage);
         let request = v1::ModifyRequest {
