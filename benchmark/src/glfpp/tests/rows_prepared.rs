@@ -1,4 +1,4 @@
-//! Prepared rows: how many, how large, and the same again from the same flags.
+//! Prepared rows: number, size, and determinism.
 
 use shoal_codec::Block;
 
@@ -63,7 +63,7 @@ fn rows_have_the_stated_sizes() {
 }
 
 #[test]
-fn cases_are_those_of_the_paper() {
+fn cases_have_the_sizes_of_the_paper() {
     let options = options(&["--updates", "40000000", "--cycle", "4000000"]);
     let labels = |experiment| -> Vec<String> {
         cases(experiment, &options).iter().map(Case::label).collect()

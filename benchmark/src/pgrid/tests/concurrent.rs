@@ -1,9 +1,9 @@
-//! While objects move, a query reports every object that was inside all the while, none that was
-//! outside all the while, and nobody twice.
+//! A query concurrent with updates reports every object that is inside during the whole query, none
+//! that is outside during the whole query, and each once.
 //!
-//! Threads note on one counter when each update and each query begins and ends. Afterwards every
-//! answer is judged by what its query could have seen. Space and cells are few, so that workers
-//! meet; a failing seed can be repeated, though not its schedule.
+//! Threads record the start and end of each update and query on one counter. Afterwards every
+//! answer is compared with the states that its query could observe. The space is small, so that
+//! workers collide; a failing seed can be repeated, but not its schedule.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -35,7 +35,7 @@ fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
     Event { begin, end: counter.fetch_add(1, SeqCst), what }
 }
 
-/// One thread: moves its own objects and asks between.
+/// One thread: moves its objects and runs queries between updates.
 fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<Moved>, Vec<Asked>) {
     let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(number as u64));
     let mut worker = Worker::new(grid, number);
@@ -64,10 +64,10 @@ fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<M
     (moved, asked)
 }
 
-/// Judges one answer for one object by that object's moves, in their order.
+/// Checks an answer for one object against that object's moves in order.
 fn judge(asked: &Asked, object: u32, moves: &[&Moved], seed: u64) {
     let (window, found) = &asked.what;
-    // The last move that was over before the query, and every one that overlaps it.
+    // The last move that ended before the query, and all that overlap it.
     let before = moves.partition_point(|moved| moved.end < asked.begin);
     let until = moves.partition_point(|moved| moved.begin < asked.end);
     let seen = &moves[before.saturating_sub(1)..until];
@@ -111,7 +111,7 @@ fn run(seed: u64, layout: Layout) -> (usize, usize) {
 }
 
 #[test]
-fn queries_see_what_was_there_all_the_while() {
+fn queries_report_objects_inside_during_the_whole_query() {
     let layouts = [(2, 1), (4, 1), (4, 2), (10, 1), (30, 4)];
     let (mut overlaps, mut found) = (0, 0);
     for seed in 0..6 {
@@ -126,7 +126,7 @@ fn queries_see_what_was_there_all_the_while() {
 }
 
 #[test]
-fn the_newest_report_wins_whoever_brings_it() {
+fn the_newest_report_wins_across_workers() {
     for seed in 0..20 {
         let grid = PGrid::new(bounds(), 8, THREADS, Layout { side: 3, bucket_lines: 1 });
         let last: Vec<Vec<Update>> = thread::scope(|scope| {
