@@ -1,9 +1,8 @@
-"""Does a plain Python client, generated from the published protos, get what it is promised?
+"""A Python client of Shoal, generated from the published protos; example and test.
 
-Creates a fleet of its own on a running server, reports, queries, provokes errors, receives an
-answer far larger than one message, and deletes the fleet again. Every step checks itself: it prints a
-PASS line or ends with exit code 1. Nothing here is special to Shoal but the protos; it is meant to
-be read as an example as well.
+Creates a fleet on a running server, reports, queries, provokes errors, receives an answer much
+larger than one message, and deletes the fleet. Every step verifies its result: it prints a PASS
+line or exits with code 1. Only the protos are specific to Shoal.
 """
 
 import argparse
@@ -28,12 +27,12 @@ SIDE_M = 100_000.0
 
 
 def load_stubs():
-    """Generates the client from the protos into a folder that is gone at the end."""
+    """Generates the client from the protos into a temporary folder."""
     folder = tempfile.mkdtemp(prefix="shoal-stubs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = sorted(str(path) for path in PROTO_ROOT.glob("shoal/v1/*.proto"))
     outputs = [f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    # The types of google.protobuf come with grpcio-tools, google.rpc.Status with grpcio-status.
+    # grpcio-tools contains the types of google.protobuf, grpcio-status google.rpc.Status.
     includes = [f"-I{PROTO_ROOT}", f"-I{Path(grpc_tools.__file__).parent / '_proto'}"]
     if protoc.main(["protoc", *includes, *outputs, *files]) != 0:
         sys.exit("the protos could not be compiled")
@@ -52,7 +51,7 @@ def passed(what):
 
 
 def place(index):
-    """Where object `index` starts: a low-discrepancy sequence over the whole plane."""
+    """Start position of object `index`: a low-discrepancy sequence over the plane."""
     return (index * 0.7548776662 % 1.0) * SIDE_M, (index * 0.5698402910 % 1.0) * SIDE_M
 
 
@@ -80,21 +79,21 @@ def details(status):
 
 
 def refused(call, code):
-    """The status, ErrorInfo and BadRequest of a call that must be refused with `code`."""
+    """Returns status, ErrorInfo and BadRequest of a call that must fail with `code`."""
     try:
         answer = call()
         if hasattr(answer, "__next__"):
             next(answer)
     except grpc.RpcError as error:
-        assert error.code() == code, f"{error.code()} where {code} was due: {error.details()}"
+        assert error.code() == code, f"{error.code()}, expected {code}: {error.details()}"
         status = rpc_status.from_call(error)
-        assert status is not None, "the refusal carries no google.rpc.Status"
+        assert status is not None, "the error has no google.rpc.Status"
         return error, *details(status)
-    raise AssertionError(f"the call went through where {code} was due")
+    raise AssertionError(f"the call succeeded, expected {code}")
 
 
 def collect(stream):
-    """The header of an answer and its rows; checks what every answer must keep."""
+    """Returns the header and rows of an answer; checks the invariants of every answer."""
     header, objects, fixes, distances, chunks = None, [], [], [], 0
     for chunk in stream:
         assert chunk.ByteSize() <= 1 << 20, f"a chunk of {chunk.ByteSize()} bytes"
@@ -111,7 +110,7 @@ def collect(stream):
 
 class Client:
     def __init__(self, target, objects):
-        # All defaults: 4 MiB a message.
+        # Default limits: 4 MiB per message.
         self.channel = grpc.insecure_channel(target)
         grpc.channel_ready_future(self.channel).result(timeout=10)
         self.fleets = fleets_grpc.FleetServiceStub(self.channel)

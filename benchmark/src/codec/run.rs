@@ -98,7 +98,7 @@ fn run_codec(
             let measured = measure(contender, blocks, index, effort)?;
             columns.push((column.name.as_str(), measured));
         } else {
-            println!("# {}: {} takes no {}", prepared.name, name.text(), column.name);
+            println!("# {}: {} does not support {}", prepared.name, name.text(), column.name);
         }
     }
     let codec = (name, contender.device());

@@ -73,8 +73,9 @@ impl AckReader {
         let failed = || LoadError::call("Report");
         let mut grpc = Grpc::new(client.channel());
         let ready = grpc.ready().await;
-        let gone = |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
-        ready.map_err(gone).map_err(failed())?;
+        let unavailable =
+            |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
+        ready.map_err(unavailable).map_err(failed())?;
         let path = PathAndQuery::from_static(REPORT_PATH);
         let request = tonic::Request::new(messages);
         let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;

@@ -131,12 +131,12 @@ fn draw_mixed(
     fixes: &mut Vec<Fix>,
     removals: &mut Vec<u64>,
 ) {
-    let mut gone = HashSet::new();
+    let mut removed = HashSet::new();
     while fixes.len() < rows && removals.len() < REMOVALS_MAX {
         match ahead.take().or_else(|| mix.next()) {
             None => return,
-            Some(Event::Remove(object)) if gone.insert(object) => removals.push(object),
-            Some(Event::Fix(fix)) if !gone.contains(&fix.object) => fixes.push(fix),
+            Some(Event::Remove(object)) if removed.insert(object) => removals.push(object),
+            Some(Event::Fix(fix)) if !removed.contains(&fix.object) => fixes.push(fix),
             Some(event) => {
                 *ahead = Some(event);
                 return;

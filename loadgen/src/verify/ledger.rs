@@ -240,7 +240,7 @@ mod tests {
         answer(&ledger, 0, 7);
         assert_eq!(ledger.take().answered_below, 6);
         assert_eq!(ledger.query_sent(0, false), (7, Bytes::new()), "an answer proves its epoch");
-        assert_eq!(ledger.query_sent(0, true).0, 6, "a token stands for the last ack");
+        assert_eq!(ledger.query_sent(0, true).0, 6, "the token is that of the last ack");
         ledger.answered(1, None);
         ledger.close();
         let taken = ledger.take();

@@ -123,7 +123,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
     let queued = r#"shoal_queue_messages{fleet="doomed"}"#;
     until(async || server.metric(queued).await == 4.0).await;
     let mut queries = server.queries().await;
-    let asking = tokio::spawn(async move {
+    let querying = tokio::spawn(async move {
         let options = v1::QueryOptions { fleet: "doomed".into(), ..Default::default() };
         let request = v1::GetRequest { options: Some(options), objects: vec![1] };
         queries.get(request).await
@@ -141,7 +141,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
     .await;
     gate.open();
     within(dropping).await.unwrap().unwrap();
-    refused(within(asking).await.unwrap(), "FLEET_DELETED");
+    refused(within(querying).await.unwrap(), "FLEET_DELETED");
     let status = loop {
         match within(acks.message()).await {
             Ok(ack) => assert!(ack.is_some(), "the stream ended well"),

@@ -42,7 +42,7 @@ fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
 }
 
 /// A query in wire form and in the model's form.
-fn question(random: &mut Random) -> (Kind, QueryKind) {
+fn random_query(random: &mut Random) -> (Kind, QueryKind) {
     let (x, y) = (random.between(0.0, SIDE_M), random.between(0.0, SIDE_M));
     let extent = random.between(0.0, 300.0);
     match random.below(4) {
@@ -91,10 +91,12 @@ async fn answers_over_the_wire_equal_the_model() {
             let (sent, columns) = message(&mut random, round);
             let acks = report(&mut positions, vec![sent]).await;
             assert_eq!((sums(&acks).1, sums(&acks).2), (0, 0));
-            let (sent, asked): (Vec<_>, Vec<_>) = (0..40).map(|_| question(&mut random)).unzip();
-            let ask = |kind| Query { kind, filter: None, projection: Projection::Ids, limit: None };
-            let asked = asked.into_iter().map(ask).collect();
-            let expected = run_model(&mut model, vec![Request::Fixes(columns)], asked);
+            let (sent, kinds): (Vec<_>, Vec<_>) =
+                (0..40).map(|_| random_query(&mut random)).unzip();
+            let query =
+                |kind| Query { kind, filter: None, projection: Projection::Ids, limit: None };
+            let kinds = kinds.into_iter().map(query).collect();
+            let expected = run_model(&mut model, vec![Request::Fixes(columns)], kinds);
             let (fleet, min_token) = ("plane".to_owned(), acks[0].token.clone());
             let options = Some(v1::QueryOptions { fleet, min_token, ..Default::default() });
             let sent = sent.into_iter().map(|kind| v1::BatchQuery { kind: Some(kind) }).collect();

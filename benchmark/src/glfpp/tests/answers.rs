@@ -58,7 +58,7 @@ fn naive(case: &Case) -> (String, u64, String) {
         results += naive.answer(&cycle.queries, |found| run.add_word(found.len() as u64));
     }
     let mut rest = AnswerHash::new();
-    assert!(!prepared.rest.is_empty(), "something is asked at rest");
+    assert!(!prepared.rest.is_empty(), "there are queries at rest");
     naive.answer(&prepared.rest, |found| rest.add_answer(found.len() as u64, found));
     (run.finish(), results, rest.finish())
 }

@@ -27,7 +27,7 @@ struct Event<T> {
 }
 
 type Moved = Event<Update>;
-type Asked = Event<(QuantaRect, Vec<u64>)>;
+type Queried = Event<(QuantaRect, Vec<u64>)>;
 
 fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
     let begin = counter.fetch_add(1, SeqCst);
@@ -36,10 +36,15 @@ fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
 }
 
 /// One thread: moves its objects and runs queries between updates.
-fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<Moved>, Vec<Asked>) {
+fn wander(
+    grid: &PGrid,
+    number: usize,
+    seed: u64,
+    counter: &AtomicU64,
+) -> (Vec<Moved>, Vec<Queried>) {
     let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(number as u64));
     let mut worker = Worker::new(grid, number);
-    let (mut moved, mut asked) = (Vec::new(), Vec::new());
+    let (mut moved, mut queried) = (Vec::new(), Vec::new());
     for step in 1..=STEPS {
         let own = random.below(OBJECTS / THREADS as u32);
         let object = own * THREADS as u32 + number as u32;
@@ -51,7 +56,7 @@ fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<M
         }));
         if random.below(3) == 0 {
             let window = random.window();
-            asked.push(timed(counter, || {
+            queried.push(timed(counter, || {
                 let mut found = Vec::new();
                 worker.query(&window, &mut found);
                 (window, found)
@@ -61,15 +66,15 @@ fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<M
             worker.pass();
         }
     }
-    (moved, asked)
+    (moved, queried)
 }
 
 /// Checks an answer for one object against that object's moves in order.
-fn judge(asked: &Asked, object: u32, moves: &[&Moved], seed: u64) {
-    let (window, found) = &asked.what;
+fn check(queried: &Queried, object: u32, moves: &[&Moved], seed: u64) {
+    let (window, found) = &queried.what;
     // The last move that ended before the query, and all that overlap it.
-    let before = moves.partition_point(|moved| moved.end < asked.begin);
-    let until = moves.partition_point(|moved| moved.begin < asked.end);
+    let before = moves.partition_point(|moved| moved.end < queried.begin);
+    let until = moves.partition_point(|moved| moved.begin < queried.end);
     let seen = &moves[before.saturating_sub(1)..until];
     let is_found = found.binary_search(&object.into()).is_ok();
     let is_inside = |moved: &&Moved| window.contains(moved.what.x, moved.what.y);
@@ -95,12 +100,12 @@ fn run(seed: u64, layout: Layout) -> (usize, usize) {
         moves[moved.what.object as usize].push(moved);
     }
     let (mut overlaps, mut found) = (0, 0);
-    for asked in logs.iter().flat_map(|(_, asked)| asked) {
-        assert!(asked.what.1.is_sorted_by(|a, b| a < b), "seed {seed}: twice or out of order");
-        overlaps += usize::from(asked.end > asked.begin + 1);
-        found += asked.what.1.len();
+    for queried in logs.iter().flat_map(|(_, queried)| queried) {
+        assert!(queried.what.1.is_sorted_by(|a, b| a < b), "seed {seed}: twice or out of order");
+        overlaps += usize::from(queried.end > queried.begin + 1);
+        found += queried.what.1.len();
         for (object, moves) in moves.iter().enumerate() {
-            judge(asked, object as u32, moves, seed);
+            check(queried, object as u32, moves, seed);
         }
     }
     grid.settle();
