@@ -125,7 +125,7 @@ class Client:
     def health(self):
         check = self.channel.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"") == b"\x08\x01", "not serving"
-        passed("health says serving")
+        passed("the server reports serving")
 
     def create(self):
         plane = fleets.Space(planar=fleets.PlanarSpace(width_m=SIDE_M, height_m=SIDE_M))
@@ -167,7 +167,7 @@ class Client:
         request = queries.RangeRequest(options=options, region=everywhere)
         header, *_ = collect(self.queries.Range(request))
         assert header.total == self.objects and header.clock_ms == START_MS
-        passed(f"a query with the token sees all {header.total} objects at epoch {header.epoch}")
+        passed(f"a query with the token includes all {header.total} objects at epoch {header.epoch}")
 
     def judge_rows(self):
         request = positions.ReportOnceRequest(fleet=self.fleet)
@@ -197,7 +197,7 @@ class Client:
             positions.RemoveRequest(fleet=self.fleet, objects=[1_000_000_001, 1_000_000_002])
         )
         assert (removed.removed_count, removed.missing_count) == (1, 1)
-        passed("rows are judged one by one; removal counts what was there")
+        passed("rows are validated one by one; removal counts existing objects")
 
     def retry(self):
         fix = positions.Fix(object=0, time_ms=START_MS + 1, x=5.0, y=5.0)
@@ -274,7 +274,7 @@ class Client:
             queries.CountRegionsRequest(fleet=self.fleet, regions=regions)
         )
         assert max(counted.counts[:2]) < counted.counts[2] < sum(counted.counts[:2])
-        passed("get, circle, polygon with a filter, nearest and counts answer what they should")
+        passed("get, circle, polygon with a filter, nearest and counts return the expected objects")
 
     def pages(self):
         request = queries.RangeRequest(
@@ -313,7 +313,7 @@ class Client:
         assert list(results[0].objects) == [3] and len(results[2].objects) == 2
         info, bad = details(results[1].error)
         assert bad.field_violations[0].field == "queries[1].range.circle.radius_m", bad
-        passed(f"of a batch one query fails alone ({results[1].error.message})")
+        passed(f"one query of a batch fails alone ({results[1].error.message})")
 
     def large_answer(self):
         everywhere = queries.Region(
@@ -358,7 +358,7 @@ class Client:
         self.fleets.DeleteFleet(fleets.DeleteFleetRequest(name=self.fleet))
         request = fleets.GetFleetRequest(name=self.fleet)
         refused(lambda: self.fleets.GetFleet(request), grpc.StatusCode.NOT_FOUND)
-        passed("the fleet is gone")
+        passed("the fleet is deleted")
 
 
 def main():

@@ -175,7 +175,7 @@ def run(wanderers):
         ack = wanderers.report()
         subscriber.until(ack.epoch)
     assert subscriber.members[1] == wanderers.inside(stop, ack.token)
-    passed(f"after {subscriber.last} messages it holds what a query answers")
+    passed(f"after {subscriber.last} messages the members equal a query's result")
 
     for _ in range(20):
         wanderers.report()
@@ -185,7 +185,7 @@ def run(wanderers):
     subscriber.until(ack.epoch)
     assert subscriber.gaps == 0
     assert subscriber.members[1] == wanderers.inside(stop, ack.token)
-    passed("20 broken streams were resumed, nothing lost, nothing repeated")
+    passed("20 broken streams resumed without loss or repetition")
 
     further = circle(3_000, 5_000, 800)
     moved = subscriptions.RegionSubscription(region_id=1, region=further, events=enter_and_leave)
@@ -195,7 +195,7 @@ def run(wanderers):
     ack = wanderers.report()
     subscriber.until(ack.epoch)
     assert subscriber.members[1] == wanderers.inside(further, ack.token)
-    passed(f"from epoch {changed.epoch} on the stop is elsewhere; {changed.errors[0].status.message}")
+    passed(f"from epoch {changed.epoch} on the stop has moved; {changed.errors[0].status.message}")
 
     forged = bytearray(subscriber.token)
     forged[20] ^= 1
@@ -207,7 +207,7 @@ def run(wanderers):
 
     subscriber.modify(close=True)
     assert not [message for message in subscriber.stream if message.HasField("events")]
-    passed("the session is closed and its stream ended well")
+    passed("the session is closed and its stream ended without error")
 
 
 def main():
