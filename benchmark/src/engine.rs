@@ -17,7 +17,7 @@ use crate::harness::{
     table,
 };
 
-/// Loading fails after this many rows per object: some generators report rarely.
+/// Rows per object after which loading fails: some generators report rarely.
 const LOAD_ROWS_PER_OBJECT: u64 = 300;
 
 /// The flags of `shoal-bench engine`.

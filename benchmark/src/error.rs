@@ -14,7 +14,7 @@ pub(crate) enum BenchmarkError {
     /// The engine refused a cycle.
     #[error(transparent)]
     Engine(#[from] shoal_engine::EngineError),
-    /// A backend that was asked for cannot run here.
+    /// A requested backend cannot run here.
     #[error("the backend cannot run: {0}")]
     Backend(String),
     /// A cycle's queries were not answered, or not all of them.
@@ -24,7 +24,7 @@ pub(crate) enum BenchmarkError {
         epoch: u64,
         /// The number of its queries.
         queries: usize,
-        /// Why there are no answers, or how many there are.
+        /// The cause, or the number of answers.
         why: String,
     },
     /// Rows could not be encoded or decoded.
@@ -47,7 +47,7 @@ pub(crate) enum BenchmarkError {
     /// Events and queries contradict each other.
     #[error("{0}")]
     Membership(String),
-    /// A codec failed, or decoded other values than it had encoded.
+    /// A codec failed, or decoded wrong values.
     #[error("{0}")]
     Codec(String),
     /// Data could not be read.

@@ -1,7 +1,7 @@
 //! The binary `shoal-bench`: measures each part of Shoal beside its alternatives.
 //!
-//! One command per part. Every figure comes with the machine, the commit and a hash of the answers:
-//! numbers can be repeated, and wrong answers are detected.
+//! One command per part. Every result states the machine, the commit and a hash of the answers, so
+//! that it can be reproduced and wrong answers are detected.
 
 mod codec;
 mod engine;
@@ -31,7 +31,7 @@ enum Command {
     Codec(codec::Options),
     /// The experiments of the G-LFPP paper: the baseline PGrid beside the backends.
     Glfpp(glfpp::Options),
-    /// The cost of continuous queries: updates a second over the number of circles.
+    /// The cost of continuous queries: updates per second over the number of circles.
     Subscription(subscription::Options),
 }
 

@@ -1,9 +1,8 @@
-"""Does a plain Python client, generated from the published protos, get what it is promised?
+"""A Python client of Shoal, generated from the published protos; example and test.
 
-Creates a fleet of its own on a running server, reports, queries, provokes errors, receives an
-answer far larger than one message, and deletes the fleet again. Every step checks itself: it prints a
-PASS line or ends with exit code 1. Nothing here is special to Shoal but the protos; it is meant to
-be read as an example as well.
+Creates a fleet on a running server, reports, queries, provokes errors, receives an answer much
+larger than one message, and deletes the fleet. Every step verifies its result: it prints a PASS
+line or exits with code 1. Only the protos are specific to Shoal.
 """
 
 import argparse
@@ -28,12 +27,12 @@ SIDE_M = 100_000.0
 
 
 def load_stubs():
-    """Generates the client from the protos into a folder that is gone at the end."""
+    """Generates the client from the protos into a temporary folder."""
     folder = tempfile.mkdtemp(prefix="shoal-stubs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     files = sorted(str(path) for path in PROTO_ROOT.glob("shoal/v1/*.proto"))
     outputs = [f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    # The types of google.protobuf come with grpcio-tools, google.rpc.Status with grpcio-status.
+    # grpcio-tools contains the types of google.protobuf, grpcio-status google.rpc.Status.
     includes = [f"-I{PROTO_ROOT}", f"-I{Path(grpc_tools.__file__).parent / '_proto'}"]
     if protoc.main(["protoc", *includes, *outputs, *files]) != 0:
         sys.exit("the protos could not be compiled")
@@ -52,7 +51,7 @@ def passed(what):
 
 
 def place(index):
-    """Where object `index` starts: a low-discrepancy sequence over the whole plane."""
+    """Start position of object `index`: a low-discrepancy sequence over the plane."""
     return (index * 0.7548776662 % 1.0) * SIDE_M, (index * 0.5698402910 % 1.0) * SIDE_M
 
 
@@ -80,21 +79,21 @@ def details(status):
 
 
 def refused(call, code):
-    """The status, ErrorInfo and BadRequest of a call that must be refused with `code`."""
+    """Returns status, ErrorInfo and BadRequest of a call that must fail with `code`."""
     try:
         answer = call()
         if hasattr(answer, "__next__"):
             next(answer)
     except grpc.RpcError as error:
-        assert error.code() == code, f"{error.code()} where {code} was due: {error.details()}"
+        assert error.code() == code, f"{error.code()}, expected {code}: {error.details()}"
         status = rpc_status.from_call(error)
-        assert status is not None, "the refusal carries no google.rpc.Status"
+        assert status is not None, "the error has no google.rpc.Status"
         return error, *details(status)
-    raise AssertionError(f"the call went through where {code} was due")
+    raise AssertionError(f"the call succeeded, expected {code}")
 
 
 def collect(stream):
-    """The header of an answer and its rows; checks what every answer must keep."""
+    """Returns the header and rows of an answer; checks the invariants of every answer."""
     header, objects, fixes, distances, chunks = None, [], [], [], 0
     for chunk in stream:
         assert chunk.ByteSize() <= 1 << 20, f"a chunk of {chunk.ByteSize()} bytes"
@@ -111,7 +110,7 @@ def collect(stream):
 
 class Client:
     def __init__(self, target, objects):
-        # All defaults: 4 MiB a message.
+        # Default limits: 4 MiB per message.
         self.channel = grpc.insecure_channel(target)
         grpc.channel_ready_future(self.channel).result(timeout=10)
         self.fleets = fleets_grpc.FleetServiceStub(self.channel)
@@ -126,7 +125,7 @@ class Client:
     def health(self):
         check = self.channel.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"") == b"\x08\x01", "not serving"
-        passed("health says serving")
+        passed("the server reports serving")
 
     def create(self):
         plane = fleets.Space(planar=fleets.PlanarSpace(width_m=SIDE_M, height_m=SIDE_M))
@@ -168,7 +167,7 @@ class Client:
         request = queries.RangeRequest(options=options, region=everywhere)
         header, *_ = collect(self.queries.Range(request))
         assert header.total == self.objects and header.clock_ms == START_MS
-        passed(f"a query with the token sees all {header.total} objects at epoch {header.epoch}")
+        passed(f"a query with the token includes all {header.total} objects at epoch {header.epoch}")
 
     def judge_rows(self):
         request = positions.ReportOnceRequest(fleet=self.fleet)
@@ -198,7 +197,7 @@ class Client:
             positions.RemoveRequest(fleet=self.fleet, objects=[1_000_000_001, 1_000_000_002])
         )
         assert (removed.removed_count, removed.missing_count) == (1, 1)
-        passed("rows are judged one by one; removal counts what was there")
+        passed("rows are validated one by one; removal counts existing objects")
 
     def retry(self):
         fix = positions.Fix(object=0, time_ms=START_MS + 1, x=5.0, y=5.0)
@@ -275,7 +274,7 @@ class Client:
             queries.CountRegionsRequest(fleet=self.fleet, regions=regions)
         )
         assert max(counted.counts[:2]) < counted.counts[2] < sum(counted.counts[:2])
-        passed("get, circle, polygon with a filter, nearest and counts answer what they should")
+        passed("get, circle, polygon with a filter, nearest and counts return the expected objects")
 
     def pages(self):
         request = queries.RangeRequest(
@@ -314,7 +313,7 @@ class Client:
         assert list(results[0].objects) == [3] and len(results[2].objects) == 2
         info, bad = details(results[1].error)
         assert bad.field_violations[0].field == "queries[1].range.circle.radius_m", bad
-        passed(f"of a batch one query fails alone ({results[1].error.message})")
+        passed(f"one query of a batch fails alone ({results[1].error.message})")
 
     def large_answer(self):
         everywhere = queries.Region(
@@ -359,7 +358,7 @@ class Client:
         self.fleets.DeleteFleet(fleets.DeleteFleetRequest(name=self.fleet))
         request = fleets.GetFleetRequest(name=self.fleet)
         refused(lambda: self.fleets.GetFleet(request), grpc.StatusCode.NOT_FOUND)
-        passed("the fleet is gone")
+        passed("the fleet is deleted")
 
 
 def main():

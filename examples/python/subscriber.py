@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A subscriber of Shoal in Python, from the protos alone.
+"""A Python subscriber of Shoal, generated from the protos.
 
-Creates a fleet, subscribes to a circle and to everything, reports objects that wander, and holds
-the members of both regions by the events alone. Breaks its stream several times and resumes it
-with the token, changes a region, and compares what it holds with what a query answers. Every step
-checks itself: it prints a PASS line or ends with exit code 1.
+Creates a fleet, subscribes to a circle and to the whole plane, reports moving objects, and tracks
+the members of both regions from events alone. Breaks its stream several times and resumes it with
+the token, changes a region, and compares its members with a range query. Every step verifies its
+result: it prints a PASS line or exits with code 1.
 
-The class Subscriber is what a client of your own needs.
+The class Subscriber can be reused in other clients.
 """
 
 import argparse
@@ -44,7 +44,7 @@ LEAVES = [
 
 
 class Subscriber:
-    """Holds the members of its regions; `next` takes one message in."""
+    """Tracks the members of its regions; `next` applies one message."""
 
     def __init__(self, stub, fleet, regions):
         self.stub, self.fleet, self.regions = stub, fleet, regions
@@ -55,7 +55,7 @@ class Subscriber:
         self.open()
 
     def open(self):
-        """Opens a session, or resumes it: the regions are used only if it has ended."""
+        """Opens or resumes a session; a resumption uses the regions only if the session ended."""
         if self.stream is not None:
             self.stream.cancel()
         self.stream = self.stub.Subscribe(
@@ -90,7 +90,7 @@ class Subscriber:
             # Snapshots follow.
             self.gaps += 1
             self.last = message.gap.next_sequence - 1
-        # Only now: the token stands for everything up to here.
+        # After processing: the token covers all messages up to here.
         self.token = message.resume_token
         if message.epoch_done:
             self.epoch = (
@@ -108,7 +108,7 @@ class Subscriber:
 
 
 class Wanderers:
-    """Objects that walk in circles, and the fleet they are in."""
+    """A fleet of objects that move in circles."""
 
     def __init__(self, target, objects):
         self.channel = grpc.insecure_channel(target)
@@ -175,7 +175,7 @@ def run(wanderers):
         ack = wanderers.report()
         subscriber.until(ack.epoch)
     assert subscriber.members[1] == wanderers.inside(stop, ack.token)
-    passed(f"after {subscriber.last} messages it holds what a query answers")
+    passed(f"after {subscriber.last} messages the members equal a query's result")
 
     for _ in range(20):
         wanderers.report()
@@ -185,7 +185,7 @@ def run(wanderers):
     subscriber.until(ack.epoch)
     assert subscriber.gaps == 0
     assert subscriber.members[1] == wanderers.inside(stop, ack.token)
-    passed("20 broken streams were resumed, nothing lost, nothing repeated")
+    passed("20 broken streams resumed without loss or repetition")
 
     further = circle(3_000, 5_000, 800)
     moved = subscriptions.RegionSubscription(region_id=1, region=further, events=enter_and_leave)
@@ -195,7 +195,7 @@ def run(wanderers):
     ack = wanderers.report()
     subscriber.until(ack.epoch)
     assert subscriber.members[1] == wanderers.inside(further, ack.token)
-    passed(f"from epoch {changed.epoch} on the stop is elsewhere; {changed.errors[0].status.message}")
+    passed(f"from epoch {changed.epoch} on the stop has moved; {changed.errors[0].status.message}")
 
     forged = bytearray(subscriber.token)
     forged[20] ^= 1
@@ -207,7 +207,7 @@ def run(wanderers):
 
     subscriber.modify(close=True)
     assert not [message for message in subscriber.stream if message.HasField("events")]
-    passed("the session is closed and its stream ended well")
+    passed("the session is closed and its stream ended without error")
 
 
 def main():

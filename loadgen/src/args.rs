@@ -42,29 +42,29 @@ pub enum Encoding {
 /// The form of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QueryForm {
-    /// Many in a message of a Batch stream.
+    /// Batches of queries on a Batch stream.
     Batch,
-    /// One call of Range, Nearest or Get after the other.
+    /// Sequential calls of Range, Nearest or Get.
     Single,
 }
 
 /// What queries return of each object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Wanted {
-    /// Its id.
+    /// The id.
     Ids,
-    /// Its whole record.
+    /// The whole record.
     Fixes,
-    /// Nothing, only how many there are.
+    /// Only the number of objects.
     Count,
-    /// All of these in turn, with filters and limits: to check a server, not to measure it.
+    /// All of these in turn, with filters and limits: for verification, not measurement.
     Mixed,
 }
 
 /// The events that subscribers receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportedEvents {
-    /// The begin and the end of memberships.
+    /// The start and the end of memberships.
     EnterLeave,
     /// The same, and each report of a member.
     WithMove,
@@ -76,7 +76,7 @@ pub struct RunArgs {
     /// Server to load: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
-    /// Where fixes come from: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also
+    /// Source of fixes: uniform, gauss, network, network:FILE, hub, or replay:FILE (CSV, also
     /// .gz).
     #[arg(long, default_value = "uniform")]
     pub workload: String,
@@ -86,7 +86,7 @@ pub struct RunArgs {
     /// Seconds during which rows are sent [default: 10; a replay runs to the end of its file].
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// Least number of queries; they continue after the last row.
+    /// Minimum number of queries; they continue after the last row.
     #[arg(long, default_value_t = 0)]
     pub queries: u64,
     /// Rows per second over all connections (queries per second with --update-query 0:N); 0 = as
@@ -99,7 +99,7 @@ pub struct RunArgs {
     /// Side of a query window as a share of the side of the space.
     #[arg(long, default_value_t = 0.001)]
     pub window: f64,
-    /// Connections; an object stays on one. Each has a channel for rows and one for queries.
+    /// Connections; each object uses one of them. Each has a channel for rows and one for queries.
     #[arg(long, default_value_t = 2)]
     pub connections: u32,
     /// Encoding of rows.
@@ -128,7 +128,7 @@ pub struct RunArgs {
     /// Length of a round of `uniform` and of a time step of `gauss` and `network`, milliseconds.
     #[arg(long, default_value_t = 1_000)]
     pub step_ms: i64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Compare all acks, and a share of the answers, with a model of the fleet.
@@ -145,11 +145,11 @@ pub struct RunArgs {
     /// Time to live of the fresh fleet's records at its event clock, milliseconds; 0 keeps them.
     #[arg(long, default_value_t = 0)]
     pub ttl_ms: i64,
-    /// Kinds of query by weight: range, circle, polygon, nearest, get; for instance
+    /// Query kinds by weight: range, circle, polygon, nearest, get; for instance
     /// range:80,nearest:10,get:10.
     #[arg(long, default_value = "range:1", value_name = "MIX")]
     pub query_mix: QueryMix,
-    /// Form of queries: messages of many on a Batch stream, or single calls.
+    /// Form of queries: batches on a Batch stream, or single calls.
     #[arg(long, value_enum, default_value_t = QueryForm::Batch)]
     pub ask: QueryForm,
     /// What queries return of each object [default: ids; mixed with --verify].
@@ -158,7 +158,7 @@ pub struct RunArgs {
     /// k of nearest queries.
     #[arg(long, default_value_t = 10)]
     pub nearest_k: u32,
-    /// Most objects of a get query.
+    /// Maximum number of objects of a get query.
     #[arg(long, default_value_t = 8)]
     pub get_objects: u32,
     /// Share of fixes that arrive late.
@@ -201,25 +201,25 @@ pub struct SubscriptionArgs {
     /// range queries at the end, and with --verify during the run.
     #[arg(long, default_value_t = 0, value_name = "CIRCLES")]
     pub subscriptions: u64,
-    /// Radius of a circle, metres; centres are drawn as windows of queries are.
+    /// Radius of a circle, metres; centres are drawn like query windows.
     #[arg(long, default_value_t = 500.0, value_name = "METRES")]
     pub radius: f64,
-    /// Share of the circles that is replaced per second.
+    /// Share of the circles to replace per second.
     #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
     pub churn: f64,
-    /// Each circle follows an object that moves as the workload's do.
+    /// Move each circle with a simulated object of the workload.
     #[arg(long = "move")]
     pub follows: bool,
     /// Events to receive.
     #[arg(long, value_enum, default_value_t = ReportedEvents::EnterLeave)]
     pub told_events: ReportedEvents,
-    /// Most circles of one session.
+    /// Maximum number of circles per session.
     #[arg(long, default_value_t = 256, value_name = "CIRCLES")]
     pub session_regions: u32,
-    /// Total number of streams that are broken at random moments and resumed with their token.
+    /// Total number of streams to break at random moments and resume with their token.
     #[arg(long, default_value_t = 0, value_name = "TIMES")]
     pub kill_subscribers: u32,
-    /// Additional sessions that read nothing before all rows were sent.
+    /// Additional sessions that read nothing until all rows are sent.
     #[arg(long, default_value_t = 0, value_name = "SESSIONS")]
     pub silent_subscribers: u32,
 }
@@ -228,7 +228,7 @@ pub struct SubscriptionArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Shape of single workloads")]
 pub struct ShapeArgs {
-    /// uniform: speeds of the objects, metres a second.
+    /// uniform: speeds of the objects, metres per second.
     #[arg(long, default_value_t, value_name = "A-B")]
     pub speed_range: SpeedRange,
     /// gauss: hot-spots.

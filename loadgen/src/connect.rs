@@ -1,5 +1,5 @@
-//! Connections of the load generator: windows so wide that the reader alone limits the server, or
-//! narrow ones for subscribers that do not read.
+//! Connections of the load generator: wide HTTP/2 windows, so that only the reader limits the
+//! server, or narrow windows for silent subscribers.
 
 use shoal_client::{Client, ConnectOptions};
 use tokio::time::Duration;
@@ -9,7 +9,7 @@ use crate::limits::{
     ANSWER_BYTES_MAX, FRAME_BYTES_MAX, NARROW_WINDOW_BYTES, STALL_S_MAX, WINDOW_BYTES,
 };
 
-/// Opens a connection of its own with wide windows.
+/// Opens a connection with wide windows.
 ///
 /// # Errors
 /// [`LoadError::Usage`] for an invalid target, [`LoadError::Connect`] if no server answers.
@@ -17,9 +17,9 @@ pub async fn connect(target: &str) -> Result<Client, LoadError> {
     open(target, WINDOW_BYTES, Some(FRAME_BYTES_MAX)).await
 }
 
-/// Opens a connection for streams that are read late or never: unread messages stay with the
-/// server but for [`NARROW_WINDOW_BYTES`] of each stream. The window of the connection holds all of
-/// these, so that no stream waits for another.
+/// Opens a connection for streams that are read late or never: the server keeps unread messages
+/// beyond [`NARROW_WINDOW_BYTES`] per stream. The connection's window holds all of these, so that
+/// streams do not block each other.
 ///
 /// # Errors
 /// As [`connect`].

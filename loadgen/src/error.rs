@@ -1,14 +1,14 @@
 //! Errors that end a run early.
 //!
-//! Mismatches and refused rows are results, not errors: they are in the summary. Every error gives
-//! exit code 1, except [`LoadError::Usage`] with 2.
+//! Mismatches and refused rows are results in the summary, not errors. The exit code is 2 for
+//! [`LoadError::Usage`] and 1 for all others.
 
 use std::path::PathBuf;
 
 use shoal_client::{Error, ServerError};
 use tokio::time::{Duration, sleep};
 
-/// Between two calls while the server's queue is full: short, because this is a load generator.
+/// Delay between two calls while the server's queue is full; short to keep up the load.
 const BUSY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Why a run could not start or finish.
@@ -33,15 +33,15 @@ pub enum LoadError {
     /// A call failed.
     #[error("{what} failed: {source}")]
     Call {
-        /// Which call.
+        /// The call.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: Error,
     },
-    /// The server broke its contract in a way that leaves nothing to measure.
+    /// The server violated its contract; the run cannot be measured.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
-    /// Nothing came back for too long.
+    /// The server sent nothing for too long.
     #[error(
         "no ack and no answer for {waited_s} s with {reports} reports and {queries} messages of \
          queries in flight"
@@ -62,7 +62,7 @@ pub enum LoadError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A task of the generator itself ended without a result.
+    /// A task of the generator ended without a result.
     #[error("a task of the load generator ended early: {0}")]
     Task(String),
 }

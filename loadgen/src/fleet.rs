@@ -1,7 +1,7 @@
 //! The fleet of a run: a fresh one with a random name, the workload's space and an event clock,
 //! deleted at the end; or a named one that is kept.
 //!
-//! The oracle must know all state of a fleet, so it takes only an empty one.
+//! The oracle needs the complete state of a fleet, so it requires an empty one.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -20,7 +20,7 @@ use crate::plan::Plan;
 #[derive(Debug)]
 pub struct RunFleet {
     client: Client,
-    /// The fleet as it was when the run began.
+    /// The fleet's description at the start of the run.
     pub fleet: Fleet,
     /// Its space.
     pub space: Space,
@@ -28,7 +28,7 @@ pub struct RunFleet {
 }
 
 impl RunFleet {
-    /// Creates a fresh fleet, or opens the named one and creates it if there is none.
+    /// Creates a fresh fleet, or opens the named fleet and creates it if absent.
     ///
     /// # Errors
     /// [`LoadError::Usage`] if the named fleet cannot serve the run, [`LoadError::Call`].
@@ -47,7 +47,7 @@ impl RunFleet {
             Some(fleet) => fleet,
             None => create(&client, plan, name, &space).await?,
         };
-        // Deleted again if the checks below refuse a fleet that was just created.
+        // Deletes a newly created fleet if the checks below refuse it.
         let mut open =
             Self { client, space: Space::geographic(), is_kept: plan.flags.fleet.is_some(), fleet };
         match open.check(plan, &space) {
@@ -62,7 +62,7 @@ impl RunFleet {
         }
     }
 
-    /// Confirms that the fleet can serve the run; gives its space.
+    /// Confirms that the fleet can serve the run; returns its space.
     fn check(&self, plan: &Plan, wanted: &proto::Space) -> Result<Space, LoadError> {
         let Fleet { name, limits, object_count: objects, .. } = &self.fleet;
         let usage = |text: String| Err(LoadError::Usage(text));
@@ -159,7 +159,7 @@ fn proto_space(space: WorkloadSpace) -> proto::Space {
     proto::Space { kind: Some(kind) }
 }
 
-/// A space of the wire as the engine has it.
+/// The engine's form of a space on the wire.
 fn engine_space(space: Option<&proto::Space>) -> Result<Space, LoadError> {
     match space.and_then(|space| space.kind) {
         None | Some(space::Kind::Geographic(_)) => Ok(Space::geographic()),

@@ -1,5 +1,4 @@
-//! The messages of a connection that are sent and not yet answered: a queue in the order of
-//! sending, bounded by permits.
+//! The unanswered messages of a connection: a queue in sending order, bounded by permits.
 //!
 //! The sender acquires a permit for each message, and the reader of answers releases it.
 
@@ -28,7 +27,7 @@ impl<T> InFlight<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more may be in flight.
+    /// Waits for capacity for one more message.
     pub async fn acquire(&self) {
         // The semaphore is never closed.
         if let Ok(permit) = self.permits.acquire().await {

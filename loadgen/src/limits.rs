@@ -3,28 +3,28 @@
 
 /// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;
-/// Rows of one message: with all attributes known they stay below the server's 64 MiB.
+/// Rows of one message: with all attributes they take less than the server's limit of 64 MiB.
 pub const BATCH_ROWS_MAX: u32 = 1 << 20;
-/// Rows of one message by default. Prepared blocks on two cores shared with the server
-/// and other work, so weak evidence: 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; acks of
-/// larger ones take longer.
+/// Rows of one message by default. Weak evidence (prepared blocks, two cores shared with the server
+/// and other work): 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; larger messages increase
+/// ack latency.
 pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
-/// Rows of one message by default when answers are verified: more epochs to compare.
+/// Rows of one message by default with verification: smaller, for more epochs to compare.
 pub const BATCH_ROWS_VERIFY: u32 = 1_024;
 /// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
 pub const ROW_BYTES_MAX: usize = 62;
-/// Bytes of a report beside its rows: the names of fleet and producer, numbers, tags.
+/// Bytes of a report without its rows: names of fleet and producer, numbers, tags.
 pub const MESSAGE_HEAD_BYTES_MAX: usize = 512;
-/// Bytes of one message that the server takes.
+/// The server's limit on the bytes of one message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Messages without an ack on one connection at full speed; more hide no more latency.
+/// Unacknowledged messages on one connection at full speed; more do not increase the rate.
 pub const REPORTS_IN_FLIGHT_MAX: u32 = 8;
-/// The same when answers are verified. Acks that are read late merge into ranges, which tell the
-/// epochs of their first and last message only: of two messages that is all there is to know.
+/// The same with verification. Acks that are read late merge into ranges, which state the epochs of
+/// their first and last message only: a range of at most two messages is unambiguous.
 pub const REPORTS_IN_FLIGHT_VERIFY_MAX: u32 = 2;
-/// The same at a given rate: as many as a slow server may fall behind before the sender waits.
+/// The same at a given rate: the backlog of a slow server before the sender waits.
 pub const REPORTS_IN_FLIGHT_PACED_MAX: u32 = 1_024;
-/// Queries of one message, as the server has it.
+/// Queries of one message: the server's limit.
 pub const MESSAGE_QUERIES_MAX: u32 = 4_096;
 /// Queries of one message by default.
 pub const MESSAGE_QUERIES_DEFAULT: u32 = 256;
@@ -32,46 +32,46 @@ pub const MESSAGE_QUERIES_DEFAULT: u32 = 256;
 pub const QUERY_MESSAGES_IN_FLIGHT_MAX: u32 = 4;
 /// The same at a given rate.
 pub const QUERY_MESSAGES_IN_FLIGHT_PACED_MAX: u32 = 256;
-/// Messages that a paced connection sends a second at least, so that its pace is even.
+/// Minimum messages per second of a paced connection, for an even pace.
 pub const PACED_MESSAGES_PER_S_MIN: f64 = 100.0;
-/// Bytes of answers that one connection may have unread: HTTP/2 windows of stream and channel.
+/// Unread bytes of answers on one connection: HTTP/2 windows of stream and channel.
 pub const WINDOW_BYTES: u32 = 4 << 20;
-/// Bytes of a stream that a silent subscriber leaves unread: the window that HTTP/2 has at first.
+/// Unread bytes of a silent subscriber's stream: HTTP/2's initial window.
 pub const NARROW_WINDOW_BYTES: u32 = (64 << 10) - 1;
-/// Bytes of one HTTP/2 frame that the server may send.
+/// Maximum bytes of one HTTP/2 frame from the server.
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
-/// Bytes of one message of answers; the server cuts them at 1 MiB.
+/// Bytes of one message of answers; the server splits them at 1 MiB.
 pub const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Rows that the verifier holds before they are applied; senders wait.
 pub const VERIFY_ROWS_HELD_MAX: u32 = (4 << 20) - 1;
-/// Bytes of answers that the verifier holds; queries wait, nothing is dropped.
+/// Bytes of answers that the verifier holds; queries wait at the limit.
 pub const VERIFY_ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Mismatches that are reported one by one.
+/// Mismatches that are reported individually.
 pub const MISMATCHES_REPORTED_MAX: usize = 5;
-/// Bytes of blocks made before the clock starts, all connections together.
+/// Bytes of prepared blocks, all connections together.
 pub const PREPARED_BYTES_MAX: usize = 1 << 30;
-/// Rounds of blocks that are made before the clock starts where [`PREPARED_BYTES_MAX`] allows.
+/// Rounds of prepared blocks, if [`PREPARED_BYTES_MAX`] allows.
 pub const PREPARED_ROUNDS: u64 = 4;
 /// Ids of recently sent objects, for get queries.
 pub const SEEN_OBJECTS_MAX: usize = 4_096;
 /// Seconds without any ack or answer after which a run gives up.
 pub const STALL_S_MAX: u64 = 60;
-/// Removals of one request, as the server has it.
+/// Removals of one request: the server's limit.
 pub const REMOVALS_MAX: usize = 65_536;
 
-/// Regions of one session: those of a comparison are one message of queries.
+/// Regions of one session: a comparison is one message of queries.
 pub const SESSION_REGIONS_MAX: u32 = 4_096;
 /// Sessions of one run: each is a shard of the workload's regions.
 pub const SESSIONS_MAX: u32 = 4_096;
 /// Sessions that share a channel.
 pub const CHANNEL_SESSIONS_MAX: u32 = 64;
-/// Streams that are broken off in one run.
+/// Streams that are broken in one run.
 pub const KILLS_MAX: u32 = 1_000_000;
-/// Regions of one comparison while rows are sent; at the end it is all of a session.
+/// Regions of one comparison while rows are sent; the final comparison covers the whole session.
 pub const COMPARED_REGIONS: usize = 64;
-/// Seconds that a session may need to its end once all rows were acknowledged.
+/// Seconds in which a session must end after all rows are acknowledged.
 pub const SUBSCRIBER_END_S_MAX: u64 = 60;
-/// Epochs whose moments are remembered, for the latency of events.
+/// Epochs whose send times are kept for event latencies.
 pub const EPOCH_TIMES_MAX: usize = 1 << 17;
 
 const _: () = assert!(SESSION_REGIONS_MAX <= MESSAGE_QUERIES_MAX);

@@ -1,8 +1,7 @@
 //! The binary `shoal-loadgen`: flags in, table out.
 //!
-//! Exit code 0 if everything was answered correctly, 1 for a mismatch, a failure or an
-//! interruption, 2 for invalid flags. Ctrl-C and SIGTERM stop a run in good order; a second signal
-//! ends the process.
+//! Exit code 0 if all answers are correct, 1 for a mismatch, a failure or an interruption, 2 for
+//! invalid flags. Ctrl-C and SIGTERM stop a run gracefully; a second signal ends the process.
 
 use std::process::ExitCode;
 
@@ -59,7 +58,7 @@ async fn interruption() {
             _ = terminated.recv() => {}
         },
         Err(_) => {
-            // Without a handler for SIGTERM, Ctrl-C still ends the run in good order.
+            // Without a handler for SIGTERM, Ctrl-C still stops the run gracefully.
             let _ = interrupted.await;
         }
     }

@@ -1,5 +1,5 @@
-//! The plan of a run: the validated flags, and what follows from them: rows per message, pace,
-//! messages in flight, share of answers to verify.
+//! The plan of a run: validated flags and derived values (rows per message, pace, messages in
+//! flight, share of answers to verify).
 
 use shoal_codec::PlanChoice;
 use shoal_workload::{MixShares, Params};
@@ -11,16 +11,16 @@ use crate::measure::Pace;
 use crate::shares::QueryMix;
 use crate::subscription::SubscriptionPlan;
 
-/// A checked run.
+/// A validated run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The flags. Those that another field completes are read there.
+    /// The flags. Other fields take precedence over flags that they complete.
     pub flags: RunArgs,
-    /// Its parameters; shards are connections.
+    /// The workload's parameters; shards are connections.
     pub params: Params,
     /// Shares of late, duplicate and bad rows and of removals; all 0 leaves the workload clean.
     pub shares: MixShares,
-    /// Seconds during which rows are sent; `None`: until the workload ends.
+    /// Duration of sending, seconds; `None`: until the workload ends.
     pub seconds: Option<f64>,
     /// Rows (without updates: queries) per second; `None`: as fast as possible.
     pub rate: Option<f64>,
@@ -30,24 +30,24 @@ pub struct Plan {
     pub batch_rows: u32,
     /// Queries of one message.
     pub message_queries: u32,
-    /// Share of the messages of queries that are compared with the oracle; `None`: no oracle.
+    /// Share of query messages that are compared with the oracle; `None`: no oracle.
     pub verify_share: Option<f64>,
-    /// Kinds and forms of queries.
+    /// Query kinds and their parameters.
     pub queries: QueryPlan,
-    /// The subscribers, if there are any.
+    /// The subscribers, if any.
     pub subscription: Option<SubscriptionPlan>,
 }
 
-/// Kinds and forms of queries.
+/// Query kinds and their parameters.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
     /// Kinds by weight.
     pub mix: QueryMix,
     /// The projection.
     pub wanted: Wanted,
-    /// Neighbours of a nearest query.
+    /// k of a nearest query.
     pub nearest_k: u32,
-    /// Objects of a get query at most.
+    /// Maximum number of objects of a get query.
     pub get_objects: u32,
 }
 
@@ -55,15 +55,15 @@ impl Plan {
     /// Validates flags and completes them.
     ///
     /// # Errors
-    /// [`LoadError::Usage`] names the flag and what it may be.
+    /// [`LoadError::Usage`] names the flag and its permitted values.
     pub fn new(args: RunArgs) -> Result<Self, LoadError> {
         check(&args)?;
         let replay = args.workload.starts_with("replay:");
         let ratio = args.update_query;
         let rate = (args.rate > 0.0).then_some(args.rate);
         let verify_share = args.verify.then(|| {
-            // At one comparison per object, query and nanosecond, so that 100,000 queries of a
-            // run cost seconds, not hours.
+            // At one comparison per object, query and nanosecond, 100,000 queries of a run take
+            // seconds, not hours.
             let affordable = if replay { 1.0 } else { 1e5 / args.objects as f64 };
             args.verify_share.unwrap_or_else(|| affordable.min(1.0))
         });
@@ -128,7 +128,7 @@ impl Plan {
         self.flags.update_query.queries > 0 || self.flags.queries > 0
     }
 
-    /// Least number of queries of a connection.
+    /// Minimum number of queries of a connection.
     #[must_use]
     pub fn queries_min_of(&self, connection: u32) -> u64 {
         let connections = u64::from(self.connections());
@@ -150,7 +150,7 @@ impl Plan {
         Some(Pace::new(self.message_queries, rate, connection, self.connections()))
     }
 
-    /// Most reports of one connection in flight.
+    /// Maximum number of reports of one connection in flight.
     #[must_use]
     pub fn reports_in_flight_max(&self) -> u32 {
         match (self.verify_share, self.rate) {
@@ -160,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// Most messages of queries of one connection in flight.
+    /// Maximum number of query messages of one connection in flight.
     #[must_use]
     pub fn query_messages_in_flight_max(&self) -> u32 {
         if self.rate.is_some() {
@@ -185,7 +185,7 @@ impl Plan {
     }
 }
 
-/// Units of one message: the default, fewer where the rate would make messages rare.
+/// Units of one message: the default, fewer at a low rate.
 fn paced_size(per_second: Option<f64>, default: u32) -> u32 {
     match per_second {
         None => default,

@@ -1,5 +1,5 @@
-//! Runs a plan: connects, opens the fleet, starts all tasks, starts the clock once they are ready,
-//! waits for the end, lets the verifier finish and deletes the fleet, also after an error.
+//! Runs a plan: connects, opens the fleet, starts all tasks, starts the clock when they are ready,
+//! waits for the end and the verifier, and deletes the fleet, also after an error.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,14 +24,14 @@ use crate::subscription::spawn::{self as sessions, Subscribers};
 use crate::tasks::{Tasks, open_workload, spawn, starters};
 use crate::verify::Verifier;
 
-/// How far beyond its own clock a server takes event times, milliseconds. No workload makes rows
-/// near this border, so that clocks which differ a little make no difference.
+/// The server's tolerance for event times ahead of its clock, milliseconds. No workload generates
+/// times near this limit, so small clock differences have no effect.
 const TIME_AHEAD_MAX_MS: i64 = 60_000;
 
-/// Runs a plan; `stop` ends it early, in good order.
+/// Runs a plan; `stop` ends it early and gracefully.
 ///
 /// # Errors
-/// [`LoadError`]; mismatches and refused rows are no error but stand in the summary.
+/// [`LoadError`]; mismatches and refused rows are not errors but are in the summary.
 pub async fn run(plan: Plan, stop: watch::Receiver<bool>) -> Result<Summary, LoadError> {
     let space = open_workload(&plan, 0)?.space();
     let control = connect(&plan.flags.target).await?;
@@ -94,7 +94,7 @@ async fn drive(
         totals: Totals::default(),
     };
     let ran = drive.run().await;
-    // Dropping the set aborts all tasks that are still running.
+    // Dropping the set aborts all running tasks.
     let Drive { totals, start, .. } = drive;
     let verdict = finish(verifier).await;
     progress.abort();
@@ -127,7 +127,7 @@ fn verifier(
         .map_err(|error| LoadError::Task(format!("no thread for the verifier: {error}")))
 }
 
-/// Waits for the oracle's verdict without holding up the runtime.
+/// Waits for the oracle's verdict without blocking the runtime.
 async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verdict>, LoadError> {
     let Some(verifier) = verifier else {
         return Ok(None);
@@ -136,7 +136,7 @@ async fn finish(verifier: Option<Verifier>) -> Result<Option<crate::verify::Verd
     verdict.map_err(|error| broken(&error))?.map(Some).map_err(LoadError::Task)
 }
 
-/// What to add to a generator's times so that they follow a used fleet's clock, in whole steps.
+/// Time shift, in whole steps, that moves a generator's times after the clock of a reused fleet.
 /// Real data keeps its times.
 fn shift_ms(plan: &Plan, clock_ms: i64) -> i64 {
     if plan.flags.workload.starts_with("replay:") || clock_ms < shoal_workload::START_MS {
@@ -152,8 +152,7 @@ fn broken(error: &JoinError) -> LoadError {
 }
 
 impl Drive {
-    /// Starts all tasks, then the clock, and waits for the end of all; subscribers end once all
-    /// others have.
+    /// Starts all tasks, then the clock, and waits for all; subscribers end after all other tasks.
     async fn run(&mut self) -> Result<(), LoadError> {
         let plan = &self.session.plan;
         let (connections, starters) = (plan.connections(), starters(plan));
@@ -188,7 +187,7 @@ impl Drive {
         }
     }
 
-    /// Starts the sessions of subscribers; gives how many there are.
+    /// Starts the sessions of subscribers; returns their number.
     async fn spawn_subscribers(&mut self) -> Result<u32, LoadError> {
         let session = &self.session;
         let (Some(plan), Some(times)) = (&session.plan.subscription, &session.times) else {
@@ -198,7 +197,7 @@ impl Drive {
     }
 }
 
-/// Detects that no more acks and answers arrive.
+/// Detects a stall of acks and answers.
 struct Watchdog {
     arrivals: u64,
     since: Instant,

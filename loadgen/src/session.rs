@@ -1,5 +1,5 @@
-//! What all tasks of a run share: the plan, the fleet, the counters, the link to the verifier, and
-//! the signals to start and stop.
+//! The state shared by all tasks of a run: plan, fleet, counters, link to the verifier, and start
+//! and stop signals.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use crate::plan::Plan;
 use crate::subscription::EpochTimes;
 use crate::verify::VerifierLink;
 
-/// Shared by the tasks of one run.
+/// The shared state of one run.
 #[derive(Debug)]
 pub struct Session {
     /// The plan of the run.
     pub plan: Plan,
     /// Name of the fleet.
     pub fleet: String,
-    /// Its space.
+    /// The fleet's space.
     pub space: Space,
-    /// Rounds fixes as the fleet stores them.
+    /// Rounds fixes to the fleet's stored precision.
     pub quantizer: Quantizer,
-    /// Milliseconds added to every event time: a fleet that is used again has a clock already.
+    /// Time shift of every event time, milliseconds; not 0 for a reused fleet.
     pub shift_ms: i64,
-    /// Progress.
+    /// Progress counters.
     pub counters: Arc<Counters>,
-    /// Where acks and answers are compared.
+    /// Link to the verifier, which compares acks and answers.
     pub verifier: Option<VerifierLink>,
-    /// Where events find out how old they are, when there are subscribers.
+    /// Send times of epochs for event latencies, if there are subscribers.
     pub times: Option<Arc<EpochTimes>>,
-    /// Told by each task when it is ready to start.
+    /// Receives a notification from each ready task.
     pub ready: mpsc::UnboundedSender<()>,
-    /// When the clock started.
+    /// The start of the clock.
     pub start: watch::Receiver<Option<Instant>>,
-    /// True once the run should end early.
+    /// True when the run should end early.
     pub stop: watch::Receiver<bool>,
 }
 
@@ -46,7 +46,7 @@ impl Session {
     /// Reports that a task is ready and waits for the clock to start.
     ///
     /// # Errors
-    /// The run ended before.
+    /// The run ended before its start.
     pub async fn start(&self) -> Result<Instant, LoadError> {
         let ended = || LoadError::Task("the run ended before it started".to_owned());
         self.ready.send(()).map_err(|_| ended())?;
@@ -61,7 +61,7 @@ impl Session {
         *self.stop.borrow()
     }
 
-    /// Waits for `work`, or gives `None` once the run should end early.
+    /// Waits for `work`; returns `None` when the run should end early.
     pub async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         if self.is_stopped() {
             return None;

@@ -1,5 +1,5 @@
-//! Value types of the command line: the ratio of updates to queries (`100:10`) and the mix of kinds
-//! of query (`range:80,nearest:10`).
+//! Value types of the command line: the ratio of updates to queries (`100:10`) and the mix of query
+//! kinds (`range:80,nearest:10`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,9 +7,9 @@ use std::str::FromStr;
 /// Updates to queries, such as 100:10; either side may be 0, not both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateQuery {
-    /// Rows ...
+    /// Rows.
     pub updates: u32,
-    /// ... per this many queries.
+    /// Queries per that number of rows.
     pub queries: u32,
 }
 
@@ -52,11 +52,11 @@ impl fmt::Display for UpdateQuery {
 /// A kind of query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrawnKind {
-    /// Everything in a rectangle: the workload's window.
+    /// All objects in a rectangle: the workload's window.
     Range,
-    /// Everything in a circle of half the window's height around its centre.
+    /// All objects in a circle of half the window's height around its centre.
     Circle,
-    /// Everything in a polygon of a few vertices inside the window.
+    /// All objects in a polygon of a few vertices inside the window.
     Polygon,
     /// The nearest to the window's centre.
     Nearest,
@@ -65,7 +65,7 @@ pub enum DrawnKind {
 }
 
 impl DrawnKind {
-    /// All kinds with the names by which a mix knows them.
+    /// All kinds with their names in a mix.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Range, "range"),
         (Self::Circle, "circle"),
@@ -80,7 +80,7 @@ impl DrawnKind {
 pub struct QueryMix([u32; DrawnKind::ALL.len()]);
 
 impl QueryMix {
-    /// The kind that `draw`, a number below [`QueryMix::total`], falls on.
+    /// The kind selected by `draw`, a number below [`QueryMix::total`].
     #[must_use]
     pub fn pick(&self, draw: u64) -> DrawnKind {
         let mut left = draw;

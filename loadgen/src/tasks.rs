@@ -1,5 +1,5 @@
-//! The tasks of a connection: a sender and a reader of acks on one channel, a sender of queries and
-//! a reader of answers on another, so that reports that wait for the server never delay queries.
+//! The tasks of a connection: a report sender and an ack reader on one channel, a query sender and
+//! an answer reader on another, so that waiting reports never delay queries.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub enum Outcome {
 /// The tasks of a run.
 pub type Tasks = JoinSet<Result<Outcome, LoadError>>;
 
-/// Opens a workload; a wrong flag is a usage error.
+/// Opens a workload; an invalid flag is a usage error.
 ///
 /// # Errors
 /// [`LoadError::Usage`] for an unknown name, [`LoadError::Workload`].
@@ -53,7 +53,7 @@ pub fn open_workload(plan: &Plan, connection: u32) -> Result<Box<dyn Workload>, 
     })
 }
 
-/// How many tasks of one connection report that they are ready.
+/// Number of tasks of one connection that report readiness.
 #[must_use]
 pub fn starters(plan: &Plan) -> u32 {
     u32::from(sends(plan)) + u32::from(plan.asks())

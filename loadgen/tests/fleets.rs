@@ -1,18 +1,32 @@
-//! What does a run leave behind?
+//! A run deletes its fresh fleet, also after an error or a signal.
 //!
-//! Nothing, unless a fleet is named: not after an error, not after a signal. A named fleet is made
-//! if need be, kept, and used again; what cannot work is refused before anything is sent.
+//! A named fleet is created if absent, kept, and reused; invalid combinations are refused before
+//! any row is sent.
 
 mod in_process;
 
 use std::time::Duration;
 
 use in_process::{InProcess, assert_verified};
-use shoal_loadgen::LoadError;
+use shoal_loadgen::{LoadError, Plan, Summary};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Starts a run and waits until its fleet has 100 objects.
+async fn started(
+    server: &InProcess,
+    plan: Plan,
+    stopped: watch::Receiver<bool>,
+) -> JoinHandle<Result<Summary, LoadError>> {
+    let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
+    while server.fleets().await.iter().all(|fleet| fleet.object_count < 100) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fresh_fleet_is_dropped() {
+async fn a_fresh_fleet_is_deleted() {
     let server = InProcess::start().await;
     server.run("--objects 100 --seconds 0.2 --rate 2000").await;
     let names: Vec<_> = server.fleets().await.into_iter().map(|fleet| fleet.name).collect();
@@ -21,14 +35,11 @@ async fn a_fresh_fleet_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_ends_in_good_order() {
+async fn a_signal_stops_the_run_and_deletes_its_fleet() {
     let server = InProcess::start().await;
     let (stop, stopped) = watch::channel(false);
     let plan = server.plan("--objects 100 --seconds 1000 --rate 2000 --verify").unwrap();
-    let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server.fleets().await.iter().all(|fleet| fleet.object_count < 100) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let running = started(&server, plan, stopped).await;
     stop.send_replace(true);
     let summary = running.await.unwrap().unwrap();
     assert!(summary.interrupted && !summary.is_good());
@@ -38,13 +49,13 @@ async fn a_signal_ends_in_good_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_named_fleet_is_kept_and_used_again() {
+async fn a_named_fleet_is_kept_and_reused() {
     let server = InProcess::start().await;
     let flags = "--objects 200 --seconds 0.3 --rate 5000 --fleet mine";
     let first = server.run(&format!("{flags} --verify --queries 200")).await;
     assert_verified(&first, 200);
     let second = server.run(flags).await;
-    assert_eq!(second.late_rows, 0, "times go on after those of the first run");
+    assert_eq!(second.late_rows, 0, "times continue after those of the first run");
     assert!(second.applied_rows > 0);
     let fleets = server.fleets().await;
     let mine = fleets.iter().find(|fleet| fleet.name == "mine").unwrap();
@@ -61,7 +72,7 @@ async fn a_named_fleet_is_kept_and_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_name_what_to_do() {
+async fn errors_name_the_cause_or_a_remedy() {
     let server = InProcess::start().await;
     let unknown = server.try_run("--workload circus").await.unwrap_err();
     assert!(matches!(&unknown, LoadError::Usage(text) if text.contains("uniform")), "{unknown}");
@@ -70,26 +81,23 @@ async fn errors_name_what_to_do() {
     let url = server.url();
     server.end().await;
     let plan = {
-        let gone = InProcess::start().await;
-        let plan = gone.plan("--objects 10").unwrap();
-        gone.end().await;
+        let stopped = InProcess::start().await;
+        let plan = stopped.plan("--objects 10").unwrap();
+        stopped.end().await;
         plan
     };
     let (_stop, stopped) = watch::channel(false);
-    let nobody = shoal_loadgen::run(plan, stopped).await.unwrap_err();
-    assert!(matches!(nobody, LoadError::Connect { .. }), "{nobody}");
-    assert!(nobody.to_string().contains("shoal serve"), "{nobody} instead of {url}");
+    let refused = shoal_loadgen::run(plan, stopped).await.unwrap_err();
+    assert!(matches!(refused, LoadError::Connect { .. }), "{refused}");
+    assert!(refused.to_string().contains("shoal serve"), "{refused} instead of {url}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_away_is_an_error() {
+async fn a_lost_server_is_an_error() {
     let server = InProcess::start().await;
     let plan = server.plan("--objects 100 --seconds 1000 --rate 2000").unwrap();
     let (_stop, stopped) = watch::channel(false);
-    let running = tokio::spawn(shoal_loadgen::run(plan, stopped));
-    while server.fleets().await.iter().all(|fleet| fleet.object_count < 100) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let running = started(&server, plan, stopped).await;
     server.end().await;
     let error = running.await.unwrap().unwrap_err();
     assert!(matches!(error, LoadError::Call { .. }), "{error}");

@@ -1,8 +1,8 @@
-//! Hazard: a follower that misses faults.
+//! Hazard: a follower misses faults.
 //!
-//! A correct stream of random walks passes; the same stream with one message or event left out,
-//! doubled or out of place is counted as lost, repeated or misordered.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! A correct stream of random walks passes; an omitted, repeated or displaced message or event is
+//! counted as lost, repeated or misordered.
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const OBJECTS: u64 = 40;
 const EPOCHS: u64 = 30;
 const SEED: u64 = 20_261_121;
 
-/// A stream, and the members of each region at its end.
+/// A stream, and the final members of each region.
 #[derive(Clone)]
 struct Stream {
     messages: Vec<SubscribeResponse>,
@@ -102,7 +102,7 @@ impl Stream {
         self.messages.push(message(sequence, true, Kind::Events(batch)));
     }
 
-    /// The faults of the stream; the members are compared at its end.
+    /// The faults of the stream, after a comparison of the final members.
     fn counts(&self) -> Counts {
         let mut follower = Follower::default();
         (0..REGIONS).for_each(|region| follower.add(region));
@@ -114,7 +114,7 @@ impl Stream {
         follower.counts
     }
 
-    /// Indices of the batches of events.
+    /// Indices of the event batches.
     fn batches(&self) -> Vec<usize> {
         let is_batch = |place: &usize| matches!(self.messages[*place].kind, Some(Kind::Events(_)));
         (0..self.messages.len()).filter(is_batch).collect()
@@ -142,7 +142,7 @@ fn each_batch(corrupt: impl Fn(&mut Stream, usize), is_counted: impl Fn(&Counts)
 }
 
 #[test]
-fn a_lost_message_is_lost() {
+fn an_omitted_message_is_counted_as_lost() {
     each_batch(|stream, place| drop(stream.messages.remove(place)), |counts| counts.lost > 0);
     let mut stream = correct();
     stream.messages.remove(2);
@@ -150,7 +150,7 @@ fn a_lost_message_is_lost() {
 }
 
 #[test]
-fn a_repeated_message_is_repeated_and_nothing_else() {
+fn a_repeated_message_is_counted_as_repeated_only() {
     let repeat = |stream: &mut Stream, place: usize| {
         stream.messages.insert(place, stream.messages[place].clone());
     };
@@ -158,7 +158,7 @@ fn a_repeated_message_is_repeated_and_nothing_else() {
 }
 
 #[test]
-fn messages_in_another_order_are_misordered() {
+fn swapped_messages_are_counted_as_misordered() {
     let correct = correct();
     for pair in correct.batches().windows(2) {
         let mut stream = correct.clone();
@@ -169,10 +169,10 @@ fn messages_in_another_order_are_misordered() {
 }
 
 #[test]
-fn a_lost_event_is_lost() {
+fn an_omitted_event_is_counted() {
     let lose = |stream: &mut Stream, place: usize| {
         let events = &mut stream.batch(place).regions[1];
-        // A move that is missing leaves no trace in the members; enters and leaves do.
+        // A missing move does not affect the members; a missing enter or leave does.
         let turns = |kind: &i32| *kind != i32::from(EventKind::Move);
         let event = events.kinds.iter().position(turns).unwrap();
         events.objects.remove(event);
@@ -182,7 +182,7 @@ fn a_lost_event_is_lost() {
 }
 
 #[test]
-fn a_repeated_event_is_repeated() {
+fn a_repeated_event_is_counted_as_repeated() {
     let repeat = |stream: &mut Stream, place: usize| {
         let events = &mut stream.batch(place).regions[1];
         events.objects.insert(0, events.objects[0]);
@@ -192,7 +192,7 @@ fn a_repeated_event_is_repeated() {
 }
 
 #[test]
-fn events_and_regions_in_another_order_are_misordered() {
+fn swapped_events_and_regions_are_counted_as_misordered() {
     let swap_events = |stream: &mut Stream, place: usize| {
         let events = &mut stream.batch(place).regions[2];
         events.objects.swap(0, 1);
@@ -221,7 +221,7 @@ fn a_wrong_object_region_kind_or_epoch_is_counted() {
 }
 
 #[test]
-fn progress_that_was_not_kept_is_misordered() {
+fn an_event_before_reported_progress_is_misordered() {
     let mut stream = correct();
     let place = *stream.batches().last().unwrap();
     let progress = Progress { epoch: EPOCHS + 5, clock_ms: 0 };
@@ -230,14 +230,14 @@ fn progress_that_was_not_kept_is_misordered() {
 }
 
 #[test]
-fn announced_drops_are_no_fault_after_a_new_snapshot() {
+fn announced_drops_are_not_faults_after_a_new_snapshot() {
     let Stream { mut messages, members } = correct();
-    // All messages between the snapshot and the last batch are dropped, and announced.
+    // All messages between the snapshot and the last batch are dropped and announced.
     let last = messages.len() as u64;
     messages.truncate(3);
     let lagged = Kind::Lagged(Lagged { region_ids: Vec::new() });
-    let said = SubscribeResponse { last_sequence: last, ..message(3, false, lagged) };
-    messages.push(said);
+    let announced = SubscribeResponse { last_sequence: last, ..message(3, false, lagged) };
+    messages.push(announced);
     let piece = |(region_id, members): (u64, &BTreeSet<u64>)| RegionMembers {
         region_id,
         total: members.len() as u64,
@@ -252,15 +252,15 @@ fn announced_drops_are_no_fault_after_a_new_snapshot() {
     let stream = Stream { messages, members };
     assert!(stream.counts().is_clean(), "{:?}", stream.counts());
 
-    let mut gone = stream;
+    let mut with_gap = stream;
     let gap = Gap { reason: GapReason::Retention.into(), next_sequence: last + 1 };
-    gone.messages[3] = message(0, false, Kind::Gap(gap));
-    let counts = gone.counts();
+    with_gap.messages[3] = message(0, false, Kind::Gap(gap));
+    let counts = with_gap.counts();
     assert_eq!((counts.lost, counts.misordered), (last + 1 - 3, 0), "a gap is a loss: {counts:?}");
 }
 
 #[test]
-fn removed_regions_are_silent_from_their_epoch_on() {
+fn events_of_a_removed_region_after_its_epoch_are_misordered() {
     let mut follower = Follower::default();
     follower.add(5);
     let members = RegionMembers { region_id: 5, first: true, last: true, ..Default::default() };

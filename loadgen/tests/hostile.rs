@@ -1,14 +1,12 @@
-//! Does verification hold when rows are late, doubled, wrong, removed and expiring?
-//!
-//! The oracle must follow each of them exactly, or its verdict would be worth nothing where servers
-//! go wrong most. And it must see what it cannot know: rows that somebody else writes.
-#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
+//! Verification is exact with late, duplicate, invalid, removed and expiring rows, and detects rows
+//! of a foreign writer.
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 mod in_process;
 
 use std::time::Duration;
 
-use in_process::{InProcess, assert_verified};
+use in_process::{InProcess, assert_verified, verified_run};
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::report_once_request::Payload;
 use shoal_proto::v1::{Fix, ReportOnceRequest, Rows};
@@ -16,7 +14,7 @@ use shoal_proto::v1::{Fix, ReportOnceRequest, Rows};
 const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_at_once() {
+async fn verification_passes_with_all_faults_at_once() {
     let server = InProcess::start().await;
     for encoding in ["rows", "block"] {
         for ttl in ["", "--ttl-ms 1500"] {
@@ -42,40 +40,28 @@ async fn everything_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_full_speed() {
-    let server = InProcess::start().await;
-    let summary = server
-        .run(&format!(
-            "--objects 3000 --seconds 1 --batch 400 --connections 3 --queries 500 --verify \
-             --late 0.2 --duplicate 0.2 --duplicate-delay-ms 1200 --bad 0.1 {ALL_KINDS}"
-        ))
-        .await;
-    assert_verified(&summary, 500);
+async fn verification_passes_at_full_speed() {
+    let flags = "--objects 3000 --seconds 1 --batch 400 --connections 3 --queries 500 \
+                 --late 0.2 --duplicate 0.2 --duplicate-delay-ms 1200 --bad 0.1";
+    let summary = verified_run(&format!("{flags} {ALL_KINDS}"), 500).await;
     assert!(summary.refused_rows > 0 && summary.late_rows > 0);
-    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prepared_blocks_with_bad_rows() {
-    let server = InProcess::start().await;
-    let summary = server
-        .run(&format!(
-            "--objects 400 --seconds 1 --rate 20000 --queries 300 --verify --encoding block \
-             --prepared --bad 0.05 --late 0.1 --late-delay-ms 1500 {ALL_KINDS}"
-        ))
-        .await;
-    assert_verified(&summary, 300);
+async fn verification_passes_with_prepared_blocks_and_bad_rows() {
+    let flags = "--objects 400 --seconds 1 --rate 20000 --queries 300 --encoding block \
+                 --prepared --bad 0.05 --late 0.1 --late-delay-ms 1500";
+    let summary = verified_run(&format!("{flags} {ALL_KINDS}"), 300).await;
     assert!(summary.refused_rows > 0 && summary.late_rows > 0);
-    server.end().await;
 }
 
-/// Moves an object of the run behind the oracle's back, again and again.
+/// Repeatedly moves an object of the run without the oracle's knowledge.
 async fn meddle(url: String) {
     let mut client = PositionServiceClient::connect(url).await.unwrap();
     for beat in 0_i64.. {
         let fix = Fix {
             object: 17,
-            // Far ahead of the run, so that its own fixes of the object are late.
+            // Far ahead of the run, so that the run's fixes of the object are late.
             time_ms: 1_700_000_000_000 + beat,
             x: 5.0,
             y: 5.0,
@@ -86,14 +72,14 @@ async fn meddle(url: String) {
             payload: Some(Payload::Rows(Rows { fixes: vec![fix] })),
             ..ReportOnceRequest::default()
         };
-        // Until the fleet exists there is nobody to tell.
+        // Fails until the fleet exists.
         drop(client.report_once(request).await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_writer_is_noticed() {
+async fn a_foreign_writer_is_detected() {
     let server = InProcess::start().await;
     let meddling = tokio::spawn(meddle(server.url()));
     let summary = server
@@ -103,7 +89,7 @@ async fn a_foreign_writer_is_noticed() {
         )
         .await;
     meddling.abort();
-    assert!(summary.mismatches > 0, "nothing was noticed");
+    assert!(summary.mismatches > 0, "no mismatch was detected");
     assert!(!summary.is_good());
     assert!(!summary.problems.is_empty());
     server.end().await;

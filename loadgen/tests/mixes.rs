@@ -1,14 +1,14 @@
-//! Do rates, ratios and least counts come out as asked?
+//! Runs keep the requested rates, ratios and minimum counts.
 //!
-//! Counts only, never times: a slow machine must not fail. Runs without updates or without queries
-//! are legal.
+//! Tests compare counts, never times, so that they pass on a slow machine. Runs without updates or
+//! without queries are valid.
 
 mod in_process;
 
 use in_process::InProcess;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_queries() {
+async fn a_run_without_queries_measures_none() {
     let server = InProcess::start().await;
     let summary = server.run("--objects 1000 --seconds 0.3 --update-query 1:0").await;
     assert!(summary.is_good() && summary.applied_rows > 0);
@@ -17,7 +17,7 @@ async fn without_queries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_updates_objects_are_placed_first() {
+async fn a_run_without_updates_places_objects_first() {
     let server = InProcess::start().await;
     let summary = server
         .run(
@@ -32,7 +32,7 @@ async fn without_updates_objects_are_placed_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn asking_goes_on_after_the_last_row() {
+async fn queries_continue_after_the_last_row() {
     let server = InProcess::start().await;
     for rate in ["", "--rate 500000"] {
         let flags =
@@ -45,7 +45,7 @@ async fn asking_goes_on_after_the_last_row() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_full_speed_the_ratio_holds() {
+async fn the_ratio_holds_at_full_speed() {
     let server = InProcess::start().await;
     let summary =
         server.run("--objects 5000 --seconds 0.5 --update-query 100:7 --batch 1000").await;
@@ -56,7 +56,7 @@ async fn at_full_speed_the_ratio_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_sends_no_more_than_asked() {
+async fn a_rate_is_an_upper_limit() {
     let server = InProcess::start().await;
     let summary = server.run("--objects 100 --seconds 0.5 --rate 4000 --update-query 100:10").await;
     assert!(summary.sent_rows + summary.behind_rows >= 1_900, "{summary:?}");
@@ -66,7 +66,7 @@ async fn a_rate_sends_no_more_than_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preload_counts_for_no_rate() {
+async fn preloaded_rows_do_not_count_as_sent() {
     let server = InProcess::start().await;
     let summary = server
         .run(

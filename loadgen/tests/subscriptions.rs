@@ -1,8 +1,8 @@
-//! Are subscribers told everything once and in order, and would we see it if not?
+//! Subscribers receive every event once and in order, and injected faults are detected.
 //!
-//! Runs against a server in this process: circles that stand, churn and follow, streams broken off
-//! and resumed, sessions that read nothing. Then a real stream with faults put into it on purpose.
-#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
+//! Runs against a server in this process: fixed, churning and moving circles, broken and resumed
+//! streams, silent sessions. Then a recorded stream with injected faults.
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 mod in_process;
 
@@ -19,13 +19,13 @@ use shoal_proto::v1::{
 };
 use shoal_service::ServerLimits;
 
-/// Few objects that move fast among circles that hold many of them.
+/// A few fast objects, and circles that contain many of them.
 const SMALL: &str = "--objects 400 --batch 80 --speed-range 100-2000 --subscriptions 60 \
                      --radius 6000 --session-regions 16 --update-query 100:1";
-/// At this many rows a second.
+/// Rows per second.
 const RATE: &str = "--rate 8000";
 
-/// Fails unless everything was told and compared.
+/// Fails unless every event was delivered and at least `regions` regions were compared.
 fn assert_followed(summary: &Summary, regions: u64) {
     let followed = &summary.followed;
     let faults = (followed.lost, followed.repeated, followed.misordered);
@@ -37,7 +37,7 @@ fn assert_followed(summary: &Summary, regions: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn standing_circles_on_every_workload() {
+async fn fixed_circles_are_followed_on_every_workload() {
     let server = InProcess::start().await;
     for workload in ["uniform", "gauss", "network", "hub --update-interval-ms 60000"] {
         let flags = format!("{SMALL} {RATE} --workload {workload}");
@@ -51,7 +51,7 @@ async fn standing_circles_on_every_workload() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn circles_that_come_go_and_follow() {
+async fn churning_and_moving_circles_are_followed() {
     let server = InProcess::start().await;
     for flags in [
         "--churn 0.5 --told-events with-move",
@@ -66,7 +66,7 @@ async fn circles_that_come_go_and_follow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_break_off_go_on_without_loss() {
+async fn broken_streams_resume_without_loss() {
     let server = InProcess::start().await;
     let summary = server
         .run(&format!(
@@ -76,12 +76,12 @@ async fn streams_that_break_off_go_on_without_loss() {
         .await;
     assert_followed(&summary, 60);
     let killed = summary.followed.killed_streams;
-    assert!((1..=30).contains(&killed), "{killed} of 30: a stream that is away cannot break off");
+    assert!((1..=30).contains(&killed), "{killed} of 30: a disconnected stream cannot be broken");
     server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_reads_nothing_harms_nobody_and_finds_its_way_back() {
+async fn silent_sessions_delay_no_other_and_catch_up() {
     let server = InProcess::start().await;
     let summary = server
         .run(&format!(
@@ -94,8 +94,8 @@ async fn who_reads_nothing_harms_nobody_and_finds_its_way_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_silent_session_missed_is_told_and_told_anew() {
-    // As little as a session may hold, so that a second of events does not fit.
+async fn a_silent_session_is_informed_of_loss_and_receives_snapshots() {
+    // The minimum session memory, too small for a second of events.
     let limits = ServerLimits { session_bytes_max: 16 << 10, ..ServerLimits::default() };
     let server = InProcess::start_with(limits).await;
     let summary = server
@@ -110,7 +110,7 @@ async fn what_a_silent_session_missed_is_told_and_told_anew() {
     server.end().await;
 }
 
-/// One session's messages while objects cross a square, until `epochs` of them had events.
+/// The messages of one session while objects cross a square, for `epochs` epochs with events.
 async fn recorded(server: &InProcess, epochs: usize) -> Vec<SubscribeResponse> {
     let mut positions = PositionServiceClient::connect(server.url()).await.unwrap();
     let mut client = SubscriptionServiceClient::connect(server.url()).await.unwrap();
@@ -125,7 +125,7 @@ async fn recorded(server: &InProcess, epochs: usize) -> Vec<SubscribeResponse> {
     let mut stream = client.subscribe(request).await.unwrap().into_inner();
     let mut messages = Vec::new();
     for step in 0..epochs as i64 {
-        // Objects step in and out by turns, each at its own beat, so that every epoch has events.
+        // Objects enter and leave with different periods, so that every epoch has events.
         let fix = |object: i64| Fix {
             object: object as u64,
             time_ms: 1_600_000_000_000 + step,
@@ -156,7 +156,7 @@ fn follow(messages: &[SubscribeResponse]) -> Follower {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn faults_in_a_real_stream_are_noticed() {
+async fn faults_in_a_recorded_stream_are_detected() {
     let server = InProcess::start().await;
     let messages = recorded(&server, 12).await;
     server.end().await;

@@ -1,8 +1,8 @@
-//! Hazard: a verifier that compares at the wrong epoch, or that accepts a wrong reply.
+//! Hazard: a verifier compares at the wrong epoch, or accepts a wrong reply.
 //!
-//! A hand-made server with a few epochs. Right replies pass; each spoiled ack, answer or header is
-//! a mismatch; answers inside a merged ack are counted as unverifiable.
-#![allow(clippy::unwrap_used, reason = "a test fails where a value is missing")]
+//! Replies of a hand-made server with a few epochs. Correct replies pass; each corrupted ack,
+//! answer or header is a mismatch; answers inside a merged ack are counted as unverifiable.
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn verdict(run: impl FnOnce(&VerifierLink)) -> Verdict {
     verifier.finish().unwrap()
 }
 
-/// The fix that object 5 reports for epoch `epoch`.
+/// The fix of object 5 in epoch `epoch`.
 fn row(epoch: u64) -> FixRow {
     FixRow::new(5, START_MS + epoch as i64, epoch as i32, 1)
 }
@@ -51,7 +51,7 @@ fn report(link: &VerifierLink, messages: &[&[FixRow]], ack: ReportAck) {
     link.ledger.acked(0, Acked { messages, ack });
 }
 
-/// An ack of messages with these numbers, applied in the epochs of the same numbers.
+/// An ack of messages `first` to `last`, applied in epochs `first` to `last`.
 fn ack(first: u64, last: u64, rows: Option<RowCounts>) -> ReportAck {
     ReportAck {
         first_message: first,
@@ -92,7 +92,7 @@ fn header(epoch: u64, of_epoch: u64) -> AnswerHeader {
     }
 }
 
-/// An answer at `epoch` that holds the fix of `of_epoch`.
+/// An answer at `epoch` with the fix of `of_epoch`.
 fn answer(epoch: u64, of_epoch: u64, epoch_min: u64) -> Answered {
     let projection = Projection::Fixes;
     let query = Query { kind: QueryKind::Get(vec![5]), filter: None, projection, limit: None };
@@ -115,10 +115,10 @@ fn query(link: &VerifierLink, answered: Answered) {
 }
 
 #[test]
-fn right_answers_pass_in_any_order_of_arrival() {
+fn correct_answers_pass_in_any_order_of_arrival() {
     let verdict = verdict(|link| {
         report_epoch(link, 1);
-        // Sent before epoch 2 was known, answered in it: the model waits for it in 1.
+        // Sent before the ack of epoch 2, answered at epoch 2: the model waits at epoch 1.
         let _ = link.ledger.query_sent(1, false);
         report_epoch(link, 2);
         report_epoch(link, 3);
@@ -130,7 +130,7 @@ fn right_answers_pass_in_any_order_of_arrival() {
 }
 
 #[test]
-fn the_state_before_is_a_mismatch() {
+fn an_answer_of_the_previous_state_is_a_mismatch() {
     let verdict = verdict(|link| {
         report_epoch(link, 1);
         report_epoch(link, 2);
@@ -173,7 +173,7 @@ fn a_merged_ack_of_two_messages_names_both_epochs() {
 
 #[test]
 fn answers_inside_a_merged_ack_of_more_messages_are_unverifiable() {
-    // The sum of accepted rows is compared all the same.
+    // The sum of accepted rows is still compared.
     for (rows, mismatches) in [(3, 0), (2, 1)] {
         let verdict = verdict(|link| {
             report_epoch(link, 1);
@@ -202,7 +202,7 @@ fn an_answer_older_than_its_token_is_a_mismatch() {
 }
 
 #[test]
-fn changes_that_never_came_back_do_not_block_the_end() {
+fn unacknowledged_changes_do_not_block_the_end() {
     let verdict = verdict(|link| {
         report_epoch(link, 1);
         link.ledger.change_sent(0);
@@ -215,27 +215,27 @@ fn changes_that_never_came_back_do_not_block_the_end() {
 #[test]
 fn a_wrong_ack_is_a_mismatch() {
     let rows = [FixRow::new(1, START_MS, 5, 5), FixRow::new(2, START_MS, 5, -5)];
-    type Spoil = fn(&mut ReportAck);
-    let cases: [(Spoil, u64); 5] = [
+    type Corrupt = fn(&mut ReportAck);
+    let cases: [(Corrupt, u64); 5] = [
         (|_| {}, 0),
         (|ack| ack.rows = None, 1),
         (|ack| ack.refused_by_reason[0].reason = 2, 1),
         (|ack| ack.refused_rows[0].row = 0, 1),
         (|ack| ack.refused_rows.clear(), 1),
     ];
-    for (case, (spoil, mismatches)) in cases.into_iter().enumerate() {
+    for (case, (corrupt, mismatches)) in cases.into_iter().enumerate() {
         let counts = RowCounts { applied: 1, refused: 1, ..RowCounts::default() };
         let mut ack = ack(1, 1, Some(counts));
         ack.refused_by_reason = vec![RefusedCount { reason: 3, rows: 1 }];
         ack.refused_rows = vec![RefusedRow { message: 1, row: 1, field: String::new(), reason: 3 }];
-        spoil(&mut ack);
+        corrupt(&mut ack);
         let verdict = verdict(|link| report(link, &[&rows], ack));
         assert_eq!((verdict.acks, verdict.mismatches), (1, mismatches), "case {case}");
     }
 }
 
 #[test]
-fn the_parts_of_an_ack_add_up() {
+fn merged_acks_list_at_most_256_refused_rows() {
     let part = [FixRow::new(2, START_MS, 5, -5); 200];
     let place = |at: u32| (u64::from(at / 200) + 1, at % 200);
     for epochs in [(1, 1), (1, 2)] {
@@ -299,8 +299,8 @@ fn every_kind_of_wrong_answer_is_a_mismatch() {
         verdict.problems
     };
     assert_eq!(problems(|_| {}), Vec::<String>::new());
-    type Spoil = fn(&mut Answer);
-    let wrong: [(Spoil, &str); 9] = [
+    type Corrupt = fn(&mut Answer);
+    let wrong: [(Corrupt, &str); 9] = [
         (|answer| answer.total = 5, "total is 5, expected 4"),
         (|answer| answer.truncated = false, "truncated is false"),
         (|answer| answer.objects[1] = 9, "place 1 has object 9, expected object 1"),

@@ -1,13 +1,13 @@
-//! Every answer is right on every workload, in both encodings of rows.
+//! Every answer is correct on every workload, in both encodings of rows.
 //!
-//! Small runs against a server in this process, every answer compared, all kinds of query. Run by
-//! rows and queries, not by time, so that a slow machine does the same work.
+//! Small verified runs of all query kinds against a server in this process, bounded by rows and
+//! queries rather than time.
 
 mod in_process;
 
-use in_process::{InProcess, assert_verified};
+use in_process::{InProcess, assert_verified, verified_run};
 
-/// Everything that can be asked, with windows large enough to hold something.
+/// All query kinds, with windows large enough to contain objects.
 const ALL_KINDS: &str = "--query-mix range:3,circle:2,polygon:2,nearest:2,get:1 --window 0.1";
 const ENCODINGS: [&str; 4] = [
     "--encoding rows",
@@ -38,15 +38,9 @@ async fn uniform() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uniform_at_full_speed() {
-    let server = InProcess::start().await;
-    let summary = server
-        .run(&format!(
-            "--objects 2000 --seconds 1 --batch 500 --update-query 10:1 --verify {ALL_KINDS}"
-        ))
-        .await;
-    assert_verified(&summary, 100);
-    server.end().await;
+async fn answers_are_correct_at_full_speed() {
+    let flags = "--objects 2000 --seconds 1 --batch 500 --update-query 10:1";
+    verified_run(&format!("{flags} {ALL_KINDS}"), 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,7 +59,7 @@ async fn hub() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replay_of_real_buses() {
+async fn answers_are_correct_on_a_replay() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
     let server = InProcess::start().await;
     let mut bytes_per_update = Vec::new();
@@ -88,26 +82,14 @@ async fn replay_of_real_buses() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_connections_share_an_epoch() {
-    let server = InProcess::start().await;
-    let summary = server
-        .run(&format!(
-            "--objects 300 --connections 7 --batch 20 --rate 30000 --seconds 1 --queries 500 \
-             --update-query 100:10 --verify {ALL_KINDS}"
-        ))
-        .await;
-    assert_verified(&summary, 500);
-    server.end().await;
+    let flags = "--objects 300 --connections 7 --batch 20 --rate 30000 --seconds 1 --queries 500 \
+                 --update-query 100:10";
+    verified_run(&format!("{flags} {ALL_KINDS}"), 500).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_question_a_call() {
-    let server = InProcess::start().await;
-    let summary = server
-        .run(&format!(
-            "--objects 500 --rate 5000 --seconds 1 --queries 300 --ask single --verify {ALL_KINDS}"
-        ))
-        .await;
-    assert_verified(&summary, 300);
+async fn single_calls_are_verified() {
+    let flags = "--objects 500 --rate 5000 --seconds 1 --queries 300 --ask single";
+    let summary = verified_run(&format!("{flags} {ALL_KINDS}"), 300).await;
     assert_eq!(summary.query_ms.max > 0.0, summary.queries > 0);
-    server.end().await;
 }

@@ -1,12 +1,12 @@
-//! Does each command do what it says, with the exit code it documents?
+//! Each client command has its documented effect, output and exit code.
 //!
-//! Runs the built binary against a server of the same binary. Shapes of output are in
-//! `client_output.rs`, settings of the server in `client_config.rs`.
+//! Runs the built binary against a server of the same binary. `client_output.rs` covers output
+//! formats, `client_config.rs` server settings.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::fs;
@@ -39,7 +39,7 @@ fn ids(ran: Ran) -> Vec<u64> {
 }
 
 #[test]
-fn get_shows_objects_and_misses_with_exit_code_4() {
+fn get_exits_with_4_for_missing_objects() {
     let served = with_buses();
     let table = served.run("get 1 4").expect(0);
     for text in ["object", "lon", "speed m/s", "-97.7430000", "2016-11-26T06:01:06.000Z", "15.5"] {
@@ -100,7 +100,7 @@ fn nearest_orders_by_distance() {
 }
 
 #[test]
-fn conditions_hold_together() {
+fn conditions_are_combined_with_and() {
     let served = with_buses();
     served.run("report --object 5 --x -97.7 --y 30.3 --time 1480140069000 --state 0x6").expect(0);
     let range = "range --rect -180,-90,180,90 --ids";
@@ -122,7 +122,7 @@ fn conditions_hold_together() {
 }
 
 #[test]
-fn report_tells_refused_rows_with_exit_code_3() {
+fn report_lists_refused_rows_and_exits_with_3() {
     let served = Served::start(&[]);
     let rows = "1,1480140066000,-97.7,30.2,5.0,10\n\
                 2,1480140066000,-197.7,30.2,5.0,10\n\
@@ -152,7 +152,7 @@ fn report_tells_refused_rows_with_exit_code_3() {
 }
 
 #[test]
-fn blocks_and_rows_give_the_same_records() {
+fn blocks_and_rows_store_the_same_records() {
     let served = Served::start(&[]);
     served.run("fleets create blocks").expect(0);
     let bad = format!("{BUSES}5,1480140066000,500,30.2,5.0,10\n");
@@ -174,7 +174,7 @@ fn blocks_and_rows_give_the_same_records() {
 }
 
 #[test]
-fn remove_takes_objects_out() {
+fn remove_deletes_objects() {
     let served = with_buses();
     assert!(served.run("remove 1 2").expect(0).starts_with("2 removed, 0 not found"));
     let again = served.run("remove 1 3 --json").json(4);
@@ -208,8 +208,8 @@ fn fleets_are_created_described_cleared_and_dropped() {
     assert_eq!(served.run("fleets clear default --json").json(0)["removed"], 4);
     assert_eq!(served.run("fleets describe default --json").json(0)["objects"], 0);
     served.run("fleets drop yard").expect(0);
-    let gone = served.run("fleets describe yard").refused(4);
-    assert!(gone.contains("yard") && gone.contains("shoal fleets list"), "{gone}");
+    let missing = served.run("fleets describe yard").refused(4);
+    assert!(missing.contains("yard") && missing.contains("shoal fleets list"), "{missing}");
     served.run("get 1 --fleet yard").refused(4);
     served.run("report --fleet yard --object 1 --x 1 --y 1").refused(4);
 }
@@ -229,16 +229,16 @@ fn stats_show_totals_and_rates() {
 }
 
 #[test]
-fn nobody_there_is_said_with_what_to_do() {
+fn a_refused_connection_prints_a_remedy() {
     let mut command = shoal::shoal();
-    // Port 1 of loopback: nobody listens, and nothing may take it by chance.
+    // Port 1 of loopback is privileged and has no listener.
     command.args(["stats", "--target", "127.0.0.1:1"]);
     let text = Ran::command(&mut command).refused(1);
     assert!(text.contains("127.0.0.1:1") && text.contains("is `shoal serve` running"), "{text}");
 }
 
 #[test]
-fn a_whole_day_is_reported_from_its_file_in_both_encodings() {
+fn the_sample_is_reported_in_both_encodings() {
     const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample/bus_austin.csv.gz");
     let served = Served::start(&["--clock", "event"]);
     served.run("fleets create blocks --clock event").expect(0);
@@ -253,7 +253,7 @@ fn a_whole_day_is_reported_from_its_file_in_both_encodings() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn an_unresponsive_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let silent = |line: &str| {
@@ -268,7 +268,7 @@ fn a_server_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn somebody_else_at_the_address_is_an_error_of_its_own() {
+fn a_server_of_another_protocol_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let other = std::thread::spawn(move || {
@@ -284,7 +284,7 @@ fn somebody_else_at_the_address_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let served = Served::start(&["--clock", "event"]);
     let rows: String = (0..20_000).map(|id| format!("{id},1480140066000,1,2\n")).collect();
     served.run_with("report -", &format!("object_id,t_ms,lon,lat\n{rows}")).expect(0);

@@ -1,11 +1,11 @@
-//! Which setting wins, and what is said of one that cannot be?
+//! Settings have a precedence, and invalid ones are reported by name.
 //!
-//! Looks at what the server logs as its effective configuration and at how it refuses to start.
+//! Checks the effective configuration in the server's log, and the errors of a refused start.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use shoal::{Ran, Served, shoal};
 use tempfile::TempDir;
 
-/// A configuration file in a folder of its own.
+/// A configuration file in a temporary folder.
 fn file(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shoal.toml");
@@ -23,7 +23,7 @@ fn file(text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Starts a server and gives what it logs as its effective configuration.
+/// Starts a server and returns the effective configuration from its log.
 fn effective(text: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
     let (folder, path) = file(text);
     let log = folder.path().join("log");
@@ -31,14 +31,14 @@ fn effective(text: &str, variables: &[(&str, &str)], flags: &[&str]) -> Value {
     command.args(["serve", "--log-format", "json", "--config"]).arg(&path).args(flags);
     command.envs(variables.iter().copied()).stderr(fs::File::create(&log).unwrap());
     let served = Served::spawn(&mut command);
-    assert_eq!(served.interrupt(), Some(0), "Ctrl-C ends it well");
+    assert_eq!(served.interrupt(), Some(0), "exit code after Ctrl-C");
     let log = fs::read_to_string(log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.into_iter().find(|line| line["message"] == "configuration in effect").unwrap()
 }
 
 #[test]
-fn flag_beats_environment_beats_file_beats_default() {
+fn flags_override_environment_file_and_defaults() {
     let text = "listen = '127.0.0.1:0'\nttl = '1m'\nclock = 'event'\nspace = 'planar:50x50'\n\
                 [limits]\nfleets_max = 3\n";
     let variables = [
@@ -100,7 +100,7 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn the_fleet_default_is_as_it_was_configured() {
+fn the_default_fleet_has_the_configured_settings() {
     let served =
         Served::start(&["--space", "planar:1000x1000", "--clock", "event", "--ttl", "10s"]);
     served.run("report --object 1 --x 1 --y 1 --time 1480140060000").expect(0);

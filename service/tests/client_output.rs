@@ -1,11 +1,10 @@
-//! Does the output keep its form, so that scripts can rely on it?
-//!
-//! Keys, types and ids of the JSON and GeoJSON forms, and where a table is cut.
+//! Output formats are stable for scripts: keys, types and ids of JSON and GeoJSON, and the row
+//! limit of tables.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::collections::BTreeSet;
@@ -14,7 +13,7 @@ use geojson::{FeatureCollection, GeometryValue};
 use serde_json::Value;
 use shoal::Served;
 
-/// Ids beyond what a double holds, one with every attribute.
+/// Ids that a double cannot represent; one object has every attribute.
 fn served() -> Served {
     let served = Served::start(&["--clock", "event"]);
     let all = "report --object 18446744073709551614 --x -97.7430001 --y 30.25 \
@@ -80,7 +79,7 @@ fn json_has_the_same_keys_in_every_row() {
 }
 
 #[test]
-fn projections_shrink_the_document() {
+fn projections_omit_fields() {
     let served = served();
     let ids = served.run("get 18446744073709551614 --ids --json").json(0);
     assert_eq!(ids["rows"], serde_json::json!([{ "object": "18446744073709551614" }]));
@@ -96,7 +95,7 @@ fn projections_shrink_the_document() {
 }
 
 #[test]
-fn geojson_is_read_by_a_reader_of_geojson() {
+fn geojson_is_valid_for_the_geojson_crate() {
     let served = served();
     for line in ["get 9007199254740993", "range --circle -97.5,30.5,10", "nearest -97.5,30.5 -k 1"]
     {
@@ -120,7 +119,7 @@ fn geojson_is_read_by_a_reader_of_geojson() {
 }
 
 #[test]
-fn a_table_is_cut_where_a_person_stops_reading_and_says_so() {
+fn a_long_table_is_cut_with_a_notice() {
     let served = Served::start(&["--clock", "event"]);
     let rows: String =
         (0..1_500).map(|id| format!("{id},1480140066000,{},0\n", f64::from(id) / 100.0)).collect();

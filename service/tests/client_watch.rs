@@ -1,11 +1,11 @@
-//! Does `shoal watch` tell what happens while it happens, and go on when its server comes back?
+//! `shoal watch` prints events as they arrive and reconnects after a server restart.
 //!
 //! Runs the built binary against a server of the same binary.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::io::{BufRead as _, BufReader, Lines};
@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde_json::Value;
 use shoal::Served;
 
-/// A watch whose lines are read as they come; ended when the test ends.
+/// A running `shoal watch` whose output is read line by line; killed on drop.
 struct Watching {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -37,7 +37,7 @@ impl Watching {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// Its exit code, and that no line is left.
+    /// Returns the exit code; fails if unread lines remain.
     fn end(mut self) -> Option<i32> {
         assert!(self.lines.next().is_none());
         self.child.wait().unwrap().code()
@@ -46,7 +46,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -59,7 +59,7 @@ fn at(served: &Served, object: u64, x: f64, second: u64) {
 }
 
 #[test]
-fn events_come_as_geojson_lines_and_the_count_ends_them() {
+fn events_are_geojson_lines_up_to_the_count() {
     let served = Served::start(&["--clock", "event"]);
     at(&served, 7, 1.0, 0);
     let mut watching =
@@ -69,9 +69,9 @@ fn events_come_as_geojson_lines_and_the_count_ends_them() {
     at(&served, 7, 1.002, 2);
     at(&served, 8, 5.0, 3);
     served.run("remove 7").expect(0);
-    let mut told = vec![present];
-    told.extend((0..4).map(|_| watching.line()));
-    let features: Vec<geojson::Feature> = told.iter().map(|line| line.parse().unwrap()).collect();
+    let mut lines = vec![present];
+    lines.extend((0..4).map(|_| watching.line()));
+    let features: Vec<geojson::Feature> = lines.iter().map(|line| line.parse().unwrap()).collect();
     let names: Vec<(&str, &str)> = features
         .iter()
         .map(|feature| {
@@ -83,26 +83,26 @@ fn events_come_as_geojson_lines_and_the_count_ends_them() {
         [("present", "7"), ("enter", "8"), ("move", "7"), ("left", "8"), ("removed", "7")];
     assert_eq!(names, expected);
     assert_eq!(watching.end(), Some(0));
-    // It closed its session.
+    // The watch closed its session.
     let again = served.run("watch --circle 1,1,1 --count 1 --fleet nobody");
     assert!(again.refused(4).contains("nobody"));
 }
 
 #[test]
-fn flags_choose_events_and_form() {
+fn flags_select_events_and_format() {
     let served = Served::start(&["--clock", "event"]);
     at(&served, 1, 1.0, 0);
     let line = "watch --rect 0,0,2,2 --events left,enter --no-snapshot --format json --ids";
     let mut watching = Watching::start(&served, line);
     let mut text = Watching::start(&served, "watch --rect 0,0,2,2 --max-age 1h");
     assert!(text.line().contains("present"));
-    // Which of the reports the other sees first is not known: it has no snapshot.
+    // Without a snapshot, the first report that this watch sees is not determined.
     let mut second = 1;
     let first = loop {
         at(&served, 2, 1.0, second);
         at(&served, 2, 9.0, second + 1);
-        let is_told = text.line().contains("enter") && text.line().contains("left");
-        assert!(is_told);
+        let is_delivered = text.line().contains("enter") && text.line().contains("left");
+        assert!(is_delivered);
         second += 2;
         if second > 20 {
             break watching.json();
@@ -118,7 +118,7 @@ fn flags_choose_events_and_form() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_watched_again() {
+fn a_watch_reconnects_to_a_restarted_server() {
     let served = Served::start(&["--clock", "event"]);
     at(&served, 1, 1.0, 0);
     let mut watching = Watching::start(&served, "watch --rect 0,0,2,2 --format json --count 2");
@@ -128,15 +128,15 @@ fn a_server_that_comes_back_is_watched_again() {
     let mut command = shoal::shoal();
     command.args(["serve", "--clock", "event", "--listen", &address]).stderr(Stdio::null());
     let again = Served::spawn(&mut command);
-    // The new session begins empty or with object 3 in it.
+    // The new session starts empty or with object 3 as a member.
     at(&again, 3, 1.5, 5);
-    let told = watching.json();
-    assert_eq!(told["object"], "3", "{told}");
+    let event = watching.json();
+    assert_eq!(event["object"], "3", "{event}");
     assert_eq!(watching.end(), Some(0));
 }
 
 #[test]
-fn interrupting_a_watch_is_its_ordinary_end() {
+fn an_interrupted_watch_exits_with_0() {
     let served = Served::start(&["--clock", "event"]);
     at(&served, 1, 1.0, 0);
     let mut watching = Watching::start(&served, "watch --rect 0,0,2,2");

@@ -1,12 +1,12 @@
 //! Hazard: `shoal codec` does not restore a table byte for byte, or accepts a damaged file.
 //!
-//! Runs the built binary on files in a folder of its own. Unit tests of `shoal-table` cover the
-//! inference of types.
+//! Runs the built binary on files in a temporary folder. Unit tests of `shoal-table` cover type
+//! inference.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::fs;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use shoal::Ran;
 use tempfile::TempDir;
 
-/// The product's sample, from the package's folder, where tests run.
+/// The sample file, relative to the package folder, in which tests run.
 const SAMPLE: &str = "../sample/bus_austin.csv.gz";
 
-/// A folder with files, and the program run in it.
+/// A temporary working folder for the program.
 struct Folder(TempDir);
 
 impl Folder {
@@ -38,7 +38,7 @@ impl Folder {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// Names of all its files, sorted.
+    /// The names of all files, sorted.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> =
@@ -59,7 +59,7 @@ fn absolute(path: &str) -> String {
     Path::new(path).canonicalize().unwrap().display().to_string()
 }
 
-/// A table with a column of every kind, and fields that no number restores.
+/// A table with a column of every type, and fields that no numeric type restores.
 fn mixed_table(rows: usize) -> String {
     let mut text = "object_id,lon,speed,ratio,note\r\n".to_owned();
     for row in 0..rows {
@@ -78,7 +78,7 @@ fn mixed_table(rows: usize) -> String {
 }
 
 #[test]
-fn csv_text_comes_back_byte_for_byte() {
+fn csv_text_round_trips_byte_for_byte() {
     let folder = Folder::new();
     for (index, text) in [
         mixed_table(5_000),
@@ -102,7 +102,7 @@ fn csv_text_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn the_sample_comes_back_and_shows_its_trees() {
+fn the_sample_round_trips_and_its_trees_are_printed() {
     let folder = Folder::new();
     let sample = absolute(SAMPLE);
     let summary = folder.run(&format!("compress {sample} -o bus.shoal --json")).json(0);
@@ -133,7 +133,7 @@ fn the_sample_comes_back_and_shows_its_trees() {
 }
 
 #[test]
-fn binary_columns_come_back_with_their_header() {
+fn binary_columns_round_trip_with_their_header() {
     let folder = Folder::new();
     let ids: Vec<u8> = (0..3_000_u32).flat_map(|row| (row % 50).to_le_bytes()).collect();
     let values: Vec<u8> =
@@ -162,7 +162,7 @@ fn binary_columns_come_back_with_their_header() {
 }
 
 #[test]
-fn a_given_header_fixes_the_types_and_refuses_fields_that_would_change() {
+fn a_header_fixes_the_types_and_refuses_fields_that_do_not_round_trip() {
     let folder = Folder::new();
     folder.write("t.csv", "id;v\n1;1.5\n2;2.25\n");
     let column = |precision| {
@@ -188,7 +188,7 @@ fn a_given_header_fixes_the_types_and_refuses_fields_that_would_change() {
 }
 
 #[test]
-fn files_are_replaced_only_by_force() {
+fn files_are_replaced_only_with_force() {
     let folder = Folder::new();
     folder.write("t.csv", "a\n1\n");
     folder.write("t.csv.shoal", "mine");
@@ -206,7 +206,7 @@ fn files_are_replaced_only_by_force() {
 }
 
 #[test]
-fn inputs_that_cannot_be_read_twice_and_outputs_that_are_no_files_are_refused() {
+fn unseekable_inputs_and_folder_outputs_are_refused() {
     let folder = Folder::new();
     folder.write("t.csv", "a\n1\n");
     let refused = folder.run("compress /dev/null -o out.shoal").refused(2);
@@ -220,7 +220,7 @@ fn inputs_that_cannot_be_read_twice_and_outputs_that_are_no_files_are_refused() 
 }
 
 #[test]
-fn a_table_without_rows_has_no_speed_and_long_names_are_refused() {
+fn an_empty_table_reports_zero_speed_and_long_names_are_refused() {
     let folder = Folder::new();
     folder.write("t.csv", "a,b\n");
     for line in ["plan t.csv", "compress t.csv", "inspect t.csv.shoal --check"] {
@@ -236,7 +236,7 @@ fn a_table_without_rows_has_no_speed_and_long_names_are_refused() {
 }
 
 #[test]
-fn damaged_files_are_refused_and_leave_nothing() {
+fn damaged_files_are_refused_and_leave_no_output() {
     let folder = Folder::new();
     folder.write("t.csv", mixed_table(300));
     folder.run("compress t.csv -o t.shoal --block-rows 128").expect(0);
@@ -255,11 +255,11 @@ fn damaged_files_are_refused_and_leave_nothing() {
     for place in (0..whole.len()).step_by(whole.len() / 41) {
         let mut changed = whole.clone();
         changed[place] ^= 0x10;
-        // The minor version may be any.
+        // Every minor version is accepted.
         if !(10..12).contains(&place) {
             refuse(&changed, &format!("bit of byte {place}"));
         }
     }
-    refuse(&[whole.as_slice(), b"x"].concat(), "something behind it");
-    refuse(b"object_id,t_ms\n1,2\n and more text than a prefix has", "no file of ours");
+    refuse(&[whole.as_slice(), b"x"].concat(), "trailing byte");
+    refuse(b"object_id,t_ms\n1,2\n and more text than a prefix has", "no codec file");
 }

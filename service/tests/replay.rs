@@ -1,9 +1,9 @@
-//! Hazard: a replay that loses rows on the ingest path, or offers commands that do not work.
+//! Hazard: a replay loses rows on the ingest path, or prints example commands that do not work.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 #[path = "served/shoal.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
+#[allow(dead_code, reason = "each test file uses a subset")]
 mod shoal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ fn every_object_of_the_sample_is_served_at_its_last_position() {
     let mut last: BTreeMap<u64, Fix> = BTreeMap::new();
     let rows = sample();
     for fix in &rows {
-        // Rows are sorted by time; at equal times the later one counts.
+        // Rows are sorted by time; at equal times the later row wins.
         last.insert(fix.object, *fix);
     }
     let mut served = Served::start(&["--replay", SAMPLE, "--speedup", "1e9"]);
@@ -60,7 +60,7 @@ fn every_object_of_the_sample_is_served_at_its_last_position() {
 }
 
 #[test]
-fn the_commands_offered_work_as_they_stand() {
+fn printed_example_commands_work_unchanged() {
     let mut served = Served::start(&["--replay", SAMPLE, "--speedup", "1e9"]);
     let mut lines = served.lines_until("replay done");
     lines.extend(served.lines_until("stats --watch"));

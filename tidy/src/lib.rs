@@ -1,6 +1,6 @@
-//! Reads the sources of the workspace, for the tests of house rules beside this file.
+//! Reads the workspace sources for the tests of the house rules.
 //!
-//! Knows files and lines, not Rust: what it measures can be checked with an editor.
+//! It parses lines, not Rust syntax, so that an editor reproduces every measurement.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Path from the root of the workspace, with forward slashes.
     pub path: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
@@ -21,10 +21,10 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Every file with this ending that is not built or hidden, ordered by path.
+/// All files with this name ending outside of build and hidden folders, ordered by path.
 ///
 /// # Panics
-/// When a folder or file cannot be read: the rules cannot be checked then.
+/// If a folder or file cannot be read.
 #[must_use]
 pub fn sources(ending: &str) -> Vec<Source> {
     let mut found = Vec::new();
@@ -57,8 +57,7 @@ impl Source {
         self.path.split('/').any(|part| part == "tests" || part == "conformance")
     }
 
-    /// The functions of a file as (first line, number of lines), by the indentation that rustfmt
-    /// gives them.
+    /// The functions of a file as (first line, number of lines), found by rustfmt's indentation.
     #[must_use]
     pub fn functions(&self) -> Vec<(usize, usize)> {
         let mut open: Option<(usize, usize)> = None;
@@ -89,11 +88,12 @@ pub struct UnsafePlace {
     pub is_argued: bool,
 }
 
-/// Lines above a use of `unsafe` in which its argument begins.
+/// Maximum distance in lines between a use of `unsafe` and the start of its argument.
 const ARGUMENT_LINES: usize = 10;
 
 impl Source {
-    /// Every use of `unsafe` in code, wherever in its line. Types of unsafe functions are none.
+    /// Every use of `unsafe` in code, at any position of a line. Unsafe function types do not
+    /// count.
     #[must_use]
     pub fn unsafe_places(&self) -> Vec<UnsafePlace> {
         let lines: Vec<&str> = self.text.lines().collect();
@@ -120,7 +120,7 @@ impl Source {
     }
 }
 
-/// Split, so that this file has no use of it.
+/// Split, so that this file itself has no match.
 const KEYWORD: &str = concat!("uns", "afe ");
 
 fn is_function_head(line: &str) -> bool {

@@ -1,13 +1,13 @@
-//! The packages see each other only along the edges of ARCHITECTURE.md, and never what they must
-//! not know.
+//! Packages depend on each other only along the edges of ARCHITECTURE.md, and never on forbidden
+//! crates.
 //!
-//! Dev-dependencies are free: tests may look at everything.
+//! Dev-dependencies are not restricted.
 
 use std::collections::BTreeMap;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
-/// Package: which of ours it may use.
+/// Each package and the workspace packages that it may use.
 const ALLOWED: [(&str, &[&str]); 11] = [
     ("shoal-codec", &[]),
     ("shoal-table", &["shoal-codec"]),
@@ -31,7 +31,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("shoal-tidy", &[]),
 ];
 
-/// Package: what it never sees.
+/// Each package and its forbidden dependencies.
 const NEVER: [(&str, &[&str]); 6] = [
     ("shoal-client", &["clap", "comfy-table", "tracing"]),
     ("shoal-codec", &["tokio", "tonic", "prost", "clap"]),
@@ -53,40 +53,40 @@ fn uses(package: &Package) -> Vec<&cargo_metadata::Dependency> {
 }
 
 #[test]
-fn packages_use_only_what_they_may() {
+fn packages_use_only_permitted_packages() {
     let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
     let packages = packages();
     assert_eq!(packages.len(), ALLOWED.len(), "a package is missing in the table");
     for package in &packages {
         let name = package.name.as_str();
-        let may = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        let permitted = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in the table"));
         for dependency in uses(package) {
             let is_ours = dependency.name.starts_with("shoal-");
-            let is_allowed = !is_ours || may.contains(&dependency.name.as_str());
+            let is_allowed = !is_ours || permitted.contains(&dependency.name.as_str());
             assert!(is_allowed, "{name} must not use {}", dependency.name);
         }
     }
 }
 
 #[test]
-fn packages_never_see_what_they_must_not_know() {
+fn packages_have_no_forbidden_dependency() {
     let packages = packages();
     for (name, never) in NEVER {
         let package = packages.iter().find(|package| package.name.as_str() == name);
-        let package = package.unwrap_or_else(|| panic!("{name} is gone"));
+        let package = package.unwrap_or_else(|| panic!("{name} is missing"));
         for dependency in uses(package) {
-            assert!(!never.contains(&dependency.name.as_str()), "{name} sees {}", dependency.name);
+            assert!(!never.contains(&dependency.name.as_str()), "{name} uses {}", dependency.name);
         }
     }
 }
 
 #[test]
-fn the_load_generator_sees_no_backend() {
+fn the_load_generator_uses_no_backend() {
     let packages = packages();
     let loadgen = packages.iter().find(|package| package.name.as_str() == "shoal-loadgen");
     let loadgen = loadgen.expect("the load generator is a package");
     for dependency in uses(loadgen).into_iter().filter(|used| used.name == "shoal-engine") {
-        assert!(!dependency.uses_default_features, "default features bring the backends");
+        assert!(!dependency.uses_default_features, "default features include the backends");
         assert!(!dependency.features.iter().any(|feature| feature == "cpu"));
     }
 }

@@ -1,6 +1,5 @@
-//! Files, functions and lines are small enough to read; every file opens with what it does.
-//!
-//! The numbers are those of ARCHITECTURE.md, section "House rules".
+//! Limits on the sizes of files, functions and lines, and other source rules of ARCHITECTURE.md,
+//! section "House rules".
 
 use shoal_tidy::{Source, sources};
 
@@ -11,7 +10,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FUNCTION_LINES_P95_MAX: usize = 45;
 const LINE_CHARACTERS_MAX: usize = 100;
 const MODULE_DOC_LINES_MAX: usize = 8;
-/// Files up to this long, and tests, may say it in one line.
+/// Files up to this length, and tests, may open with one line of documentation.
 const ONE_LINE_DOC_FILE_LINES_MAX: usize = 120;
 
 fn rust() -> Vec<Source> {
@@ -74,7 +73,7 @@ fn lines_are_short() {
 }
 
 #[test]
-fn every_file_says_what_it_answers() {
+fn every_file_opens_with_documentation() {
     let mut faults = Vec::new();
     for file in rust() {
         let doc = file.text.lines().take_while(|line| line.starts_with("//!")).count();
@@ -88,7 +87,7 @@ fn every_file_says_what_it_answers() {
 }
 
 #[test]
-fn names_say_something() {
+fn file_names_are_specific() {
     const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "misc", "manager"];
     let mut faults = Vec::new();
     for file in rust() {
@@ -98,14 +97,14 @@ fn names_say_something() {
             .split('/')
             .any(|part| EMPTY_NAMES.contains(&part) || part.ends_with('2'));
         if has_empty_name {
-            faults.push(format!("{}: the name says nothing", file.path));
+            faults.push(format!("{}: the name is not specific", file.path));
         }
     }
     nothing_found(&faults);
 }
 
 #[test]
-fn unsafe_is_opened_in_named_places_only() {
+fn unsafe_is_allowed_in_named_places_only() {
     /// Files that may allow `unsafe`, and the folder or file that each opens.
     const OPENED: [(&str, &str); 3] = [
         ("service/engine/src/cpu/prefetch.rs", "service/engine/src/cpu/prefetch.rs"),
@@ -126,7 +125,7 @@ fn unsafe_is_opened_in_named_places_only() {
                 faults.push(format!("{path}:{}: unsafe outside of the named places", place.line));
             }
             if !place.is_argued {
-                faults.push(format!("{path}:{}: unsafe without its argument", place.line));
+                faults.push(format!("{path}:{}: unsafe without a safety argument", place.line));
             }
         }
     }
@@ -135,7 +134,7 @@ fn unsafe_is_opened_in_named_places_only() {
 }
 
 #[test]
-fn every_exception_from_a_lint_has_a_reason() {
+fn every_lint_exception_has_a_reason() {
     let mut faults = Vec::new();
     for file in rust() {
         for (number, line) in file.text.lines().enumerate() {

@@ -1,7 +1,7 @@
-//! One block of a data set: what every contender is given, before any clock starts.
+//! One block of a data set, the input of every contender, prepared before any clock starts.
 //!
-//! Columns in the order of the format, rows in the order of the source; each column as typed values
-//! and as the same bytes, so that no contender pays for a conversion.
+//! Columns are in the order of the format, rows in the order of the source; each column is present
+//! as typed values and as bytes, so that no contender pays for a conversion.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::values::bytes;
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) columns: Vec<BlockColumn>,
-    /// The same rows as the product's own batch, where they are fixes.
+    /// The same rows as a product batch, if they are fixes.
     pub(super) fixes: Option<(FixColumns, SpaceTag)>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct BlockColumn {
 }
 
 impl Block {
-    /// A block of columns that are no fixes.
+    /// A block of columns other than fixes.
     pub(super) fn of_columns(columns: &[(String, Values)], rows: Range<usize>) -> Self {
         let columns = columns
             .iter()

@@ -1,18 +1,18 @@
-//! Codecs of bytes: zstd, LZ4, xz, bzip2, each by its own library.
+//! Byte codecs: zstd, LZ4, xz, bzip2, each by its own library.
 //!
-//! None writes a checksum, so that sizes are those of the data alone; lengths of the decoded bytes
-//! are known to the reader, as they are in a block.
+//! None writes a checksum, so that sizes cover the data only; the reader knows the decoded length,
+//! as in a block.
 
 use bzip2::{Compress, Compression, Decompress};
 use liblzma::stream::{Action, Filters, LzmaOptions, Status, Stream};
 use lz4::block::CompressionMode;
 
-/// A codec of bytes.
+/// A byte codec.
 pub(super) trait ByteCodec {
     /// Replaces `out` with the encoded bytes.
     fn encode(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String>;
 
-    /// Replaces `out` with the bytes, `length` of them.
+    /// Replaces `out` with the `length` decoded bytes.
     fn decode(&mut self, encoded: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), String>;
 }
 
@@ -131,7 +131,7 @@ impl ByteCodec for Bzip2 {
 
     fn decode(&mut self, encoded: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), String> {
         out.clear();
-        // One byte more than there is, so that the end is seen in one call.
+        // One extra byte, so that one call reaches the end.
         out.reserve(length + 1);
         match Decompress::new(false).decompress_vec(encoded, out).map_err(text)? {
             bzip2::Status::StreamEnd => Ok(()),

@@ -1,7 +1,7 @@
-//! A codec of bytes as a contender: given whole values or their byte planes, whichever is smaller.
+//! A byte codec as a contender, on whole values or byte planes, whichever is smaller.
 //!
-//! The choice is made once a column over all its blocks; turning values into planes and back is
-//! part of the time.
+//! The choice is made once per column over all its blocks; the time includes the conversion to
+//! planes and back.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use super::transposed::{restore, transpose};
 use super::values::width;
 use crate::error::BenchmarkError;
 
-/// How values lie before they are encoded.
+/// The layout of values before encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Values,
     Planes,
 }
 
-/// A codec of bytes and the layout chosen for it.
+/// A byte codec and its selected layout.
 pub(super) struct ByteContender<C> {
     codec: C,
     layout: Layout,
@@ -73,7 +73,7 @@ impl<C: ByteCodec> Contender for ByteContender<C> {
             Layout::Values => self.codec.decode(encoded, length, out),
             Layout::Planes => {
                 let done = self.codec.decode(encoded, length, &mut self.planes);
-                // A wrong length is found by the caller, who compares.
+                // The caller's comparison detects a wrong length.
                 if done.is_ok() && self.planes.len() == length {
                     restore(&self.planes, width(part.values()), out);
                 }

@@ -1,8 +1,8 @@
-//! What takes part: anything that turns a column of a block into bytes and back.
+//! The contenders: codecs that encode a column of a block and decode it.
 //!
-//! A contender holds its own clock, because what is fair to time differs: a codec on a device is
-//! timed by the device, and conversions that only this benchmark needs are left out. It may look at
-//! all blocks of a column once, before any clock starts, to choose its best options.
+//! A contender measures its own time, because fair timing differs: a codec on a device is timed by
+//! the device, and conversions that only this benchmark needs are excluded. Before any clock
+//! starts, it may inspect all blocks of a column once to select its options.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Times that blocks together are decoded on a device, of which the median counts.
+/// Repetitions of decoding blocks together on a device, of which the median counts.
 #[cfg(feature = "cuda")]
 pub(super) const TOGETHER_RUNS: usize = 9;
 
@@ -47,26 +47,25 @@ pub(super) trait Contender {
         "cpu"
     }
 
-    /// Whether it gives the same bytes each time.
+    /// Whether its output is deterministic.
     fn repeats(&self) -> bool {
         true
     }
 
-    /// Whether it takes such values at all.
+    /// Whether it supports such values.
     fn takes(&self, _values: &Values) -> bool {
         true
     }
 
-    /// Chooses options for a column by looking at all its blocks. Not timed.
+    /// Selects options for a column from all its blocks. Not timed.
     fn prepare(&mut self, blocks: &[Block], column: usize) -> Result<(), BenchmarkError>;
 
-    /// Replaces `out` with the encoded column, decodable with its block alone; says how long
-    /// that took.
+    /// Replaces `out` with the encoded column, decodable with its block alone; returns the time.
     fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError>;
 
-    /// Decodes what [`Contender::encode`] gave for the same part, as bytes in row order,
-    /// little-endian; says how long that took. Of the part, a contender may look at the number of
-    /// rows and at columns before this one.
+    /// Decodes the output of [`Contender::encode`] for the same part, as bytes in row order,
+    /// little-endian; returns the time. Of the part, a contender may use the number of rows and
+    /// earlier columns.
     fn decode(
         &mut self,
         part: Part<'_>,
@@ -74,11 +73,11 @@ pub(super) trait Contender {
         out: &mut Vec<u8>,
     ) -> Result<Duration, BenchmarkError>;
 
-    /// What was chosen for the column that was prepared last.
+    /// The options of the last prepared column.
     fn choice(&self) -> String;
 
-    /// Decodes what was encoded last of all blocks, `copies` times over, by one call; says how long
-    /// that took. None where blocks are decoded one by one.
+    /// Decodes the last encoded column of all blocks `copies` times in one call; returns the time.
+    /// `None` if blocks are decoded one by one.
     fn decode_together(
         &mut self,
         _blocks: &[Block],
@@ -88,7 +87,7 @@ pub(super) trait Contender {
         Ok(None)
     }
 
-    /// The same for whole blocks, once every column was encoded; none where that is the sum of the
+    /// The same for whole blocks, after every column is encoded; `None` if that is the sum of the
     /// columns.
     fn decode_whole_together(
         &mut self,
@@ -98,16 +97,16 @@ pub(super) trait Contender {
         Ok(None)
     }
 
-    /// The same for whole blocks with their container, once every column was prepared; none where a
+    /// The same for whole blocks with their container, after every column is prepared; `None` if a
     /// block is the sum of its columns.
     fn whole(&mut self, _blocks: &[Block]) -> Option<&mut dyn WholeBlocks> {
         None
     }
 }
 
-/// A codec that writes whole blocks, with everything that a reader needs.
+/// A codec that writes complete, self-contained blocks.
 pub(super) trait WholeBlocks {
-    /// Replaces `out` with the block; says how long that took.
+    /// Replaces `out` with the block; returns the time.
     fn encode(
         &mut self,
         blocks: &[Block],
@@ -115,8 +114,7 @@ pub(super) trait WholeBlocks {
         out: &mut Vec<u8>,
     ) -> Result<Duration, BenchmarkError>;
 
-    /// Decodes all columns of a block; says how long that took, and whether they are those of
-    /// the block.
+    /// Decodes all columns of a block; returns the time, and whether they equal those of the block.
     fn decode(
         &mut self,
         blocks: &[Block],
@@ -125,7 +123,7 @@ pub(super) trait WholeBlocks {
     ) -> Result<(Duration, bool), BenchmarkError>;
 }
 
-/// The contender of a name; why there is none otherwise.
+/// The contender of a name, or the reason for its absence.
 pub(super) fn contender(name: CodecName, seed: u64) -> Result<Box<dyn Contender>, String> {
     match name {
         CodecName::Shoal => Ok(Box::new(ShoalContender::new(Planning::Stream, seed))),

@@ -1,8 +1,8 @@
 //! Shoal's own codec on an NVIDIA GPU as a contender.
 //!
-//! The planner's trees and bytes are those of the CPU, so this is about speed: from columns that
-//! lie on the device to columns that lie there, timed by its events. A keyed column pays for
-//! grouping the rows by itself, and for decoding their keys.
+//! Trees and bytes equal those of the CPU, so only speed differs: from columns in device memory to
+//! columns in device memory, timed by device events. A keyed column includes the grouping of rows
+//! and the decoding of their keys.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::shoal_contender::{Planning, ShoalContender, chunk_bytes, copy_chunk};
 use super::values::bytes;
 use crate::error::BenchmarkError;
 
-/// Memory of the device that each way may take.
+/// Device memory limit of encoding and of decoding.
 const MEMORY_BYTES: u64 = 8 << 30;
 
 /// The codec on the first device.
@@ -24,12 +24,12 @@ pub(super) struct CudaContender {
     host: ShoalContender,
     encoder: Encoder,
     decoder: Decoder,
-    /// What was encoded last, block by block.
+    /// The last encoded column, by block.
     encoded: Vec<Option<EncodedTree>>,
 }
 
 impl CudaContender {
-    /// Why there is none otherwise.
+    /// The reason for its absence.
     pub(super) fn new(planning: Planning, seed: u64) -> Result<Self, String> {
         let gpu = Gpu::open(Gpu::FIRST).map_err(|error| error.to_string())?;
         let failed = |error: shoal_engine::EngineError| error.to_string();
@@ -61,7 +61,7 @@ impl CudaContender {
 }
 
 impl CudaContender {
-    /// Decodes what lies on the device some more times; the median.
+    /// Decodes the data on the device repeatedly; returns the median time.
     fn decode_again(&mut self) -> Result<Duration, BenchmarkError> {
         let runs = (0..TOGETHER_RUNS).map(|_| self.decoder.decode());
         let mut times_ms = runs.collect::<Result<Vec<f32>, _>>()?;
@@ -70,7 +70,7 @@ impl CudaContender {
     }
 }
 
-/// The objects of fixes; none for columns that are no fixes.
+/// The objects of fixes; `None` for other columns.
 fn objects(part: Part<'_>) -> Option<Values> {
     let (fixes, _) = part.block().fixes.as_ref()?;
     Some(Values::U64(fixes.object.clone()))
@@ -80,7 +80,7 @@ fn milliseconds(milliseconds: f64) -> Duration {
     Duration::from_secs_f64(milliseconds / 1e3)
 }
 
-/// Any failure as the benchmark's.
+/// Converts a failure to the benchmark's error.
 fn failed(error: &EncodeError) -> BenchmarkError {
     BenchmarkError::Codec(error.to_string())
 }
@@ -124,7 +124,7 @@ impl Contender for CudaContender {
         let column = EncodedColumn { encoded, key: key.as_ref() };
         let values = self.decoder.columns(&[column])?.remove(0)?;
         *out = bytes(&values);
-        // Once more for the clock, from what lies on the device now.
+        // Repeated for timing, from the data on the device.
         Ok(milliseconds(self.decoder.decode()?.into()))
     }
 

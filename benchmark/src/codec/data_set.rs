@@ -1,7 +1,7 @@
-//! A data set: named columns of one length, and how they are cut into blocks.
+//! A data set: named columns of one length, and their division into blocks.
 //!
-//! Fixes are cut as the client of the service cuts them: at the wanted number of rows, and where
-//! event times lie too far apart for one block.
+//! Fixes are divided like in the service's client: at the requested number of rows, and where event
+//! times exceed the range of one block.
 
 use shoal_codec::limits::TIME_SPAN_MS_MAX;
 use shoal_codec::{FixColumns, SpaceTag, Values};
@@ -15,17 +15,17 @@ pub(super) struct DataSet {
     pub(super) content: Content,
 }
 
-/// What the rows are.
+/// The kind of rows.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Positions in arrival order, in one space.
     Fixes(Box<FixColumns>, SpaceTag),
-    /// Columns without a meaning to the product.
+    /// Generic columns.
     Columns(Vec<(String, Values)>),
 }
 
 impl DataSet {
-    /// One column without a meaning to the product.
+    /// One generic column.
     pub(super) fn of_column(name: &str, column: &str, values: Values) -> Self {
         let content = Content::Columns(vec![(column.to_owned(), values)]);
         Self { name: name.to_owned(), content }
@@ -58,7 +58,7 @@ impl DataSet {
     }
 }
 
-/// How many rows from the first on fit one block's range of time; at least one if there is one.
+/// Number of leading rows that fit one block's time range; at least one if any.
 fn span_rows(times_ms: &[i64]) -> usize {
     let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
     for (index, time_ms) in times_ms.iter().enumerate() {
@@ -71,7 +71,7 @@ fn span_rows(times_ms: &[i64]) -> usize {
     times_ms.len()
 }
 
-/// Some rows as columns of their own.
+/// A range of rows as separate columns.
 fn rows_of(fixes: &FixColumns, rows: std::ops::Range<usize>) -> FixColumns {
     FixColumns {
         object: fixes.object[rows.clone()].to_vec(),
@@ -91,7 +91,7 @@ mod tests {
     use shoal_codec::SpaceKind;
 
     #[test]
-    fn blocks_end_at_their_rows_and_where_times_lie_too_far_apart() {
+    fn blocks_end_at_the_row_limit_and_at_the_time_range() {
         let far = i64::from(TIME_SPAN_MS_MAX);
         let time_ms = vec![5, 0, far, far + 1, far + 2, far + 3, far + 4];
         let rows = time_ms.len();

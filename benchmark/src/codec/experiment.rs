@@ -1,4 +1,4 @@
-//! Which data sets has an experiment, and in which blocks?
+//! The data sets of each experiment, in blocks.
 
 use super::block::Block;
 use super::data_set::DataSet;
@@ -6,7 +6,7 @@ use super::options::{CodecName, Experiment, Options};
 use super::{generated, mixes, recorded, tabular, thesis};
 use crate::error::BenchmarkError;
 
-/// Shares of outliers that are compared.
+/// The compared shares of outliers.
 const OUTLIERS: [f64; 6] = [0.0, 0.0001, 0.001, 0.01, 0.05, 0.1];
 
 /// A data set in blocks, ready to be measured.
@@ -16,8 +16,8 @@ pub(super) struct Prepared {
     pub(super) blocks: Vec<Block>,
 }
 
-/// Gives each prepared data set of an experiment to `take`, one after the other, so that only one
-/// is held.
+/// Passes each prepared data set of an experiment to `take` in sequence, so that only one is in
+/// memory.
 pub(super) fn each(
     experiment: Experiment,
     options: &Options,
@@ -75,7 +75,7 @@ pub(super) fn each(
     }
 }
 
-/// The codecs of an experiment: what was asked for, and where data change the fixed tree too.
+/// The codecs of an experiment: the requested ones, and for changing data also the fixed tree.
 pub(super) fn codecs(experiment: Experiment, options: &Options) -> Vec<CodecName> {
     let mut codecs = options.codecs.clone();
     let shoal = codecs.iter().position(|codec| *codec == CodecName::Shoal);

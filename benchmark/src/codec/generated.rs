@@ -6,11 +6,11 @@ use super::data_set::{Content, DataSet};
 use crate::error::BenchmarkError;
 use crate::harness::source::{Attributes, Source};
 
-/// The workloads, those that need no file.
+/// The workloads that need no file.
 const NAMES: [&str; 4] = ["uniform", "gauss", "network", "hub"];
 
-/// So many rows of each workload, with speed and heading. The first reports of all objects are
-/// passed over: they are a fleet's start, not its stream.
+/// A number of rows of each workload, with speed and heading. The first reports of all objects are
+/// skipped: they are the initial placement, not the stream.
 pub(super) fn data_sets(
     objects: u64,
     rows: usize,

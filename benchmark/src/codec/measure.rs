@@ -1,8 +1,8 @@
-//! One contender on one column of a data set, or on its whole blocks: bytes, and times of several
-//! runs.
+//! Measures one contender on one column of a data set, or on its whole blocks: bytes, and times of
+//! several runs.
 //!
-//! Every run, the first one that warms up too, is compared with the values, and with the bytes of
-//! the first where a contender promises the same. All blocks are encoded, then all decoded.
+//! Every run, including the warm-up, is compared with the values, and for deterministic contenders
+//! with the bytes of the first run. All blocks are encoded, then all are decoded.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,18 @@ use super::block::Block;
 use super::contender::{Contender, Part, WholeBlocks};
 use crate::error::BenchmarkError;
 
-/// How long to measure.
+/// The limits of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// Runs at most, the one that warms up not counted.
+    /// Maximum number of runs, without the warm-up.
     pub(super) runs: usize,
-    /// No run is started after so long, but the first.
+    /// Time after which no run except the first starts.
     pub(super) time_max: Duration,
-    /// Bytes that a device decodes at once as well; 0: it does not.
+    /// Bytes that a device also decodes at once; 0: none.
     pub(super) together_bytes: u64,
 }
 
-/// What was measured; times are of all blocks together.
+/// The measured values; times cover all blocks together.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) raw_bytes: u64,
@@ -31,11 +31,11 @@ pub(super) struct Measured {
     pub(super) decode: Times,
     pub(super) runs: usize,
     pub(super) choice: String,
-    /// Decoded bytes a second when many blocks are decoded at once, where a contender does.
+    /// Decoded bytes per second for many blocks at once, if supported.
     pub(super) together_bytes_s: Option<f64>,
 }
 
-/// Seconds of one and the same work, done several times.
+/// Times of repetitions of the same work, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Times {
     pub(super) best_s: f64,
@@ -43,7 +43,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of at least one run; of an even number the slower of the two in the middle.
+    /// Median of at least one run; for an even number, the slower of the middle two.
     fn of(mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         Self { best_s: seconds[0], median_s: seconds[seconds.len() / 2] }
@@ -75,10 +75,10 @@ pub(super) fn measure(
     Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice, together_bytes_s })
 }
 
-/// Copies that are decoded at once at most, for each is described to the device.
+/// Maximum number of copies that are decoded at once, because each needs a descriptor.
 const COPIES_MAX: u64 = 4096;
 
-/// Bytes a second of `decode` on as many copies as make up the wanted bytes, or as there may be.
+/// Bytes per second of `decode` on enough copies for the requested bytes, up to the maximum.
 pub(super) fn together(
     raw_bytes: u64,
     effort: Effort,
@@ -92,7 +92,7 @@ pub(super) fn together(
     Ok(took.map(|took| (copies * raw_bytes) as f64 / took.as_secs_f64()))
 }
 
-/// Measures whole blocks, whose columns were all prepared.
+/// Measures whole blocks after all columns are prepared.
 pub(super) fn measure_whole(
     whole: &mut dyn WholeBlocks,
     blocks: &[Block],
@@ -106,10 +106,10 @@ pub(super) fn measure_whole(
     Ok(Measured { raw_bytes, encoded_bytes, encode, decode, runs, choice, together_bytes_s: None })
 }
 
-/// What is done with each block.
+/// The operations on each block.
 trait Work {
     fn encode(&mut self, index: usize, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError>;
-    /// With the time, whether the values came back.
+    /// Returns the time, and whether the values are equal.
     fn decode(&mut self, index: usize, bytes: &[u8]) -> Result<(Duration, bool), BenchmarkError>;
 }
 
@@ -154,7 +154,7 @@ impl Work for WholeWork<'_> {
     }
 }
 
-/// Bytes of each block, times of both ways, and of how many runs.
+/// Bytes of each block, times of both directions, and number of runs.
 type Repeated = (Vec<u64>, Times, Times, usize);
 
 fn repeated(
@@ -183,7 +183,7 @@ fn repeated(
     Ok((sizes, Times::of(encode), Times::of(decode), runs))
 }
 
-/// Encodes all blocks, decodes and compares all; seconds of both.
+/// Encodes all blocks, decodes and compares all; returns both times in seconds.
 fn run_once(work: &mut dyn Work, encoded: &mut [Vec<u8>]) -> Result<(f64, f64), BenchmarkError> {
     let mut encode = Duration::ZERO;
     for (index, out) in encoded.iter_mut().enumerate() {

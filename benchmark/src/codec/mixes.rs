@@ -1,7 +1,7 @@
-//! Data whose character changes every five batches: five mixes after the thesis.
+//! Data whose character changes every five batches: five mixes according to the thesis.
 //!
-//! A mix goes round its generators; each gives five batches and goes on where it stopped when its
-//! turn comes again. The first batch is what a fixed tree is chosen from.
+//! A mix cycles through its generators; each produces five batches per turn and resumes where it
+//! stopped. A fixed tree is chosen from the first batch.
 
 use shoal_codec::Values;
 
@@ -11,7 +11,7 @@ use super::thesis::{Generator, Stream};
 
 /// Batches of one character.
 const BATCHES: usize = 5;
-/// Turns of a mix.
+/// Generator turns of a mix.
 const TURNS: usize = 6;
 
 /// The mixes: generators with their shares of outliers.

@@ -1,4 +1,4 @@
-//! `shoal-bench codec`: ratio and speed of the codec beside others, column by column.
+//! `shoal-bench codec`: ratio and speed of the codec and others, column by column.
 
 mod block;
 #[cfg(feature = "codecs")]

@@ -13,11 +13,11 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError,
 use libloading::Library;
 use shoal_engine::EngineError;
 
-/// Where the library is looked for, by the loader's rules.
+/// Names of the library for the loader.
 const LIBRARIES: [&str; 2] = ["libnvcomp.so.6", "libnvcomp.so"];
-/// Temporary memory and chunks begin at multiples of so many bytes; no codec asks for more.
+/// Alignment in bytes of temporary memory and chunks; no codec requires more.
 const ALIGN_BYTES: usize = 256;
-/// Bytes that tell the length of a chunk.
+/// Bytes of a chunk's length field.
 const LENGTH_BYTES: usize = 4;
 
 /// Options of any codec, by value.
@@ -43,7 +43,7 @@ type Compress = unsafe extern "C" fn(
     u64,
     Stream,
 ) -> c_int;
-/// Chunks, their bytes, room of outputs, their bytes, number, scratch, its bytes, outputs,
+/// Chunks, their bytes, capacities of outputs, their bytes, number, scratch, its bytes, outputs,
 /// options, statuses, stream.
 type Decompress =
     unsafe extern "C" fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, Stream) -> c_int;
@@ -52,7 +52,7 @@ type Decompress =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NvCompChoice {
     name: &'static str,
-    /// What was chosen, for people.
+    /// The selected options as text.
     pub(super) text: &'static str,
     compress: Options,
     decompress: Options,
@@ -73,14 +73,14 @@ impl NvCompColumn {
     }
 }
 
-/// The library and the device that it works on.
+/// The library and its device.
 #[derive(Debug)]
 pub(super) struct NvComp {
     library: Library,
     stream: Arc<CudaStream>,
 }
 
-/// The code of an unsigned integer type of so many bytes (`nvcompType_t`).
+/// The code of an unsigned integer type of `width` bytes (`nvcompType_t`).
 fn type_code(width: usize) -> u64 {
     match width {
         1 => 1,
@@ -91,8 +91,8 @@ fn type_code(width: usize) -> u64 {
 }
 
 impl NvCompChoice {
-    /// What is worth a trial of the codec `name` on values of `width` bytes: its options, and small
-    /// chunks and large ones.
+    /// The trials of the codec `name` on values of `width` bytes: its options with small and large
+    /// chunks.
     pub(super) fn all(name: &'static str, width: usize) -> Vec<Self> {
         let code = type_code(width);
         let none = Options([0; 8]);
@@ -133,7 +133,7 @@ impl NvCompChoice {
         self.chunk_bytes
     }
 
-    /// The name of one of its functions.
+    /// The name of a function of the codec.
     fn symbol(&self, function: &str) -> String {
         format!("nvcompBatched{}{function}\0", self.name)
     }
@@ -186,12 +186,12 @@ impl NvComp {
         name: &str,
     ) -> Result<F, EngineError> {
         let symbol = choice.symbol(name);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
         found.map(|function| *function).map_err(|error| EngineError::Device(error.to_string()))
     }
 
-    /// Scratch memory of `function` for so many chunks.
+    /// Scratch memory of `function` for a number of chunks.
     fn scratch(
         &self,
         choice: &NvCompChoice,
@@ -219,7 +219,7 @@ impl NvComp {
         self.stream.clone_htod(values).map_err(fault)
     }
 
-    /// The addresses of `count` pieces that lie `each` bytes apart, as a list on the device.
+    /// The addresses of `count` pieces at intervals of `each` bytes, as a list on the device.
     fn pieces(
         &self,
         of: &CudaSlice<u8>,
@@ -232,7 +232,7 @@ impl NvComp {
         self.list(&addresses)
     }
 
-    /// A list back from the device; waits for the stream.
+    /// Copies a list from the device; waits for the stream.
     fn back<T: cudarc::driver::DeviceRepr>(
         &self,
         list: &CudaSlice<T>,
@@ -276,9 +276,9 @@ impl NvComp {
         let scratch = self.scratch(choice, ("CompressGetTempSize", choice.compress), extent)?;
         let stream = &self.stream;
         let took_ms = timed(stream, || {
-            // SAFETY: the type is that of the function. Every list has `count` entries, chunks are
-            // as long as stated, outputs as the library asked; `timed` waits for the stream while
-            // all are borrowed.
+            // SAFETY: the type is that of the function. Every list has `count` entries, chunks have
+            // the stated lengths, outputs the size required by the library; `timed` waits for the
+            // stream while all are borrowed.
             let status = unsafe {
                 let compress: Compress = self.function(choice, "CompressAsync")?;
                 compress(
@@ -337,7 +337,7 @@ impl NvComp {
         let scratch = self.scratch(choice, ("DecompressGetTempSize", choice.decompress), extent)?;
         let stream = &self.stream;
         let took_ms = timed(stream, || {
-            // SAFETY: as in `encode`; outputs have the room that is stated.
+            // SAFETY: as in `encode`; outputs have the stated capacity.
             let status = unsafe {
                 let decompress: Decompress = self.function(choice, "DecompressAsync")?;
                 decompress(
@@ -373,7 +373,7 @@ impl NvComp {
     }
 }
 
-/// Milliseconds of the device for what `work` queues, which is waited for.
+/// Device time of the operations queued by `work`, milliseconds; waits for them.
 fn timed(
     stream: &Arc<CudaStream>,
     work: impl FnOnce() -> Result<(), EngineError>,

@@ -1,7 +1,7 @@
-//! NVIDIA's nvCOMP as a contender, loaded from the library that the user has.
+//! NVIDIA's nvCOMP as a contender, loaded from the user's installation.
 //!
-//! For each column the best of a codec's modes and two sizes of chunks is taken, by the bytes of
-//! all its blocks. Columns lie in the memory of the device before and after; its events count.
+//! For each column, the codec mode and chunk size with the fewest bytes over all blocks are
+//! selected. Columns are in device memory before and after; device events measure the time.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::error::BenchmarkError;
 /// One of its codecs.
 pub(super) struct NvCompContender {
     library: NvComp,
-    /// As functions are named.
+    /// The name within function names.
     codec: &'static str,
     choice: Option<NvCompChoice>,
     encoded: Vec<Option<NvCompColumn>>,
 }
 
 impl NvCompContender {
-    /// Why there is none otherwise.
+    /// The reason for its absence.
     pub(super) fn new(codec: &'static str) -> Result<Self, String> {
         Ok(Self { library: NvComp::open()?, codec, choice: None, encoded: Vec::new() })
     }
@@ -42,7 +42,7 @@ impl Contender for NvCompContender {
     }
 
     fn repeats(&self) -> bool {
-        // Bytes that no reader looks at may differ.
+        // Unused bytes may differ.
         false
     }
 
@@ -71,7 +71,7 @@ impl Contender for NvCompContender {
     fn encode(&mut self, part: Part<'_>, out: &mut Vec<u8>) -> Result<Duration, BenchmarkError> {
         let choice = self.chosen()?;
         let (encoded, took_ms) = self.library.encode(&choice, part.bytes())?;
-        // The bytes only count; what is decoded are the chunks.
+        // The bytes are only counted; decoding uses the chunks.
         out.clear();
         out.resize(encoded.encoded_bytes(), 0);
         self.encoded[part.index] = Some(encoded);

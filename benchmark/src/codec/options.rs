@@ -1,6 +1,6 @@
 //! The flags of `shoal-bench codec`.
 //!
-//! Defaults are the whole comparison on the product's own sample; they take some minutes.
+//! The defaults run the whole comparison on the sample file in some minutes.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use shoal_codec::limits::BLOCK_ROWS_MAX;
 
 use crate::harness::Files;
 
-/// Rows of a block at most.
+/// Maximum number of rows of a block.
 const ROWS_MAX: i64 = BLOCK_ROWS_MAX as i64;
 
-/// What is compressed.
+/// The compressed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Experiment {
@@ -35,17 +35,17 @@ pub(super) enum Experiment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CodecName {
-    /// Shoal's codec on one core, planned as the blocks come.
+    /// Shoal's codec on one core, planned block by block.
     Shoal,
     /// The same with the planner's tree for the first block kept.
     ShoalFixed,
-    /// The same with a list of trees tried on every block, the smallest taken.
+    /// The same with the smallest of a list of trees for every block.
     ShoalTried,
-    /// Planned as the blocks come with no column as key: decoding waits for no order of keys.
+    /// Planned block by block without a key column: decoding needs no key order.
     ShoalUnkeyed,
-    /// Shoal's codec on an NVIDIA GPU, planned as the blocks come, columns resident.
+    /// Shoal's codec on an NVIDIA GPU, planned block by block, columns resident.
     ShoalCuda,
-    /// The same with no column as key.
+    /// The same without a key column.
     ShoalUnkeyedCuda,
     /// nvCOMP Cascaded on an NVIDIA GPU, the best of its modes; the user's library.
     #[value(name = "nvcomp-cascaded")]
@@ -110,7 +110,7 @@ pub(super) enum CodecName {
 }
 
 impl CodecName {
-    /// Whether it is one of ours.
+    /// Whether it is one of Shoal's codecs.
     pub(super) fn is_shoal(self) -> bool {
         self.text().starts_with("shoal")
     }
@@ -121,7 +121,7 @@ impl CodecName {
         self.text().ends_with("-cuda") || self.text().starts_with("nvcomp-")
     }
 
-    /// As it is written.
+    /// The name on the command line.
     pub(super) fn text(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -150,10 +150,10 @@ pub(crate) struct Options {
     /// Folder of real positions, CSV as the load generator reads it, plain or gzip.
     #[arg(long, default_value = "sample")]
     pub(super) data: PathBuf,
-    /// Folder of CSV tables; the real positions if it is not given.
+    /// Folder of CSV tables [default: the real positions].
     #[arg(long)]
     pub(super) tables: Option<PathBuf>,
-    /// Rows of a block at most.
+    /// Maximum number of rows of a block.
     #[arg(
         long,
         value_delimiter = ',',
@@ -161,7 +161,7 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=ROWS_MAX)
     )]
     pub(super) block_rows: Vec<u32>,
-    /// Rows of what is generated, and of one batch of `changing` a quarter of it.
+    /// Rows of generated data; one batch of `changing` has a quarter of them.
     #[arg(
         long,
         default_value_t = 1_048_576,
@@ -171,17 +171,17 @@ pub(crate) struct Options {
     /// Objects of `generated`.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) objects: u64,
-    /// Measured runs of each codec on each column at most, one that warms up not counted.
+    /// Maximum number of measured runs of each codec on each column, without the warm-up.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) runs: u32,
-    /// Seconds after which no further run is started; the first is made in any case.
+    /// Seconds after which no run except the first starts.
     #[arg(long, default_value_t = 1.0)]
     pub(super) seconds: f64,
-    /// On a device, decode columns also so many MiB at once: all blocks of a data set, as often as
-    /// that takes, 4,096 times at most; 0 does not.
+    /// On a device, also decode columns in batches of this many MiB: all blocks of a data set,
+    /// repeated up to 4,096 times; 0 disables this.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub(super) together_mib: u32,
-    /// Seed of everything generated.
+    /// Seed of generated data.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
     #[command(flatten)]

@@ -1,7 +1,7 @@
-//! Pcodec as a contender: at level 8 as it comes, at level 12 with the best of its own options.
+//! Pcodec as a contender: level 8 with default options, and level 12 with its best options.
 //!
-//! Its automatic choice leaves out options that cost time; `tuned` tries two of them on the first
-//! block and keeps the smallest for all. The third, convolution, panics on short columns (1.1.0).
+//! Its automatic choice excludes slow options; `tuned` tries two of them on the first block and
+//! uses the smallest for all. The third, convolution, panics on short columns (1.1.0).
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ impl Contender for PcoContender {
         let mut out = Vec::new();
         for tuning in Tuning::ALL {
             self.tuning = tuning;
-            // An option that does not apply to a type is refused: then it is not the best.
+            // An option that does not apply to a type is refused and cannot be the best.
             let part = Part { blocks, index: 0, column };
             if self.encode(part, &mut out).is_ok() && out.len() < least {
                 (least, best) = (out.len(), tuning);
@@ -94,7 +94,7 @@ impl Contender for PcoContender {
         encoded: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Duration, BenchmarkError> {
-        // The copy is memory of the right type that was written before; decoding overwrites it.
+        // The copy provides initialized memory of the right type; decoding overwrites it.
         let mut decoded = part.values().clone();
         with_values!(&mut decoded, values => values.fill(Default::default()));
         let begin = Instant::now();
@@ -113,7 +113,7 @@ impl Contender for PcoContender {
     }
 }
 
-/// Bytes of the values that were decoded.
+/// Bytes of the decoded values.
 fn decoded_values(values: &Values, count: usize) -> Vec<u8> {
     let mut bytes = bytes(values);
     bytes.truncate(count * width(values));

@@ -1,7 +1,7 @@
 //! Real positions: every CSV file of a folder, rows in the order of the file.
 //!
-//! Rows become what the product stores: quanta of 1e-7 degree, milliseconds, mm/s, hundredths of a
-//! degree. A row that the product would refuse is left out, and counted.
+//! Rows are converted to stored units: quanta of 1e-7 degree, milliseconds, mm/s, hundredths of a
+//! degree. Rows that the product would refuse are skipped and counted.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use shoal_workload::WorkloadError;
 use super::data_set::{Content, DataSet};
 use crate::error::BenchmarkError;
 
-/// Files whose names begin so state speeds in knots, as their description says.
+/// Name prefixes of files with speeds in knots, according to their description.
 const IN_KNOTS: [&str; 2] = ["aircraft_", "vessel_"];
 
 /// Every `.csv` and `.csv.gz` file of a folder, by name.
@@ -41,7 +41,7 @@ pub(super) fn stem(file: &Path) -> String {
     name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned()
 }
 
-/// The positions of one file, and how many of its rows were left out.
+/// The positions of one file, and the number of skipped rows.
 pub(super) fn positions(file: &Path) -> Result<(DataSet, u64), BenchmarkError> {
     let name = stem(file);
     let in_knots = IN_KNOTS.iter().any(|prefix| name.starts_with(prefix));
@@ -65,7 +65,7 @@ pub(super) fn positions(file: &Path) -> Result<(DataSet, u64), BenchmarkError> {
     Ok((DataSet { name, content }, left_out))
 }
 
-/// A row in stored units; none if the product would refuse it.
+/// A row in stored units; `None` if the product would refuse it.
 fn row(space: &Space, fix: &Fix) -> Option<FixRow> {
     let (x, y) = space.quantise(fix.x, fix.y).ok()?;
     let mut row = FixRow::new(fix.object, fix.time_ms, x, y);
@@ -77,7 +77,7 @@ fn row(space: &Space, fix: &Fix) -> Option<FixRow> {
         row.speed_mm_s = speed_mm_s as u32;
     }
     if let Some(heading_deg) = fix.heading_deg {
-        // Sources print due north as 360 too.
+        // Sources also print due north as 360.
         let heading_cdeg = (heading_deg * 1e2).round_ties_even();
         if !(0.0..=36_000.0).contains(&heading_cdeg) {
             return None;

@@ -16,18 +16,18 @@ pub(super) const ALL: &str = "all";
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) dataset: String,
-    /// [`ALL`] for whole blocks with everything that a reader needs.
+    /// [`ALL`] for complete, self-contained blocks.
     pub(super) column: String,
     pub(super) rows: usize,
     pub(super) codec: CodecName,
     pub(super) device: &'static str,
     pub(super) raw_bytes: u64,
     pub(super) encoded_bytes: u64,
-    /// Raw bytes a second, median of the runs.
+    /// Raw bytes per second, median of the runs.
     pub(super) encode_gb_s: f64,
-    /// Raw bytes a second, median of the runs.
+    /// Raw bytes per second, median of the runs.
     pub(super) decode_gb_s: f64,
-    /// The tree, or what a foreign codec chose.
+    /// The tree, or the options of a foreign codec.
     pub(super) tree: String,
     pub(super) experiment: Experiment,
     pub(super) block_rows: u32,
@@ -37,14 +37,14 @@ pub(super) struct Row {
     pub(super) block_ratio_mean: f64,
     pub(super) encode_gb_s_best: f64,
     pub(super) decode_gb_s_best: f64,
-    /// Many blocks decoded at once, where a codec of a device was asked to.
+    /// Rate for many blocks decoded at once, if requested of a device codec.
     pub(super) decode_gb_s_together: Option<f64>,
-    /// Runs of the column that had fewest.
+    /// Minimum number of runs of any column.
     pub(super) runs: usize,
     pub(super) machine: String,
 }
 
-/// What all rows of one data set share.
+/// The common fields of the rows of one data set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting<'a> {
     pub(super) experiment: Experiment,
@@ -92,7 +92,7 @@ impl Row {
         }
     }
 
-    /// All columns together: whole blocks as they were measured, or the sum of their columns.
+    /// All columns together: measured whole blocks, or the sum of their columns.
     pub(super) fn of_all(
         setting: Setting<'_>,
         codec: (CodecName, &'static str),
@@ -113,7 +113,7 @@ impl Row {
             decode = decode.and(measured.decode);
         }
         let raw_bytes: u64 = columns.iter().map(|(_, measured)| measured.raw_bytes).sum();
-        // As long as it takes one after the other.
+        // The sum of sequential times.
         let together = columns.iter().map(|(_, measured)| {
             measured.together_bytes_s.map(|rate| measured.raw_bytes as f64 / rate)
         });

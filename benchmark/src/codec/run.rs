@@ -1,6 +1,6 @@
-//! Runs the experiments: cuts each data set once, lets every codec have it column by column.
+//! Runs the experiments: divides each data set once, and measures every codec column by column.
 //!
-//! One core: nothing runs beside what is measured. Rows are printed as they come.
+//! It uses one core: nothing runs concurrently with a measurement. Rows are printed immediately.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::row::{ALL, Row, Setting};
 use super::{plot, table};
 use crate::error::BenchmarkError;
 
-/// Runs what the flags ask for.
+/// Runs the requested experiments.
 pub(crate) fn run(options: &Options) -> Result<(), BenchmarkError> {
     let head = format!(
         "codec, one core, seed {}\n# GB/s of raw bytes: median and best of the runs; every run is \
@@ -48,7 +48,7 @@ fn run_experiment(
     Ok(())
 }
 
-/// Lets every codec have one data set.
+/// Measures every codec on one data set.
 fn run_data_set(
     experiment: Experiment,
     prepared: &Prepared,
@@ -98,7 +98,7 @@ fn run_codec(
             let measured = measure(contender, blocks, index, effort)?;
             columns.push((column.name.as_str(), measured));
         } else {
-            println!("# {}: {} takes no {}", prepared.name, name.text(), column.name);
+            println!("# {}: {} does not support {}", prepared.name, name.text(), column.name);
         }
     }
     let codec = (name, contender.device());
@@ -117,7 +117,7 @@ fn run_codec(
     Ok(rows)
 }
 
-/// What planning wins over the tree of the first block, mix by mix.
+/// The gain of planning over the tree of the first block, by mix.
 fn print_gains(rows: &[Row]) {
     let of = |codec| rows.iter().filter(move |row| row.codec == codec && row.column == ALL);
     for planned in of(CodecName::Shoal) {

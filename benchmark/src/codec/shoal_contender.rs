@@ -1,8 +1,8 @@
 //! Shoal's own codec as a contender.
 //!
-//! A column alone is a plan and its sections; its bytes are counted as in a block, directory entry
-//! and padding included. A keyed column pays for grouping the rows by itself; in whole blocks,
-//! measured as the product writes and reads them, checksums included, all columns share that.
+//! A single column is a plan and its sections; its bytes are counted as in a block, including
+//! directory entry and padding. A keyed column includes the grouping of rows; in whole blocks,
+//! measured as written and read by the product including checksums, all columns share it.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use super::trees::candidates;
 use super::values::bytes;
 use crate::error::BenchmarkError;
 
-/// Where trees come from.
+/// The source of trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Planning {
-    /// The planner, fed with the blocks as they come.
+    /// The planner, block by block.
     Stream,
-    /// The same, told of no keys: no tree is keyed.
+    /// The same without keys: no tree is keyed.
     Unkeyed,
-    /// The planner's tree for the first block, kept.
+    /// The planner's tree for the first block, for all blocks.
     First,
-    /// Every block's own best of a list of trees, by trying all.
+    /// For every block the best of a list of trees, by trial.
     Tried,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct ShoalContender {
     /// Trees of each column, one for each block.
     trees: Vec<Vec<Tree>>,
     column: usize,
-    /// What was encoded last, block by block.
+    /// The last encoded column, by block.
     encoded: Vec<Option<EncodedTree>>,
     decoded: FixColumns,
 }
@@ -54,13 +54,13 @@ impl ShoalContender {
         }
     }
 
-    /// The tree of a column's block, once the column was prepared.
+    /// The tree of a block of the prepared column.
     #[cfg(feature = "cuda")]
     pub(super) fn tree(&self, part: Part<'_>) -> &Tree {
         &self.trees[part.column][part.index]
     }
 
-    /// Encodes a column with its tree, or raw where that does not apply or is not smaller.
+    /// Encodes a column with its tree, or raw if the tree does not apply or is not smaller.
     fn encode_with(part: Part<'_>, tree: &Tree) -> Result<(EncodedTree, Duration), BenchmarkError> {
         let begin = Instant::now();
         let grouping = tree.is_keyed().then(|| grouping(part)).flatten();
@@ -84,13 +84,13 @@ fn tried(part: Part<'_>) -> Tree {
     candidates(part.values(), is_keyed).into_iter().min_by_key(size).unwrap_or(Tree::Raw)
 }
 
-/// Rows in the order of their objects; none for columns that are no fixes.
+/// Rows in the order of their objects; `None` for columns other than fixes.
 fn grouping(part: Part<'_>) -> Option<Grouping> {
     let (fixes, _) = part.block().fixes.as_ref()?;
     Some(Grouping::new(&fixes.object))
 }
 
-/// Bytes that a column takes in a block: its directory entry and its padded sections.
+/// Bytes of a column in a block: its directory entry and its padded sections.
 pub(super) fn chunk_bytes(encoded: &EncodedTree) -> usize {
     use shoal_codec::limits::{
         CHUNK_ENTRY_BYTES, NODE_BYTES, SECTION_ALIGN_BYTES, SECTION_ENTRY_BYTES,
@@ -102,8 +102,8 @@ pub(super) fn chunk_bytes(encoded: &EncodedTree) -> usize {
         + encoded.sections.iter().map(padded).sum::<usize>()
 }
 
-/// Copies a column's sections, and zeros for the rest of what it takes. The bytes only count and
-/// compare; what is decoded is the plan and its sections.
+/// Copies a column's sections, padded with zeros to its size in a block. The bytes are only counted
+/// and compared; decoding uses the plan and its sections.
 pub(super) fn copy_chunk(encoded: &EncodedTree, out: &mut Vec<u8>) {
     out.clear();
     for section in &encoded.sections {

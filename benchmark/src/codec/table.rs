@@ -1,13 +1,13 @@
-//! Results as tables for people.
+//! Prints results as tables.
 //!
-//! A ratio is raw bytes over encoded bytes; sums over data sets are of bytes and of times.
+//! A ratio is raw bytes over encoded bytes; data sets are combined by sums of bytes and times.
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::row::{ALL, Row};
 use crate::harness::plot::distinct;
 
-/// Prints the rows of one data set: a line per codec, its ratio on each column, its speed on all.
+/// Prints the rows of one data set: a line per codec with its ratio on each column and its speed.
 pub(super) fn print_data_set(rows: &[Row]) {
     let Some(first) = rows.first() else {
         return;
@@ -53,7 +53,7 @@ pub(super) fn print_trees(rows: &[Row]) {
     }
 }
 
-/// Prints each codec's sum over all data sets of an experiment, one line per size of block.
+/// Prints each codec's sum over all data sets of an experiment, one line per block size.
 pub(super) fn print_totals(rows: &[Row]) {
     let mut sizes: Vec<u32> = rows.iter().map(|row| row.block_rows).collect();
     sizes.sort_unstable();

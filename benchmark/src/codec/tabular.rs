@@ -1,7 +1,7 @@
 //! Tables as CSV files, column by column: each column gets the narrowest type that holds it.
 //!
-//! Whole numbers become the narrowest integer, other numbers f64 with NaN for an empty field; a
-//! column with anything else is text, which no codec of numbers takes, and is named as left out.
+//! Whole numbers become the narrowest integer, other numbers f64 with NaN for an empty field. Any
+//! other column is text, which is skipped and reported by name.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -14,7 +14,7 @@ use super::data_set::{Content, DataSet};
 use super::recorded::stem;
 use crate::error::BenchmarkError;
 
-/// The columns of one file, and the names of those that were left out.
+/// The columns of one file, and the names of skipped columns.
 pub(super) fn table(file: &Path) -> Result<(DataSet, Vec<String>), BenchmarkError> {
     let failed = |source| BenchmarkError::Read { path: file.display().to_string(), source };
     let bytes = BufReader::new(File::open(file).map_err(failed)?);
@@ -42,7 +42,7 @@ pub(super) fn table(file: &Path) -> Result<(DataSet, Vec<String>), BenchmarkErro
     Ok((DataSet { name: stem(file), content: Content::Columns(columns) }, left_out))
 }
 
-/// The values in the narrowest type that holds them all; none for text.
+/// The values in the narrowest type that holds them all; `None` for text.
 fn typed(texts: &[String]) -> Option<Values> {
     if let Some(values) = texts.iter().map(|text| text.parse().ok()).collect::<Option<Vec<i128>>>()
     {
@@ -78,7 +78,7 @@ mod tests {
     use shoal_codec::ValueType;
 
     #[test]
-    fn columns_take_the_narrowest_type() {
+    fn columns_have_the_narrowest_type() {
         let type_of = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
             typed(&texts).map(|values| values.value_type())
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_its_columns_by_name() {
+    fn a_file_is_read_into_named_columns() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("browsers.csv");
         std::fs::write(&file, "day,share,name\n1,0.25,a\n2,,b\n").unwrap();

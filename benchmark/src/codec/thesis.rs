@@ -1,8 +1,7 @@
 //! The generators of Dzitkowski's thesis (Warsaw 2016), written from its description: Time, Pattern
 //! A, Pattern B, each with a share of outliers.
 //!
-//! Values are i32. Everything is drawn from one seeded stream, so a seed means the same values in
-//! every version.
+//! Values are i32, drawn from one seeded stream: a seed produces the same values in every version.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -10,19 +9,19 @@ use shoal_codec::Values;
 
 use super::data_set::DataSet;
 
-/// Levels of both patterns lie below this; the maxima of Pattern A are at it.
+/// Upper bound of the levels of both patterns; the maxima of Pattern A are equal to it.
 const LEVEL_MAX: i32 = 100_000;
 /// Values of one step of Pattern A, and of each part of Pattern B.
 const LENGTH: usize = 50;
-/// Pattern B's values near a limit lie at most so far from it.
+/// Maximum distance of Pattern B's values from a limit.
 const NEAR: u64 = 16;
-/// One in so many values of Time is greater than the one before.
+/// One of this many values of Time is greater than its predecessor.
 const STEP_IN: u64 = 4;
 
 /// One generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generator {
-    /// Never falls; each value is one above the last with a fixed probability, else equal to it.
+    /// Non-decreasing; each value is one above the last with a fixed probability, else equal to it.
     Time,
     /// Steps of equal values, one maximum before each.
     PatternA,
@@ -47,17 +46,17 @@ impl Generator {
 /// An endless column: a generator, a share of outliers, a seed.
 pub(super) struct Stream {
     generator: Generator,
-    /// Of 2^32 values, so many are outliers.
+    /// Outliers per 2^32 values.
     outliers: u64,
     random: Xoshiro256PlusPlus,
     /// Time's last value.
     time: i32,
-    /// What is left of the present step or pattern, next value last.
+    /// The rest of the current step or pattern, next value last.
     pending: Vec<i32>,
 }
 
 impl Stream {
-    /// A stream with `outliers` outliers among 1 values, 0 to 1.
+    /// A stream with a share `outliers` of outliers, 0 to 1.
     pub(super) fn new(generator: Generator, outliers: f64, seed: u64) -> Self {
         let outliers = (outliers * (1_u64 << 32) as f64) as u64;
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -79,8 +78,7 @@ impl Stream {
             Generator::PatternA => self.next_pending(Self::step),
             Generator::PatternB => self.next_pending(Self::pattern),
         };
-        // An outlier may be anything; the draw is made in any case, so that shares do not shift
-        // the values between them.
+        // An outlier is arbitrary; it is always drawn, so that shares do not shift other values.
         let (draw, any) = (self.random.next_u64(), self.random.next_u64());
         if draw >> 32 < self.outliers { any as i32 } else { value }
     }
@@ -103,7 +101,7 @@ impl Stream {
         values
     }
 
-    /// Near the maximum and near the minimum by turns, down, up.
+    /// Alternating near the maximum and the minimum, then down, then up.
     fn pattern(&mut self) -> Vec<i32> {
         let mut values = Vec::with_capacity(3 * LENGTH);
         for index in 0..LENGTH {
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn outliers_come_in_their_share_and_leave_the_rest_alone() {
+    fn outliers_have_their_share_and_do_not_change_other_values() {
         let rows = 100_000;
         let plain = Stream::new(Generator::PatternB, 0.0, 3).values(rows);
         let with = Stream::new(Generator::PatternB, 0.01, 3).values(rows);

@@ -1,9 +1,9 @@
 //! Byte planes: the first bytes of all values, then the second bytes, and so on.
 //!
-//! Codecs of bytes often do better on planes than on whole values, because the high bytes of
-//! neighbours are alike. The order of bytes changes, nothing else.
+//! Byte codecs often compress planes better than whole values, because the high bytes of adjacent
+//! values are similar. Only the order of bytes changes.
 
-/// Values of one pass: as many as stay in the nearest cache with all their planes.
+/// Values of one pass, which fit the nearest cache with all their planes.
 const STRIP: usize = 2_048;
 
 /// Replaces `out` with the planes of `bytes`, whole values of `width` bytes.
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planes_are_in_order_and_lead_back() {
+    fn planes_are_in_order_and_round_trip() {
         let (mut planes, mut back) = (Vec::new(), Vec::new());
         transpose(&[1, 2, 3, 4, 5, 6], 2, &mut planes);
         assert_eq!(planes, [1, 3, 5, 2, 4, 6]);

@@ -1,9 +1,8 @@
-//! Trees that suit one kind of column or another: the whole choice of a contender that plans by
-//! trying.
+//! The candidate trees of the contender that plans by trial.
 
 use shoal_codec::{Mode, Tree, ValueType, Values};
 
-/// Every tree that is tried on such values.
+/// Every candidate tree for such values.
 pub(super) fn candidates(values: &Values, is_keyed: bool) -> Vec<Tree> {
     let afl = || Box::new(Tree::Afl);
     let patch = || Box::new(Tree::Patch(afl()));

@@ -1,8 +1,8 @@
-//! The typed values of one column as bytes, and as the vector of whatever type they have.
+//! The typed values of one column, as bytes and as a typed vector.
 
 use shoal_codec::Values;
 
-/// Does the same with the vector of whatever type the values have.
+/// Evaluates an expression with the typed vector of the values.
 macro_rules! with_values {
     ($values:expr, $vector:ident => $body:expr) => {
         match $values {

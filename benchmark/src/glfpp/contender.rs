@@ -1,8 +1,8 @@
-//! What runs the cases, and the result of a run.
+//! The contenders of a case, and the result of a run.
 //!
-//! A contender prepares its own form of the rows, loads the objects and warms up; then the clock
-//! starts. At rest it answers the last cycle's queries once more: that hash is equal for all
-//! contenders, whatever they answered while objects moved.
+//! A contender converts the rows, loads the objects and warms up; then the clock starts. At rest it
+//! answers the last cycle's queries again: that hash is equal for all contenders, independent of
+//! their answers during updates.
 
 use shoal_engine::EngineOptions;
 
@@ -19,7 +19,7 @@ pub(super) const NO_DEVICE_THREADS: &str = "it has no threads on a device";
 
 /// The result of a run.
 pub(super) struct Measured {
-    /// From the first row given to the last answer readable.
+    /// From the first submitted row to the last readable answer.
     pub(super) seconds: f64,
     /// From submission to answers, per [`Measured::cycle_updates`].
     pub(super) times: CycleTimes,
@@ -29,9 +29,9 @@ pub(super) struct Measured {
     pub(super) epochs_behind: u64,
     /// Objects in all answers.
     pub(super) results: u64,
-    /// Hash of the answers given while the clock ran.
+    /// Hash of the answers while the clock ran.
     pub(super) run_hash: String,
-    /// Hash of the answers to the last cycle's queries, asked again at rest.
+    /// Hash of the answers to the last cycle's queries, repeated at rest.
     pub(super) answer_hash: String,
     /// When stages ran, if recorded.
     pub(super) recording: Option<Recording>,
@@ -40,7 +40,7 @@ pub(super) struct Measured {
     pub(super) settings: Settings,
 }
 
-/// The settings of a run, 0 or empty where a contender has none or chooses as it runs.
+/// The settings of a run, 0 or empty if a contender has none or chooses them at run time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Settings {
     pub(super) cells: u64,
@@ -50,13 +50,13 @@ pub(super) struct Settings {
     pub(super) update_way: &'static str,
 }
 
-/// Anything that can run a case.
+/// A system that runs a case.
 pub(super) trait Contender {
-    /// Runs the case that it was made for.
+    /// Runs its case.
     fn run(self: Box<Self>, prepared: &Prepared) -> Result<Measured, BenchmarkError>;
 }
 
-/// The contender of a name for a case, or why there is none.
+/// The contender of a name for a case, or the reason for its absence.
 pub(super) fn contender(
     name: BackendName,
     prepared: &Prepared,

@@ -1,7 +1,7 @@
 //! The baseline as a contender: tuned for the case, then run.
 //!
-//! Its rows are its own 16 bytes, decoded before the clock starts, and its queries plain
-//! rectangles: all in its favour. It has no cycles; workers take portions of the whole stream.
+//! Its rows have 16 bytes and are decoded before the clock starts, and its queries are plain
+//! rectangles, in its favour. It has no cycles; workers take portions of the whole stream.
 
 use shoal_engine::{QuantaRect, Query, QueryKind};
 
@@ -28,7 +28,7 @@ pub(super) struct PgridContender {
 }
 
 impl PgridContender {
-    /// The baseline for a case, or why it cannot run it.
+    /// The baseline for a case, or the reason why it cannot run.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, String> {
         let case = &prepared.case;
         if case.experiment == Experiment::Threads {

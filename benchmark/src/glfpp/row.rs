@@ -22,16 +22,16 @@ pub(super) struct Row {
     pub(super) seconds: f64,
     pub(super) updates_per_s: f64,
     pub(super) queries_per_s: f64,
-    /// From a cycle's submission to its answers readable, 99 in 100 cycles; of a backend without
-    /// cycles, what a worker takes at a time.
+    /// From a cycle's submission to its readable answers, 99th percentile; for a backend without
+    /// cycles, of a worker's portion.
     pub(super) cycle_ms_p99: f64,
-    /// Of the last cycle's queries, asked again at rest: the same for every backend.
+    /// Hash of the answers to the last cycle's queries, repeated at rest: equal for every backend.
     pub(super) answer_hash: String,
     /// The case within its experiment.
     pub(super) case: String,
     /// Hot-spots of `gauss`, else 0.
     pub(super) hotspots: u32,
-    /// Updates of what `cycle_ms_p99` is the time of.
+    /// Updates that `cycle_ms_p99` covers.
     pub(super) cycle_updates: usize,
     pub(super) cycle_ms_p50: f64,
     /// Answers hold on the state this many epochs before their own cycle.
@@ -39,11 +39,11 @@ pub(super) struct Row {
     /// Side of a window as a share of the space's side.
     pub(super) window: f64,
     pub(super) results_per_query: f64,
-    /// Of how many objects each query found while the clock ran; repeats only for backends that
-    /// work in cycles.
+    /// Hash of the number of objects of each query while the clock ran; reproducible only for
+    /// backends that work in cycles.
     pub(super) run_hash: String,
     pub(super) bytes_per_object: f64,
-    /// Cells, and objects of a bucket. 0 if the backend chooses them as it runs.
+    /// Cells, and objects of a bucket. 0 if the backend chooses them at run time.
     pub(super) cells: u64,
     pub(super) bucket_objects: usize,
     /// Resident threads of the kernels on the device, 0 = as many as fit.
@@ -124,7 +124,7 @@ impl Row {
         if self.updates == 0 { self.queries_per_s } else { self.updates_per_s }
     }
 
-    /// The line of the plot that it belongs to.
+    /// The line of the plot.
     pub(super) fn series(&self) -> String {
         let backend = self.backend.name();
         match self.experiment {

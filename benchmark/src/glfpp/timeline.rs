@@ -1,4 +1,4 @@
-//! A drawing of the stages of some cycles in the middle of a run, for contenders that record them.
+//! Draws the stages of cycles in the middle of a run, for contenders that record them.
 
 use std::path::Path;
 

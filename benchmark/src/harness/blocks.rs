@@ -1,8 +1,8 @@
-//! Rows of a workload as raw blocks in host memory, made before any clock starts.
+//! Rows of a workload as raw blocks in host memory, encoded before any clock starts.
 //!
 //! A row has 20 bytes, 34 with all attributes. Generators run in parallel, each with its share of
-//! the objects and its own block in every cycle. Their number depends on the cycle alone, so the
-//! same parameters give the same bytes on any machine.
+//! the objects and one block in every cycle. Their number depends only on the cycle, so the same
+//! parameters produce the same bytes on any machine.
 
 use std::thread;
 
@@ -15,9 +15,9 @@ use shoal_workload::{Params, START_MS};
 use super::source::{Attributes, Source};
 use crate::error::BenchmarkError;
 
-/// Rows of one block at most: 8.5 MB with all attributes.
+/// Maximum rows of one block: 8.5 MB with all attributes.
 const BLOCK_ROWS: usize = 250_000;
-/// Generators at most: four million updates a cycle.
+/// Maximum number of generators: four million updates per cycle.
 const GENERATORS_MAX: usize = 16;
 
 const _: () = assert!(GENERATORS_MAX * BLOCK_ROWS <= CYCLE_FIXES_MAX, "one round is a cycle");

@@ -1,6 +1,6 @@
-//! The skeleton of every command: head, experiments in order, files of the rows.
+//! The common frame of commands: head, experiments in order, output files.
 //!
-//! Rows that were measured are written even if a later experiment fails.
+//! Measured rows are written even if a later experiment fails.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Files {
         mut one: impl FnMut(E, &str, &str, &mut Vec<R>) -> Result<(), BenchmarkError>,
         draw: impl Fn(&Path, &str, &[R]) -> Result<(), BenchmarkError>,
     ) -> Result<(), BenchmarkError> {
-        // A run may take an hour: find a missing folder before it.
+        // A run may take an hour: detect a missing folder first.
         self.json.iter().chain(&self.csv).try_for_each(|path| check_writable(path))?;
         if let Some(folder) = &self.svg {
             std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
@@ -91,7 +91,7 @@ fn write_csv<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), BenchmarkError
     writer.flush().map_err(|source| failed(path, source))
 }
 
-/// Parses options as the program does, small ones first.
+/// Parses options like the program, small ones first.
 ///
 /// # Errors
 /// The errors of clap.

@@ -1,6 +1,6 @@
-//! Runs cycles back to back through an engine, as many in flight as it overlaps.
+//! Runs cycles back to back through an engine, with its number of overlapping cycles in flight.
 //!
-//! A thread beside the timed one takes the outputs and checks them.
+//! A separate thread receives and checks the outputs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl BackendName {
 /// Copies a block to the memory from which a backend reads it fastest.
 type Place = Box<dyn Fn(&Block) -> Result<Block, BenchmarkError>>;
 
-/// An engine and how cycles are given to it.
+/// An engine and the parameters of its submission.
 pub(crate) struct Driver {
     pub(crate) backend: Box<dyn Backend>,
     in_flight: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Timed<T> {
 }
 
 impl Driver {
-    /// Opens a backend, or says why it cannot be opened.
+    /// Opens a backend.
     pub(crate) fn open(name: BackendName, options: EngineOptions) -> Result<Self, String> {
         match name {
             BackendName::Pgrid => Err("only `glfpp` runs it".to_owned()),
@@ -94,7 +94,7 @@ impl Driver {
         Ok(Self::cuda(gpu, backend.map_err(|fault| fault.to_string())?, false))
     }
 
-    /// As many cycles in flight as the device overlaps, rows in page-locked memory unless
+    /// The device's number of overlapping cycles in flight; rows in page-locked memory unless
     /// `is_pageable`.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda(
@@ -117,8 +117,8 @@ impl Driver {
         blocks.iter().map(&self.place).collect()
     }
 
-    /// Runs cycles untimed. All outputs stay in memory until the last: a later timed run finds as
-    /// much memory ready.
+    /// Runs cycles untimed. All outputs remain in memory until the last, so that a later timed run
+    /// reuses allocated memory.
     pub(crate) fn warm_up(
         &mut self,
         inputs: Vec<CycleInput>,
@@ -129,13 +129,13 @@ impl Driver {
         Ok(outputs)
     }
 
-    /// Runs cycles against the clock while `take` checks their outputs in a thread of its own.
+    /// Runs timed cycles while `take` checks their outputs in a separate thread.
     pub(crate) fn run_timed<T: Send>(
         &mut self,
         inputs: Vec<CycleInput>,
         take: impl FnOnce(&Receiver<CycleOutput>) -> Result<T, BenchmarkError> + Send,
     ) -> Result<Timed<T>, BenchmarkError> {
-        // Freeing the rows is not a cost of the backend: it happens after the clock has stopped.
+        // Rows are freed after the clock has stopped: this is not a cost of the backend.
         let kept: Vec<_> = inputs.iter().map(|input| input.requests.clone()).collect();
         let mut times = CycleTimes::new()?;
         let (sender, outputs) = channel();
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unanswered_queries_are_an_error_with_its_cause() {
+    fn unanswered_queries_are_an_error_with_the_cause() {
         let unanswered = EngineError::Device("no memory".into());
         let output =
             CycleOutput { epoch: 7, unanswered: Some(unanswered), ..CycleOutput::default() };

@@ -1,4 +1,4 @@
-//! Names the machine and the commit of a run, so that no number stands alone.
+//! Names the machine and the commit of a run, to be printed with every result.
 
 use std::fs;
 use std::process::Command;

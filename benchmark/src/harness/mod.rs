@@ -1,4 +1,4 @@
-//! What all commands share: options, runs of an engine, rows, tables, plots and files.
+//! Shared parts of all commands: options, engine runs, rows, tables, plots and files.
 
 pub(crate) mod answer_hash;
 pub(crate) mod blocks;

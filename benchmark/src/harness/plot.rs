@@ -1,6 +1,6 @@
 //! SVG plots: series over named cases, and points of one value over another, on logarithmic scales.
 //!
-//! Text stays text in the file, so drawing needs no fonts.
+//! The files contain text as text, so drawing needs no fonts.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) const COLOURS: [RGBColor; 11] = [
     BLACK,
 ];
 
-/// Writes an SVG file with what `drawing` puts on white.
+/// Writes an SVG file with the output of `drawing` on a white background.
 pub(crate) fn save(
     path: &Path,
     drawing: impl FnOnce(&Area<'_>) -> Result<(), Failure>,
@@ -38,7 +38,7 @@ pub(crate) fn save(
     done.map_err(|error| failed(path, std::io::Error::other(error.to_string())))
 }
 
-/// The different values of a list, in the order of their first occurrence.
+/// The distinct values of a list, in order of first occurrence.
 pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.fold(Vec::new(), |mut found, value| {
         if !found.contains(&value) {

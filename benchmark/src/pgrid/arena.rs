@@ -1,8 +1,7 @@
-//! Where are the buckets? Cells have their first one in a row, the others come from chunks.
+//! Storage of buckets: an array of first buckets, indexed by cell, and chunks of overflow buckets.
 //!
-//! A cell's number is the number of its first bucket, so a position leads to objects without a
-//! pointer. Chunks appear when they are first needed and stay; buckets that left their chain are
-//! handed out again by their workers, not here.
+//! A cell's number is the number of its first bucket, so a lookup by position needs no pointer.
+//! Chunks are allocated on first use and never freed; workers reuse unlinked buckets.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -13,7 +12,7 @@ use super::chain::Chain;
 
 /// Buckets of one chunk.
 const CHUNK_BUCKETS: u32 = 1 << 12;
-/// Chunks that there may be: their table takes a megabyte.
+/// Maximum number of chunks: their table takes a megabyte.
 const CHUNKS_MAX: u32 = 1 << 16;
 
 /// All buckets of a grid.
@@ -46,12 +45,12 @@ impl Arena {
         Bucket::new(&self.heads[start..start + self.lines_per_bucket])
     }
 
-    /// What a cell knows of its other buckets.
+    /// The chain of a cell's overflow buckets.
     pub(super) fn chain(&self, cell: u32) -> &Chain {
         &self.chains[cell as usize]
     }
 
-    /// Any bucket by its number.
+    /// A bucket by its number.
     #[inline(always)]
     pub(super) fn bucket(&self, number: u32) -> Bucket<'_> {
         if number < self.cells { self.head(number) } else { self.behind(number - self.cells) }
@@ -69,15 +68,15 @@ impl Arena {
         vacant_lines(CHUNK_BUCKETS as usize, self.lines_per_bucket)
     }
 
-    /// True for the bucket that a cell always keeps.
+    /// Whether a bucket is the permanent first bucket of a cell.
     pub(super) fn is_head(&self, number: u32) -> bool {
         number < self.cells
     }
 
-    /// The number of a bucket that was never used.
+    /// The number of an unused bucket.
     ///
     /// # Panics
-    /// When all chunks are full: a quarter of a thousand million buckets.
+    /// If all chunks are full, at about 250 million buckets.
     pub(super) fn unused(&self) -> u32 {
         self.cells + self.overflow.fetch_add(1, Relaxed)
     }

@@ -1,10 +1,10 @@
-//! How does a bucket lie in memory, and how is an object of 16 bytes read whole?
+//! Memory layout of buckets, and consistent reads of 16-byte objects.
 //!
-//! A header of two words, then entries of two words that never straddle a cache line. A position
-//! is one word, so it is never torn. Identity and position are two loads, and belong together all
-//! the same: a slot is reused only after every worker has passed a quiescent point since its object
-//! left (`grace.rs`), so no reader sees two objects in it. Without `unsafe` there is no 128-bit
-//! load; that reading costs nothing more, but the compiler may not make vector code of a scan.
+//! A header of two words precedes entries of two words that never straddle a cache line. A position
+//! is one word, so it is never torn. Identity and position are two loads that belong together:
+//! a slot is reused only after every worker has passed a quiescent point since its object left
+//! (`grace.rs`), so no reader sees two objects in it. Two loads cost no more than the 128-bit load
+//! that safe Rust lacks, but the compiler may not vectorize a scan.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -18,23 +18,23 @@ const ENTRY_WORDS: usize = 2;
 const OCCUPIED: usize = 0;
 const NEXT: usize = 1;
 
-/// In place of an identity: nobody is in this slot.
+/// In place of an identity: the slot is vacant.
 const VACANT: u64 = u64::MAX;
-/// In `OCCUPIED`: the bucket has left its chain, nobody may enter.
+/// In `OCCUPIED`: the bucket is unlinked and accepts no objects.
 const CLOSED: u64 = 1 << 63;
-/// In an identity: the object lives elsewhere by now (logical deletion).
+/// In an identity: the object has moved to another slot (logical deletion).
 const DELETED: u64 = 1 << 31;
 /// The end of a chain.
 pub(super) const NO_BUCKET: u32 = u32::MAX;
-/// Latest time of an entry, milliseconds: one bit of 32 tells the logically deleted.
+/// Maximum time of an entry, milliseconds: one bit of 32 marks logical deletion.
 pub(crate) const TIME_MAX_MS: u32 = (1 << 31) - 1;
-/// Cache lines of the longest bucket: its slots fit the 63 bits beside `CLOSED`.
+/// Maximum cache lines of a bucket: its slots fit the 63 bits beside `CLOSED`.
 pub(crate) const BUCKET_LINES_MAX: usize = 16;
 
 const _: () = assert!(bucket_objects(BUCKET_LINES_MAX) < 64, "one bit per slot, one for CLOSED");
 const _: () = assert!((LINE_WORDS - HEADER_WORDS).is_multiple_of(ENTRY_WORDS));
 
-/// Objects that fit a bucket of so many cache lines.
+/// Capacity in objects of a bucket of `lines` cache lines.
 pub(crate) const fn bucket_objects(lines: usize) -> usize {
     (lines * LINE_WORDS - HEADER_WORDS) / ENTRY_WORDS
 }
@@ -57,7 +57,7 @@ pub(super) fn vacant_lines(buckets: usize, lines_per_bucket: usize) -> Vec<Line>
     (0..buckets * lines_per_bucket).map(line).collect()
 }
 
-/// Who is in a slot.
+/// The occupant of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64);
 
@@ -104,7 +104,7 @@ impl<'a> Bucket<'a> {
         self.word(OCCUPIED).load(Acquire) & !CLOSED
     }
 
-    /// Takes a free slot; `None` when the bucket is full or closed.
+    /// Claims a free slot; `None` if the bucket is full or closed.
     #[inline(always)]
     pub(super) fn claim(self) -> Option<usize> {
         let all = (1_u64 << bucket_objects(self.lines.len())) - 1;
@@ -123,7 +123,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Touches the slot that [`Bucket::claim`] will take, if there is one.
+    /// Prefetches the slot that [`Bucket::claim`] would take, if any.
     #[inline(always)]
     pub(super) fn look_at_free_slot(self) {
         let slot = (!self.word(OCCUPIED).load(Relaxed)).trailing_zeros() as usize;
@@ -132,32 +132,32 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Gives a slot back that nobody can be reading; true when the bucket is now empty.
+    /// Frees a slot without readers; returns whether the bucket is empty.
     pub(super) fn vacate(self, slot: usize) -> bool {
         self.word(HEADER_WORDS + ENTRY_WORDS * slot).store(VACANT, Relaxed);
         let bit = 1 << slot;
         self.word(OCCUPIED).fetch_and(!bit, AcqRel) == bit
     }
 
-    /// Shuts an empty bucket; false when somebody entered meanwhile.
+    /// Closes an empty bucket; false if a slot was claimed concurrently.
     pub(super) fn close(self) -> bool {
         self.word(OCCUPIED).compare_exchange(0, CLOSED, AcqRel, Relaxed).is_ok()
     }
 
-    /// True once the bucket has left its chain.
+    /// Whether the bucket is unlinked.
     pub(super) fn is_closed(self) -> bool {
         self.word(OCCUPIED).load(Acquire) & CLOSED != 0
     }
 
-    /// Opens a bucket that is in no chain, its first slot claimed, `next` behind it.
+    /// Opens an unlinked bucket with its first slot claimed and `next` as successor.
     pub(super) fn open(self, next: u32) -> usize {
         self.set_next(next);
         self.word(OCCUPIED).store(1, Release);
         0
     }
 
-    /// Puts an object into a slot, or a new position and time in the place of the old: readers see
-    /// the one or the other position, whole.
+    /// Writes an object into a slot, or replaces its position and time. Readers see either the old
+    /// or the new position, never a mixture.
     #[inline(always)]
     pub(super) fn write(self, slot: usize, identity: Identity, x: i32, y: i32) {
         let at = HEADER_WORDS + ENTRY_WORDS * slot;
@@ -166,27 +166,27 @@ impl<'a> Bucket<'a> {
         self.word(at).store(identity.0, Release);
     }
 
-    /// Who is in a slot, if anybody.
+    /// The occupant of a slot, if any.
     #[inline(always)]
     pub(super) fn identity(self, slot: usize) -> Option<Identity> {
         let word = self.word(HEADER_WORDS + ENTRY_WORDS * slot).load(Acquire);
         (word != VACANT).then_some(Identity(word))
     }
 
-    /// Where the object of a slot is or was last.
+    /// The current or last position of a slot's object.
     #[inline(always)]
     pub(super) fn position(self, slot: usize) -> (i32, i32) {
         let word = self.word(HEADER_WORDS + ENTRY_WORDS * slot + 1).load(Acquire);
         ((word >> 32) as u32 as i32, word as u32 as i32)
     }
 
-    /// Marks the object of a slot as living elsewhere.
+    /// Marks the entry of a slot as logically deleted.
     pub(super) fn delete_logically(self, slot: usize, identity: Identity) {
         let at = HEADER_WORDS + ENTRY_WORDS * slot;
         self.word(at).store(identity.0 | DELETED, Release);
     }
 
-    /// The bucket behind this one, or [`NO_BUCKET`].
+    /// The next bucket of the chain, or [`NO_BUCKET`].
     #[inline(always)]
     pub(super) fn next(self) -> u32 {
         self.word(NEXT).load(Acquire) as u32
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_claimed_once_and_come_back() {
+    fn slots_are_claimed_once_and_can_be_freed() {
         let lines = vacant_lines(1, 2);
         let bucket = Bucket::new(&lines);
         let slots: Vec<_> = std::iter::from_fn(|| bucket.claim()).collect();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_bucket_closes_and_then_nobody_enters() {
+    fn only_an_empty_bucket_closes_and_then_rejects_claims() {
         let lines = vacant_lines(2, 4);
         let bucket = Bucket::new(&lines[4..]);
         assert_eq!(bucket.claim(), Some(0));

@@ -1,7 +1,7 @@
-//! Which cell holds a position, and which cells does a window touch?
+//! Maps positions and windows to cells.
 //!
-//! Uniform squares over the space, numbered row by row. Positions outside fall into the rim, so
-//! that nothing is ever lost.
+//! Cells are uniform squares over the space, numbered by row. Positions outside are clamped to the
+//! border cells.
 
 use std::ops::RangeInclusive;
 
@@ -12,12 +12,12 @@ use shoal_engine::QuantaRect;
 pub(super) struct Cells {
     bounds: QuantaRect,
     side: u32,
-    /// Columns (rows) in one quantum, 32 bits behind the point, rounded down.
+    /// Columns (rows) per quantum, fixed point with 32 fractional bits, rounded down.
     x_scale: u64,
     y_scale: u64,
 }
 
-/// The cells that a window touches: columns and rows, borders included.
+/// The cells that intersect a window: columns and rows, borders included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Touched {
     pub(super) columns: (u32, u32),
@@ -33,7 +33,7 @@ impl Touched {
         self.columns.0..=self.columns.1
     }
 
-    /// Cells strictly between the border cells lie inside the window with every point.
+    /// Cells strictly between the border cells are completely inside the window.
     pub(super) fn is_inner(&self, column: u32, row: u32) -> bool {
         let between = |at, (first, last): (u32, u32)| (first < at) & (at < last);
         between(column, self.columns) & between(row, self.rows)
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_cells_hold_no_point_outside_the_window() {
+    fn inner_cells_contain_no_point_outside_the_window() {
         let bounds = QuantaRect { x_min: 0, y_min: 0, x_max: 99, y_max: 99 };
         let cells = Cells::new(bounds, 7);
         let window = QuantaRect { x_min: 13, y_min: 20, x_max: 77, y_max: 80 };

@@ -1,6 +1,6 @@
-//! What a cell knows of its chain beyond the first bucket: a latch, and where there was room.
+//! The overflow chain of a cell: a latch, and a hint to a bucket with a free slot.
 //!
-//! Apart from the buckets, for a cell whose objects fit its first bucket never touches it.
+//! It is stored apart from the buckets, because a cell that fits its first bucket never reads it.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,8 +19,8 @@ impl Chain {
         Self { latch: AtomicU32::new(0), hint: AtomicU32::new(NO_BUCKET) }
     }
 
-    /// A bucket of this chain that had room lately, or [`NO_BUCKET`]. Set only to one that cannot
-    /// leave the chain meanwhile: the latch is held, or a slot of it that is not yet filled.
+    /// A bucket of this chain that recently had a free slot, or [`NO_BUCKET`]. Set only while the
+    /// bucket cannot be unlinked: with the latch or an unfilled slot of it held.
     pub(super) fn hint(&self) -> u32 {
         self.hint.load(Relaxed)
     }
@@ -29,12 +29,12 @@ impl Chain {
         self.hint.store(bucket, Relaxed);
     }
 
-    /// Takes the latch; false when another has it.
+    /// Tries to acquire the latch.
     pub(super) fn try_latch(&self) -> bool {
         self.latch.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the latch, which is held for a few stores only.
+    /// Acquires the latch, which is held for a few stores only.
     pub(super) fn latch(&self) {
         while !self.try_latch() {
             std::hint::spin_loop();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_the_latch() {
+    fn the_latch_is_exclusive() {
         let chain = Chain::new();
         assert_eq!(chain.hint(), NO_BUCKET);
         assert!(chain.try_latch() && !chain.try_latch());

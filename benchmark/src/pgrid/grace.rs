@@ -1,16 +1,16 @@
-//! When may a slot be used again? After every worker has passed a quiescent point.
+//! Grace periods: a slot is reused after every worker has passed a quiescent point.
 //!
-//! A worker announces itself between two portions of work, when it holds no place that it read
-//! before. What was given up before an announcement of all workers can no longer be in anybody's
-//! hands. Nobody waits: what is not yet free stays in its worker's list.
+//! A worker announces a quiescent point between two portions of work, when it holds no reference.
+//! Entries retired before an announcement of all workers have no readers. Workers never wait:
+//! retired entries remain in their worker's list until they are free.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-/// In place of an announcement: this worker holds nothing.
+/// In place of an announcement: the worker is idle.
 const AT_REST: u64 = u64::MAX;
 
-/// One announcement, on cache lines of its own: processors fetch pairs of lines.
+/// One announcement, on a separate pair of cache lines, because processors fetch pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Announcement(AtomicU64);
@@ -31,26 +31,26 @@ impl Grace {
         }
     }
 
-    /// Takes a worker in that was at rest. The early announcement comes before the clock is
-    /// touched: whoever touches it later sees it, whoever did so before is seen by this worker.
+    /// Registers an idle worker. The early announcement precedes the access to the clock: later
+    /// accesses see it, and this worker sees earlier ones.
     pub(super) fn join(&self, worker: usize) {
         self.announced[worker].0.store(0, Release);
         self.pass(worker);
     }
 
-    /// Says that a worker holds nothing, and gives the stamp of what it gave up until now.
+    /// Announces a quiescent point; returns the stamp of entries retired so far.
     pub(super) fn pass(&self, worker: usize) -> u64 {
         let stamp = self.clock.0.fetch_add(1, AcqRel) + 1;
         self.announced[worker].0.store(stamp, Release);
         stamp
     }
 
-    /// Says that a worker holds nothing and will not until it passes again.
+    /// Marks a worker as idle until its next announcement.
     pub(super) fn leave(&self, worker: usize) {
         self.announced[worker].0.store(AT_REST, Release);
     }
 
-    /// What bears this stamp or an earlier one is free.
+    /// Entries with this stamp or an earlier one are free.
     pub(super) fn free_until(&self) -> u64 {
         self.announced.iter().map(|own| own.0.load(Acquire)).min().unwrap_or(AT_REST)
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slowest_worker_decides() {
+    fn the_slowest_worker_determines_the_free_stamp() {
         let grace = Grace::new(3);
         grace.join(0);
         let early = grace.pass(0);

@@ -1,6 +1,6 @@
-//! The grid as a whole: cells, buckets, secondary index, and what the workers share.
+//! The grid: cells, buckets, secondary index, and the shared state of workers.
 //!
-//! Knows nothing of threads; `worker.rs` changes and reads it, `stream.rs` runs the workers.
+//! `worker.rs` changes and reads it, `stream.rs` runs the workers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use super::worker::{Leftover, Worker};
 /// Grid sides up to this number keep cell numbers below half of all bucket numbers.
 const SIDE_MAX: u32 = 1 << 15;
 
-/// What is tuned.
+/// The tuned parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Cells along each axis, 1 to 32,768.
@@ -26,12 +26,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Objects of one bucket.
+    /// Capacity of one bucket, objects.
     pub(crate) fn bucket_objects(&self) -> usize {
         bucket_objects(self.bucket_lines)
     }
 
-    /// Bytes that the first buckets of all cells take.
+    /// Bytes of the first buckets of all cells.
     pub(super) fn heads_bytes(&self) -> u64 {
         u64::from(self.side).pow(2) * (self.bucket_lines * size_of::<Line>()) as u64
     }
@@ -42,7 +42,7 @@ impl Layout {
 pub(crate) struct Update {
     /// The object, below the grid's number of objects.
     pub(crate) object: u32,
-    /// Event time, milliseconds since a moment of the caller's choice, below 2^31.
+    /// Event time, milliseconds since an origin of the caller's choice, below 2^31.
     pub(crate) time_ms: u32,
     /// Position in quanta.
     pub(crate) x: i32,
@@ -57,16 +57,16 @@ const _: () = assert!(size_of::<Update>() == 16, "the paper's object");
 ///
 /// Uniform cells with chains of buckets; a secondary index from object to slot with a latch per
 /// object. An update within a cell writes in place; any other writes the new entry first, then
-/// marks the old one as logically deleted. A query takes no latch and waits for nobody. It reports
-/// every object that was inside during the whole query, none that was outside during the whole
-/// query, and each once: an entry marked as deleted leads through the index to the object's newest
-/// position, and that decides.
+/// marks the old one as logically deleted. A query takes no latch and never waits. It reports every
+/// object that is inside during the whole query, none that is outside during the whole query, and
+/// each once: for an entry marked as deleted, the index supplies the object's newest position,
+/// which decides.
 ///
-/// Better than the paper, in favour of the baseline: slots left behind are freed soon after in a
-/// cell still cached (`grace.rs`), not at the object's next report; freed slots are filled again
-/// instead of moving the cell's last object, which saves a random access to the index; slots are
-/// claimed by an atomic bit, so the latch of a cell is for linking buckets alone; look-ups of 32
-/// reports overlap. Objects are never removed: no experiment does.
+/// Deviations from the paper, in favour of the baseline: deleted entries are freed soon, while the
+/// cell is cached (`grace.rs`), not at the object's next report; freed slots are reused instead of
+/// moving the cell's last object, which saves a random access to the index; slots are claimed by an
+/// atomic bit, so a cell's latch protects only the linking of buckets; look-ups of 32 reports
+/// overlap. Objects are never removed, because no experiment removes them.
 #[derive(Debug)]
 pub(crate) struct PGrid {
     pub(super) cells: Cells,
@@ -78,10 +78,10 @@ pub(crate) struct PGrid {
 }
 
 impl PGrid {
-    /// An empty grid for objects `0..objects` and at most `workers` workers at a time.
+    /// An empty grid for objects `0..objects` and at most `workers` concurrent workers.
     ///
     /// # Panics
-    /// For a layout outside its ranges or no worker.
+    /// For a layout outside its ranges or 0 workers.
     pub(crate) fn new(bounds: QuantaRect, objects: u32, workers: usize, layout: Layout) -> Self {
         assert!((1..=SIDE_MAX).contains(&layout.side), "{layout:?}");
         assert!((1..=BUCKET_LINES_MAX).contains(&layout.bucket_lines), "{layout:?}");
@@ -97,15 +97,15 @@ impl PGrid {
         }
     }
 
-    /// How many workers may be at work.
+    /// Maximum number of concurrent workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Frees what the workers left behind; none may be at work, as `&mut` proves.
+    /// Frees all retired entries; `&mut` proves that no worker is active.
     pub(crate) fn settle(&mut self) {
         let mut worker = Worker::new(self, 0);
-        // The first frees slots and unlinks emptied buckets, the second frees those.
+        // The first pass frees slots and unlinks emptied buckets, the second frees these buckets.
         worker.pass();
         worker.pass();
     }
@@ -120,7 +120,7 @@ impl PGrid {
         (self.arena.memory_bytes() + self.index.memory_bytes()) as u64
     }
 
-    /// What workers that have left did not finish; a panic elsewhere does not make it wrong.
+    /// Retired entries of ended workers; consistent also after a panic elsewhere.
     pub(super) fn leftover(&self) -> std::sync::MutexGuard<'_, Leftover> {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! Where is an object? The secondary index: one word per object, latch included.
+//! The secondary index from objects to slots: one word per object, including its latch.
 //!
-//! Objects are numbered from 0, so the index is an array, as fast as an index can be. The latch
-//! orders the updates of one object; readers never take it.
+//! Objects are numbered from 0, so the index is an array. The latch orders the updates of one
+//! object; readers never acquire it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// The places of all objects.
+/// The slots of all objects.
 #[derive(Debug)]
 pub(super) struct Index {
     words: Vec<AtomicU64>,
@@ -44,13 +44,13 @@ impl Index {
         Self { words: (0..objects).map(|_| AtomicU64::new(UNKNOWN)).collect() }
     }
 
-    /// Where an object is by now.
+    /// The current slot of an object.
     #[inline(always)]
     pub(super) fn place(&self, object: u32) -> Option<Place> {
         Place::from_word(self.words[object as usize].load(Acquire))
     }
 
-    /// Takes an object's latch and says where it is.
+    /// Acquires an object's latch and returns its slot.
     #[inline(always)]
     pub(super) fn latch(&self, object: u32) -> Option<Place> {
         let word = &self.words[object as usize];
@@ -65,13 +65,13 @@ impl Index {
         }
     }
 
-    /// Moves an object whose latch is held, and keeps the latch.
+    /// Changes the slot of an object while its latch is held.
     #[inline(always)]
     pub(super) fn relocate(&self, object: u32, place: Place) {
         self.words[object as usize].store(place.word() | LATCHED, Release);
     }
 
-    /// Gives the latch of an object back.
+    /// Releases the latch of an object.
     #[inline(always)]
     pub(super) fn unlatch(&self, object: u32, place: Place) {
         self.words[object as usize].store(place.word(), Release);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_survive_latching() {
+    fn latching_preserves_slots() {
         let index = Index::new(2);
         assert_eq!((index.place(1), index.known()), (None, 0));
         assert_eq!(index.latch(1), None);

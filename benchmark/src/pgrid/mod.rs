@@ -1,4 +1,4 @@
-//! PGrid, the CPU structure that the paper compares itself with: the baseline.
+//! PGrid, the CPU baseline of the paper.
 
 mod arena;
 mod bucket;

@@ -1,8 +1,8 @@
-//! A mixed stream of updates and queries, worked off by all workers at once.
+//! Processes a mixed stream of updates and queries with all workers.
 //!
-//! The stream is cut into portions, each with its share of updates and of queries; a worker takes
-//! the next portion and interleaves the two. No barrier, no order between portions but that of
-//! event times. Answers stay with their worker until the clock has stopped.
+//! The stream is divided into portions, each with its share of updates and queries; a worker takes
+//! the next portion and interleaves them. There is no barrier; only event times order portions.
+//! Workers keep their answers until the clock has stopped.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,12 +14,12 @@ use shoal_engine::QuantaRect;
 use super::grid::{PGrid, Update};
 use super::worker::{GROUP, Worker};
 
-/// Updates of one portion: passing a quiescent point reads a cache line of every worker.
+/// Updates of one portion: large, because a quiescent point reads a cache line of every worker.
 pub(crate) const PORTION_UPDATES: usize = 1024;
-/// Queries of one portion where there are no updates.
+/// Queries of one portion without updates.
 const PORTION_QUERIES: usize = 128;
 
-/// Updates and windows, to be mixed in proportion.
+/// Updates and windows, mixed in proportion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     /// Reports in order of time.
@@ -38,9 +38,9 @@ impl Stream {
 /// The answers of one worker.
 #[derive(Debug, Default)]
 struct Pages {
-    /// Per portion taken: its number, and how many answers came before.
+    /// Number and first answer of each processed portion.
     portions: Vec<(usize, usize)>,
-    /// Per answer, where it ends in `objects`.
+    /// End of each answer in `objects`.
     ends: Vec<usize>,
     objects: Vec<u64>,
     took: Vec<Duration>,
@@ -78,14 +78,14 @@ impl Answers {
         })
     }
 
-    /// How long each portion took, from being taken to its last answer.
+    /// Duration of each portion, from its start to its last answer.
     pub(crate) fn portion_times(&self) -> impl Iterator<Item = Duration> {
         self.workers.iter().flat_map(|pages| pages.took.iter().copied())
     }
 }
 
 impl PGrid {
-    /// Works a stream off with all workers; returns the time from start to end of the last one.
+    /// Processes a stream with all workers; returns the time from the start to the end of the last.
     pub(crate) fn run(&self, stream: &Stream) -> (Duration, Answers) {
         let next = AtomicUsize::new(0);
         let start = Instant::now();

@@ -1,7 +1,7 @@
-//! Which grid and which buckets are best for a workload? Climbs from a guess, measuring each step.
+//! Selects grid side and bucket size for a workload by hill climbing with measured steps.
 //!
-//! Doubling and halving the side first, then the bucket, then the side again beside the best; every
-//! layout is filled with the same objects and runs the same sample of the workload.
+//! It doubles and halves the side first, then the bucket, then the side again around the best;
+//! every layout holds the same objects and runs the same sample of the workload.
 
 use shoal_engine::QuantaRect;
 
@@ -9,23 +9,23 @@ use super::bucket::BUCKET_LINES_MAX;
 use super::grid::{Layout, PGrid};
 use super::stream::Stream;
 
-/// Objects of a cell at the guess from which tuning starts: half a bucket of two cache lines.
+/// Objects per cell of the initial layout: half a bucket of two cache lines.
 const CELL_OBJECTS_GUESS: f64 = 3.0;
 const BUCKET_LINES_GUESS: usize = 2;
-/// Sides that are tried: 64 to 8,192 cells.
+/// Range of tried sides: 64 to 8,192 cells.
 const SIDE_LOG2: std::ops::RangeInclusive<u32> = 6..=13;
 
-/// Bytes of all cells' first buckets that a layout may take for each object, and at the least:
-/// finer grids were never best, and some of them would not fit a machine.
+/// Limit on the bytes of first buckets per object, and its minimum in total: finer grids were never
+/// best, and some do not fit in memory.
 const HEADS_BYTES_PER_OBJECT_MAX: u64 = 640;
 const HEADS_BYTES_MAX_LEAST: u64 = 64 << 20;
 
-/// What one layout did.
+/// The result of one layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     /// The layout.
     pub(crate) layout: Layout,
-    /// Updates and queries of the sample in one second.
+    /// Updates and queries of the sample per second.
     pub(crate) operations_per_s: f64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Sample<'a> {
     pub(crate) workers: usize,
     /// The first report of every object.
     pub(crate) first: &'a Stream,
-    /// What follows.
+    /// The sample.
     pub(crate) next: &'a Stream,
 }
 

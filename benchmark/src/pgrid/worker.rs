@@ -1,8 +1,8 @@
-//! One thread's hands on the grid: updates, queries, and the freeing of what updates left behind.
+//! A worker thread of the grid: updates, queries, and reclamation of retired entries.
 //!
-//! Look-ups of a group of updates are made ahead in three rounds (index, old entry, new cell), so
-//! that their cache misses overlap; the updates follow one by one. A worker passes a quiescent
-//! point between portions of work, never within an update or a query.
+//! A group of updates is prefetched in three rounds (index, old entry, new cell), so that cache
+//! misses overlap; the updates follow one by one. A worker passes a quiescent point between
+//! portions of work, never within an update or a query.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,30 +13,30 @@ use super::bucket::{Identity, NO_BUCKET};
 use super::grid::{PGrid, Update};
 use super::index::Place;
 
-/// Updates whose look-ups overlap: about as many misses as a core keeps in flight, twice.
+/// Updates whose look-ups overlap: about twice the misses that a core keeps in flight.
 pub(super) const GROUP: usize = 32;
-/// Buckets of a crowded cell that an insertion looks into before it takes a new one.
+/// Buckets of a crowded cell that an insertion probes before it links a new one.
 const WALK_BUCKETS_MAX: usize = 8;
-/// Free buckets that a worker takes from the shared ones at a time.
+/// Free buckets that a worker takes from the shared list at a time.
 const FREE_BUCKETS_TAKEN: usize = 32;
 
-/// Something given up that others may still be reading.
+/// A retired item that other workers may be reading.
 #[derive(Clone, Copy, Debug)]
 enum Retired {
-    /// An entry logically deleted, and its cell.
+    /// A logically deleted entry, and its cell.
     Entry(Place, u32),
-    /// A bucket out of its chain.
+    /// An unlinked bucket.
     Bucket(u32),
 }
 
-/// What a worker had not finished when it left.
+/// Unfinished reclamation of an ended worker.
 #[derive(Debug, Default)]
 pub(super) struct Leftover {
     retired: Vec<Retired>,
     free_buckets: Vec<u32>,
 }
 
-/// A worker; one number is one worker at a time.
+/// A worker with a unique number.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     grid: &'a PGrid,
@@ -44,7 +44,7 @@ pub(super) struct Worker<'a> {
     retired: VecDeque<Retired>,
     /// Stamp and count of the portions in `retired`, oldest first.
     portions: VecDeque<(u64, usize)>,
-    /// How many of `retired` are not in a portion yet.
+    /// Entries of `retired` that belong to no portion so far.
     unstamped: usize,
     free_buckets: Vec<u32>,
 }
@@ -64,7 +64,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Passes a quiescent point and frees what nobody can be reading any more.
+    /// Passes a quiescent point and frees entries without readers.
     pub(super) fn pass(&mut self) {
         let stamp = self.grid.grace.pass(self.number);
         if self.unstamped > 0 {
@@ -87,7 +87,7 @@ impl<'a> Worker<'a> {
         self.unstamped += 1;
     }
 
-    /// Makes a slot free; takes its bucket out of the chain when that is empty now.
+    /// Frees a slot; unlinks its bucket if empty.
     fn vacate(&mut self, place: Place, cell: u32) {
         let arena = &self.grid.arena;
         let is_empty = arena.bucket(place.bucket).vacate(place.slot.into());
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         }
         let chain = arena.chain(cell);
         let is_hinted = chain.hint() == place.bucket;
-        // A busy latch is no matter: the bucket stays, and will be found or emptied again.
+        // If the latch is held, the bucket remains linked and is reused or emptied later.
         if (is_empty || !is_hinted) && chain.try_latch() {
             let bucket = arena.bucket(place.bucket);
             if is_empty && bucket.close() {
@@ -109,8 +109,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Takes a closed bucket out of its chain, whose latch is held. Its own `next` stays, for those
-    /// who stand in it.
+    /// Unlinks a closed bucket while the chain's latch is held. Its `next` remains valid for
+    /// current readers.
     fn unlink(&self, cell: u32, number: u32) {
         let arena = &self.grid.arena;
         let head = arena.head(cell);
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Applies updates in order; each is whole or not yet there for every reader.
+    /// Applies updates in order; each is atomic for readers.
     pub(super) fn apply(&mut self, updates: &[Update]) {
         for group in updates.chunks(GROUP) {
             self.look_ahead(group);
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Touches what the updates will need, one kind of miss at a time.
+    /// Prefetches the data of the updates, one kind of miss at a time.
     fn look_ahead(&self, group: &[Update]) {
         let PGrid { index, arena, cells, .. } = self.grid;
         let mut places = [None; GROUP];
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Applies one update; an object's older report than the present one is ignored.
+    /// Applies one update; a report older than the current one is ignored.
     fn update(&mut self, update: &Update) {
         let PGrid { index, arena, cells, .. } = self.grid;
         let Update { object, time_ms, x, y } = *update;
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
             return;
         }
         let place = self.insert(cell, identity, x, y);
-        // Whoever meets the deleted entry finds the new one through the index.
+        // Readers of the deleted entry find the new one through the index.
         index.relocate(object, place);
         bucket.delete_logically(slot, present);
         index.unlatch(object, place);
@@ -195,8 +195,8 @@ impl<'a> Worker<'a> {
         Place { bucket: number, slot: slot as u8 }
     }
 
-    /// Takes a free slot of a cell: in its first bucket, in one that had room lately, in one of the
-    /// next few behind that, in a new one.
+    /// Claims a slot of a cell: in its first bucket, in the hinted bucket, in one of the next few
+    /// buckets, or in a new one.
     fn claim(&mut self, cell: u32) -> (u32, usize) {
         let arena = &self.grid.arena;
         let head = arena.head(cell);
@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
         self.extend(cell)
     }
 
-    /// Links a new bucket behind the first one and takes a slot of it.
+    /// Links a new bucket after the first one and claims a slot of it.
     fn extend(&mut self, cell: u32) -> (u32, usize) {
         let number = self.free_bucket().unwrap_or_else(|| self.grid.arena.unused());
         let arena = &self.grid.arena;
@@ -238,8 +238,7 @@ impl<'a> Worker<'a> {
         (number, slot)
     }
 
-    /// A bucket that left its chain, from this worker's own or from the shared ones if nobody else
-    /// is at those.
+    /// A free bucket from this worker's list, or from the shared list if it is not contended.
     fn free_bucket(&mut self) -> Option<u32> {
         if self.free_buckets.is_empty()
             && let Ok(mut leftover) = self.grid.leftover.try_lock()
@@ -251,7 +250,7 @@ impl<'a> Worker<'a> {
         self.free_buckets.pop()
     }
 
-    /// Touches the first buckets of the cells that windows need.
+    /// Prefetches the first buckets of the cells of windows.
     pub(super) fn look_ahead_windows(&self, windows: &[QuantaRect]) {
         let PGrid { arena, cells, .. } = self.grid;
         for window in windows {
@@ -303,7 +302,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether the newest position of an object that moved between cells lies inside.
+    /// Whether the newest position of an object that moved between cells is inside.
     #[cold]
     fn is_inside_by_now(&self, object: u32, window: &QuantaRect) -> bool {
         loop {
@@ -318,13 +317,13 @@ impl<'a> Worker<'a> {
                 let (x, y) = bucket.position(slot);
                 return window.contains(x, y);
             }
-            // It has moved on between the two looks; the index knows where to.
+            // It moved between the two reads; the index has its new slot.
         }
     }
 }
 
 impl Drop for Worker<'_> {
-    /// Leaves what is not yet free to whoever works next.
+    /// Passes entries that are not yet free to the next worker.
     fn drop(&mut self) {
         let mut leftover = self.grid.leftover();
         leftover.retired.extend(self.retired.drain(..));

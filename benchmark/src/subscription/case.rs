@@ -15,7 +15,7 @@ const SPACE_M2: f64 = 1e10;
 /// Warm-up cycles: one more than are in flight.
 pub(super) const WARM_CYCLES: u64 = 4;
 
-/// The objects and rows that several cases share.
+/// The objects and rows shared by several cases.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Motion {
     pub(super) distribution: Distribution,
@@ -54,7 +54,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Circles that contain an object, on average: they lie anywhere, and few cross the border.
+    /// Average number of circles that contain an object: circles are uniform, few cross the border.
     fn memberships(&self) -> f64 {
         let RegionParams { regions, radius_m, .. } = self.regions;
         regions as f64 * PI * radius_m * radius_m / SPACE_M2
@@ -66,7 +66,7 @@ impl Case {
         if memberships > most {
             return Some(format!("{memberships:.1} circles an object, at most {most}"));
         }
-        // In the worst case every update leaves as many circles as it enters.
+        // In the worst case the number of leaves equals the number of enters.
         let events = 2.0 * memberships * motion.cycle_updates() as f64;
         if events > CYCLE_EVENTS_MAX as f64 {
             return Some(format!("up to {events:.0} events a cycle, at most {CYCLE_EVENTS_MAX}"));

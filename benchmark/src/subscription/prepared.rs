@@ -1,6 +1,6 @@
 //! The rows and circles of a run, made before its clock starts.
 //!
-//! All cases of a motion share its rows. Circles lie where the workload's windows lie or follow
+//! All cases of a motion share its rows. Circles are placed like the workload's windows or follow
 //! objects, and churn by the event time of the cycles.
 
 use std::collections::BTreeMap;

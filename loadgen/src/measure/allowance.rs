@@ -1,7 +1,7 @@
 //! Keeps updates and queries in their ratio at full speed.
 //!
-//! Rows that were sent earn queries, and queries spend them. The sender of queries waits until
-//! something was earned; the sender of rows waits while too much is unspent.
+//! Sent rows earn queries, and sent queries spend them. The query sender waits for earned queries;
+//! the row sender waits while too many are unspent.
 
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ pub struct Allowance {
 struct State {
     rows: u64,
     taken: u64,
-    /// No more rows will come.
+    /// No more rows will be sent.
     rows_ended: bool,
     /// No more queries will be sent.
     queries_ended: bool,
@@ -49,7 +49,7 @@ impl Allowance {
         let _ = state.wait_for(caught_up).await;
     }
 
-    /// Waits until queries are due and takes at most `most` of them; 0 if no more will come.
+    /// Waits until queries are due and takes at most `most` of them; 0 after the last.
     pub async fn take(&self, most: u64) -> u64 {
         let mut state = self.state.subscribe();
         let due = |state: &State| self.ratio.queries_due(state.rows).saturating_sub(state.taken);
@@ -62,12 +62,12 @@ impl Allowance {
         taken
     }
 
-    /// No more rows will be sent; what was earned can still be spent.
+    /// No more rows will be sent; earned queries can still be spent.
     pub fn end_rows(&self) {
         self.state.send_modify(|state| state.rows_ended = true);
     }
 
-    /// No more queries will be sent; the sender of rows waits no longer.
+    /// No more queries will be sent; releases the row sender.
     pub fn end_queries(&self) {
         self.state.send_modify(|state| state.queries_ended = true);
     }

@@ -1,9 +1,9 @@
-//! Counters of a running run, for the progress line: relaxed atomics. The summary is made of the
-//! exact tallies of the tasks.
+//! Counters of a run for the progress line: relaxed atomics. The summary uses the exact tallies of
+//! the tasks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of a running run.
+/// Counts of a run.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Rows acknowledged since the clock started, whatever their outcome.
@@ -18,13 +18,13 @@ pub struct Counters {
     pub refused: Count,
     /// Answers compared with the oracle.
     pub verified: Count,
-    /// Of those, wrong ones.
+    /// Compared answers that are wrong.
     pub mismatches: Count,
     /// Reports without an ack.
     pub reports_in_flight: Count,
     /// Messages of queries without an answer.
     pub query_messages_in_flight: Count,
-    /// Acks and chunks of answers that arrived: signs of progress.
+    /// Received acks and chunks of answers, for stall detection.
     pub arrivals: Count,
 }
 
@@ -43,7 +43,7 @@ impl Count {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// The count now.
+    /// The current count.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

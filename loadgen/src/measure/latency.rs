@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest latency that is distinguished: an hour.
+/// The longest recorded latency: an hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
 /// Latencies of one kind.
@@ -41,18 +41,18 @@ impl Latency {
         self.0.saturating_record_n(us.clamp(1, LATENCY_US_MAX), count);
     }
 
-    /// Adds what another connection saw.
+    /// Adds the latencies of another connection.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("all histograms have the same range");
     }
 
-    /// How many were counted.
+    /// Number of counted latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The percentiles of all that was counted.
+    /// The percentiles of all counted latencies.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         if self.0.is_empty() {

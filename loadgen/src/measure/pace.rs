@@ -1,18 +1,17 @@
-//! The intended moments of messages at a given rate.
+//! The intended send times of messages at a given rate.
 //!
 //! They are fixed before the run, and latency counts from them: a delayed sender does not hide the
-//! waiting of the messages behind it (no coordinated omission).
+//! waiting time of later messages (no coordinated omission).
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Moments of one connection's messages at a fixed rate.
+/// Send times of one connection's messages at a fixed rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     per_second: f64,
-    /// Units that this connection lags behind the first, so that connections do not all send at the
-    /// same moment.
+    /// Offset in units from the first connection, so that connections do not send simultaneously.
     lag: f64,
 }
 
@@ -29,19 +28,19 @@ impl Pace {
     #[must_use]
     pub fn intended(&self, start: Instant, units: u64) -> Instant {
         let after_s = (units as f64 + self.lag) / self.per_second;
-        // A rate that would send the next message in centuries is not an error: it never comes.
+        // A very low rate is not an error: the next message is never due.
         let after = Duration::try_from_secs_f64(after_s).unwrap_or(FAR);
         start.checked_add(after).unwrap_or_else(|| start + FAR)
     }
 
-    /// Units due after some seconds.
+    /// Units due after `seconds`.
     #[must_use]
     pub fn units_within(&self, seconds: f64) -> u64 {
         (seconds * self.per_second - self.lag).max(0.0) as u64
     }
 }
 
-/// Beyond any run.
+/// Longer than any run.
 const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[cfg(test)]

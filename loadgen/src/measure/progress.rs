@@ -1,5 +1,5 @@
 //! The progress line, once per second on standard error: redrawn on a terminal, plain lines
-//! elsewhere. Ends when its task is dropped.
+//! elsewhere. It ends when its task is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::counters::Counters;
 
-/// Shows progress until it is cancelled; `is_verified` adds what the oracle has done.
+/// Shows progress until cancelled; `is_verified` adds the oracle's counts.
 pub async fn show_progress(counters: Arc<Counters>, is_verified: bool) {
     let bar = ProgressBar::new_spinner();
     bar.set_style(

@@ -1,8 +1,8 @@
 //! The results of a run, as a table for people and as JSON for scripts; the keys of the JSON are a
 //! contract.
 //!
-//! Rates count from the start of the clock to the last ack or answer. Rows sent before the clock
-//! starts count only in `preloaded_rows`.
+//! Rates cover the time from the start of the clock to the last ack or answer. Rows sent before the
+//! clock starts count only in `preloaded_rows`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::subscription::Followed;
 /// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Rows per second that were acknowledged and not refused.
+    /// Accepted rows per second.
     pub updates_per_s: f64,
     /// Queries answered per second.
     pub queries_per_s: f64,
-    /// From the intended (at full speed: real) moment of sending a message to its ack.
+    /// From the intended (at full speed: actual) send time of a message to its ack.
     pub ack_ms: Percentiles,
-    /// From the intended (at full speed: real) moment of sending to the end of the answers.
+    /// From the intended (at full speed: actual) send time of a message to the end of its answers.
     pub query_ms: Percentiles,
     /// Rows refused.
     pub refused_rows: u64,
@@ -34,13 +34,12 @@ pub struct Summary {
     pub verified_queries: u64,
     /// Answers and acks that were wrong.
     pub mismatches: u64,
-    /// Blocks were made before the clock started.
+    /// Blocks were encoded before the clock started.
     pub prepared: bool,
 
-    /// From handing a message to the stream to its ack: without the waiting of messages that were
-    /// late already.
+    /// From the actual send time of a message to its ack; excludes delays before sending.
     pub ack_from_send_ms: Percentiles,
-    /// From handing a message to the stream to the end of the answers.
+    /// From the actual send time of a message to the end of its answers.
     pub query_from_send_ms: Percentiles,
     /// Name of the workload.
     pub workload: String,
@@ -78,11 +77,11 @@ pub struct Summary {
     pub duplicate_rows: u64,
     /// Rows superseded in their own cycle.
     pub superseded_rows: u64,
-    /// Rows whose moment came before the end, but which the server did not take in time.
+    /// Rows due before the end that the server did not accept in time.
     pub behind_rows: u64,
     /// Rows placed before the clock started.
     pub preloaded_rows: u64,
-    /// Rows of a file that could not be read.
+    /// Unreadable rows of a file.
     pub unreadable_rows: u64,
     /// Objects removed.
     pub removed_objects: u64,
@@ -90,7 +89,7 @@ pub struct Summary {
     pub messages: u64,
     /// Bytes of an update on the wire, without the framing of gRPC.
     pub bytes_per_update: f64,
-    /// Messages that were not applied as a whole.
+    /// Messages that failed as a whole.
     pub failed_messages: u64,
     /// Queries answered.
     pub queries: u64,
@@ -105,14 +104,14 @@ pub struct Summary {
     /// The results of subscribers.
     #[serde(flatten)]
     pub followed: Followed,
-    /// Ended early by a signal.
+    /// A signal ended the run early.
     pub interrupted: bool,
-    /// The first mismatches and failures, in words.
+    /// Descriptions of the first mismatches and failures.
     pub problems: Vec<String>,
 }
 
 impl Summary {
-    /// Whether everything was answered, nothing was wrong, and no signal ended the run.
+    /// Whether all queries were answered, no fault was found, and no signal ended the run.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let wrong = self.mismatches + self.failed_messages + self.failed_queries;

@@ -1,5 +1,5 @@
-//! Sums the tallies of all tasks and makes the summary of them. Rates end with the last ack or
-//! answer, so waiting for the verifier does not count.
+//! Sums the tallies of all tasks and derives the summary. Rates end with the last ack or answer and
+//! exclude the verifier's time.
 
 use shoal_client::add_counts;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what one task saw.
+    /// Adds the tally of one task.
     pub fn add(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::QueriesSent => {}
@@ -35,7 +35,7 @@ impl Totals {
         }
     }
 
-    /// Adds what one subscriber saw.
+    /// Adds the tally of one subscriber.
     pub fn add_followed(&mut self, tally: &FollowTally) {
         self.followed.add(tally);
     }
@@ -115,7 +115,7 @@ impl Totals {
     }
 }
 
-/// A count over a divisor; 0 where there was nothing.
+/// A count over a divisor; 0 for a divisor of 0.
 fn rate(count: u64, divisor: f64) -> f64 {
     if divisor > 0.0 { count as f64 / divisor } else { 0.0 }
 }
@@ -143,7 +143,7 @@ fn of_plan(plan: &Plan) -> Summary {
 }
 
 impl Summary {
-    /// Adds what the oracle found.
+    /// Adds the oracle's results.
     pub fn add_verdict(&mut self, verdict: Verdict) {
         self.verified_queries = verdict.queries;
         self.verified_acks = verdict.acks;

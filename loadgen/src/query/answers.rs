@@ -1,5 +1,5 @@
-//! The reading half of a Batch stream: assembles answers, measures, and passes those to the
-//! verifier that are to be compared.
+//! The reading half of a Batch stream: assembles answers, measures latencies, and passes selected
+//! answers to the verifier.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use crate::verify::Answered;
 /// The answers of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct QueryTally {
-    /// Latency of each query: its message's, from the intended moment.
+    /// Latency of each query: that of its message, from the intended send time.
     pub latency: Latency,
-    /// The same from the moment of sending.
+    /// The same from the actual send time.
     pub latency_sent: Latency,
     /// Queries that were answered.
     pub queries: u64,
     /// Queries that failed.
     pub failed: u64,
-    /// Why the first of them did.
+    /// Causes of the first failures.
     pub failures: Vec<String>,
     /// Rows in all answers.
     pub rows: u64,
-    /// When the last answer was complete.
+    /// Completion time of the last answer.
     pub last_answer: Option<Instant>,
 }
 
-/// Failures that are listed.
+/// Maximum number of listed failures.
 const FAILURES_LISTED_MAX: usize = 3;
 
 impl QueryTally {
@@ -45,7 +45,7 @@ impl QueryTally {
         }
     }
 
-    /// Counts queries that were answered now.
+    /// Counts answered queries.
     pub fn answer(&mut self, queries: u64, intended: Instant, sent: Instant) {
         let now = Instant::now();
         self.latency.record(now - intended, queries);

@@ -1,7 +1,6 @@
 //! Draws queries: windows from the workload, kinds from the mix, everything from the seed.
 //!
-//! Each query exists in the wire's form and, for the oracle, in the engine's, built from the same
-//! doubles.
+//! Each query has a wire form and, for the oracle, an engine form, built from the same doubles.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use crate::shares::DrawnKind;
 const DEGREE_M: f64 = 111_195.0;
 /// Vertices of a drawn polygon: few, so that edges cross often.
 const VERTICES: usize = 7;
-/// One in this many windows is widened, to get answers of many rows, if conditions vary.
+/// One of this many windows is widened for large answers, if conditions vary.
 const WIDE_SHARE: u64 = 256;
 
 /// Seeded random numbers.
@@ -32,7 +31,7 @@ impl Random {
     /// The random numbers of one connection's queries.
     #[must_use]
     pub fn new(seed: u64, connection: u32) -> Self {
-        // Two halves of one number: streams of different connections never coincide by accident.
+        // Two halves of one number: streams of different connections are distinct.
         let mixed = seed.rotate_left(32) ^ (u64::from(connection) << 40) ^ 0x5045_5354_494f_4e53;
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
@@ -53,14 +52,14 @@ impl Random {
     }
 }
 
-/// Questions that travel together.
+/// The queries of one message.
 #[derive(Clone, Debug)]
 pub struct QueryMessage {
-    /// Common to all; fleet and token are still open.
+    /// Common options, without fleet and token.
     pub options: QueryOptions,
-    /// For the wire.
+    /// Wire form.
     pub queries: Vec<BatchQuery>,
-    /// For the oracle, when these answers are verified.
+    /// Engine form, if these answers are verified.
     pub engine: Option<Arc<[Query]>>,
 }
 
@@ -75,7 +74,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// A chooser with a workload of its own, which only gives windows.
+    /// A chooser with a separate workload, used for windows only.
     #[must_use]
     pub fn new(
         workload: Box<dyn Workload>,
@@ -147,7 +146,7 @@ impl Chooser {
         }
     }
 
-    /// Whether conditions vary, to check a server.
+    /// Whether conditions vary, for verification.
     fn is_mixed(&self) -> bool {
         self.plan.wanted == crate::args::Wanted::Mixed
     }
@@ -157,7 +156,7 @@ impl Chooser {
         if self.space.is_geographic() { half * DEGREE_M } else { half }
     }
 
-    /// The workload's next window, now and then a wide one.
+    /// The workload's next window, occasionally a wide one.
     fn window(&mut self) -> Window {
         let window = self.workload.window();
         if !self.is_mixed() || self.random.below(WIDE_SHARE) != 0 {
@@ -176,7 +175,7 @@ impl Chooser {
         Window { west, south, east, north }
     }
 
-    /// A polygon, or now and then several that overlap.
+    /// A polygon, or occasionally several that overlap.
     fn polygons(&mut self, window: &Window) -> region::Kind {
         if !self.is_mixed() || self.random.below(4) != 0 {
             return region::Kind::Polygon(self.polygon(window));
@@ -195,7 +194,7 @@ impl Chooser {
         proto::Polygon { rings: vec![proto::Ring { x, y }] }
     }
 
-    /// Some ids: mostly of objects that were sent, sometimes of one that never was.
+    /// Ids, mostly of sent objects, sometimes of a nonexistent one.
     fn objects(&mut self) -> Vec<u64> {
         let count = 1 + self.random.below(self.plan.get_objects.into());
         let mut object = || {

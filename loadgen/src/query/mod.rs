@@ -1,7 +1,7 @@
 //! Queries and their answers.
 //!
 //! `chooser` draws queries, `query_sender` paces and sends them, `answers` reads a Batch stream,
-//! `single_sender` sends one call after the other. `verify` compares the answers.
+//! `single_sender` sends sequential calls. `verify` compares the answers.
 
 pub mod answers;
 pub mod chooser;

@@ -1,7 +1,7 @@
 //! The conditions of a message of queries: projection, filter and limit.
 //!
-//! They vary to check a server, not to measure one. The wire's form and the engine's are built from
-//! the same whole numbers.
+//! They vary for verification, not for measurement. Wire form and engine form are built from the
+//! same integers.
 
 use shoal_client::duration;
 use shoal_engine::{Filter, Projection};
@@ -13,7 +13,7 @@ use crate::args::Wanted;
 /// Conditions in both forms.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// For the wire, without fleet and token.
+    /// Wire form, without fleet and token.
     pub options: QueryOptions,
     /// For the oracle.
     pub filter: Filter,
@@ -24,7 +24,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions of the next message. `age_ms` is a usual age of a record.
+    /// The conditions of the next message. `age_ms` is a typical age of a record.
     pub fn draw(wanted: Wanted, age_ms: i64, random: &mut Random) -> Self {
         let mut conditions = Self::without(wanted);
         if wanted == Wanted::Mixed {
@@ -38,7 +38,7 @@ impl Conditions {
                 conditions.restrict(age_ms, random);
             }
             if random.below(8) == 0 {
-                // Ids of generated workloads are small numbers from 0 on.
+                // Ids of generated workloads start at 0.
                 let after_object = random.below(100_000);
                 conditions.filter.object_after = Some(after_object);
                 conditions.options.after_object = Some(after_object);
@@ -79,14 +79,14 @@ impl Conditions {
                 filter.speed_mps = Some(Interval { min: from.into(), max: to.into() });
             }
             2 => {
-                // In either order: from > to passes through north.
+                // In either order: a range with from > to includes north.
                 let (from, to) = (random.below(360) as u16, random.below(360) as u16);
                 self.filter.heading_cdeg = Some((from * 100, to * 100));
                 filter.heading_deg = Some(Interval { min: from.into(), max: to.into() });
             }
             _ => {
-                // Workloads set no state bits: value 0 matches all, value 1 none. The latter is
-                // rare, because it makes nearest look at every object.
+                // Workloads set no state bits: value 0 matches all, value 1 none. Value 1 is rare,
+                // because nearest then scans every object.
                 let value = u32::from(random.below(32) == 0);
                 (self.filter.state_mask, self.filter.state_value) = (1, value);
                 (filter.state_mask, filter.state_value) = (1, value);

@@ -1,5 +1,5 @@
-//! The sending half of a Batch stream: waits for its turn and for capacity in flight, draws the
-//! queries, decides whether their answers are verified, sends.
+//! The sending half of a Batch stream: waits for its turn and for in-flight capacity, draws and
+//! sends queries, and selects answers to verify.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::error::LoadError;
 use crate::measure::Allowance;
 use crate::session::Session;
 
-/// What is needed to compare the answers to a message.
+/// Expectations for the answers to a message.
 #[derive(Clone, Debug)]
 pub struct ToVerify {
     /// The queries.
     pub queries: Arc<[Query]>,
-    /// A token makes the answers be at this epoch at least.
+    /// Minimum epoch of the answers, guaranteed by a token.
     pub epoch_min: u64,
 }
 
 /// A message of queries in flight.
 #[derive(Debug)]
 pub struct SentQueries {
-    /// The moment at which it should have been sent.
+    /// Intended send time.
     pub intended: Instant,
-    /// The moment at which it was handed to the stream.
+    /// Actual send time.
     pub sent: Instant,
-    /// Its queries.
+    /// Number of queries.
     pub queries: u64,
     /// Set if the answers are compared.
     pub to_verify: Option<ToVerify>,
@@ -39,25 +39,25 @@ pub struct SentQueries {
 
 /// Sends the queries of one connection.
 pub struct QuerySender {
-    /// Shared by all.
+    /// The shared session.
     pub session: Arc<Session>,
-    /// Which connection.
+    /// Index of the connection.
     pub connection: u32,
     /// Draws the queries.
     pub chooser: Chooser,
-    /// Earned by rows, spent here.
+    /// Queries earned by rows.
     pub allowance: Arc<Allowance>,
     /// Messages in flight.
     pub in_flight: Arc<InFlight<SentQueries>>,
-    /// Into the gRPC stream; dropping it ends the stream.
+    /// Input of the gRPC stream; dropping it ends the stream.
     pub requests: mpsc::Sender<BatchRequest>,
 }
 
 impl QuerySender {
-    /// Sends until the end.
+    /// Sends until the run ends.
     ///
     /// # Errors
-    /// The run ended before it started. The reader of answers reports a broken stream.
+    /// The run ended before its start. The answer reader reports a broken stream.
     pub async fn run(mut self) -> Result<(), LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let mut turn = Turn::start(Arc::clone(&self.session), self.connection, allowance).await?;
@@ -86,7 +86,7 @@ impl QuerySender {
         let place = self.session.unless_stopped(self.requests.reserve()).await;
         let Some(Ok(place)) = place else { return false };
         if let (Some(verifier), Some(queries)) = (verifier, message.engine) {
-            // Half of the messages carry a token, so that both forms are checked.
+            // Half of the messages carry a token, so that both forms are tested.
             let with_token = self.chooser.falls_into(0.5);
             let (least, token) = verifier.ledger.query_sent(self.connection, with_token);
             let epoch_min = if token.is_empty() { 0 } else { least };

@@ -1,5 +1,5 @@
-//! A bounded sample of object ids that were sent recently, for get queries. Ids of real data cannot
-//! be drawn from a range.
+//! A bounded sample of recently sent object ids, for get queries. Ids of real data cannot be drawn
+//! from a range.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::limits::SEEN_OBJECTS_MAX;
 /// Ids taken from each message.
 const SAMPLES: usize = 8;
 
-/// Lately sent ids of one connection.
+/// Recently sent ids of one connection.
 #[derive(Debug, Default)]
 pub struct SeenObjects(Mutex<Ring>);
 
@@ -21,7 +21,7 @@ struct Ring {
 }
 
 impl SeenObjects {
-    /// Remembers some of the objects of a message.
+    /// Samples ids of a message.
     pub fn add(&self, fixes: &[Fix]) {
         let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for fix in fixes.iter().step_by((fixes.len() / SAMPLES).max(1)) {
@@ -35,7 +35,7 @@ impl SeenObjects {
         }
     }
 
-    /// One of the remembered ids, chosen by `draw`; any id when none was sent.
+    /// One of the sampled ids, selected by `draw`; an arbitrary id if none was sent.
     #[must_use]
     pub fn pick(&self, draw: u64) -> u64 {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);

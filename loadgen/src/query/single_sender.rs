@@ -1,5 +1,5 @@
-//! Sends queries one call after the other, as an ordinary client does, and waits for each answer:
-//! for idle latency. A Batch stream is for rates.
+//! Sends sequential calls and waits for each answer, to measure idle latency. A Batch stream
+//! measures rates.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use crate::measure::Allowance;
 use crate::session::Session;
 use crate::verify::Answered;
 
-/// Sends the queries of one connection one by one.
+/// Sends the queries of one connection as sequential calls.
 pub struct SingleSender {
-    /// Shared by all.
+    /// The shared session.
     pub session: Arc<Session>,
-    /// Which connection.
+    /// Index of the connection.
     pub connection: u32,
     /// Draws the queries.
     pub chooser: Chooser,
-    /// Earned by rows, spent here.
+    /// Queries earned by rows.
     pub allowance: Arc<Allowance>,
 }
 
 impl SingleSender {
-    /// Sends until the end.
+    /// Sends until the run ends.
     ///
     /// # Errors
-    /// [`LoadError::Call`] if the server is gone. A query that fails is counted.
+    /// [`LoadError::Call`] if the server is unreachable. Failed queries are counted.
     pub async fn run(mut self, client: Client) -> Result<QueryTally, LoadError> {
         let mut tally = QueryTally::default();
         let allowance = Arc::clone(&self.allowance);

@@ -1,7 +1,7 @@
-//! Decides when the next message of queries is due, and how many queries it has.
+//! Schedules query messages and their sizes.
 //!
-//! At full speed rows earn queries; at a rate queries have moments of their own. In both cases at
-//! least as many are sent as the plan says, if necessary after the last row.
+//! At full speed, rows earn queries; at a given rate, queries have their own send times. The plan's
+//! minimum number of queries is sent in both cases, if necessary after the last row.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Turn {
     start: Instant,
     deadline: Option<Instant>,
     pace: Option<Pace>,
-    /// Least number of queries.
+    /// Minimum number of queries.
     least: u64,
     sent: u64,
 }
@@ -28,7 +28,7 @@ impl Turn {
     /// Waits for the clock to start.
     ///
     /// # Errors
-    /// The run ended before.
+    /// The run ended before its start.
     pub async fn start(
         session: Arc<Session>,
         connection: u32,
@@ -47,8 +47,8 @@ impl Turn {
         })
     }
 
-    /// Waits for the next turn: how many queries, and the moment that their latency counts from
-    /// where there is one. `None` at the end.
+    /// Waits for the next turn; returns the number of queries and their intended send time, if any.
+    /// `None` at the end.
     pub async fn next(&mut self) -> Option<(u64, Option<Instant>)> {
         let most = u64::from(self.session.plan.message_queries);
         let turn = match self.pace {
@@ -84,14 +84,14 @@ impl Turn {
         }
     }
 
-    /// Queries missing to the least number.
+    /// Queries missing to the minimum number.
     fn left(&self, most: u64) -> Option<u64> {
         Some(self.least.saturating_sub(self.sent).min(most)).filter(|left| *left > 0)
     }
 }
 
 impl Drop for Turn {
-    /// The sender of rows must not wait for queries that will not be sent.
+    /// Releases the row sender, which must not wait for queries that will not be sent.
     fn drop(&mut self) {
         self.allowance.end_queries();
     }

@@ -1,7 +1,7 @@
-//! Reads the acks of a connection as soon as they arrive, so that the server need not merge them.
+//! Reads the acks of a connection on arrival, so that the server rarely merges them.
 //!
-//! Each ack settles the oldest reports in flight. One that does not continue where the last ended
-//! breaks the protocol.
+//! Each ack settles the oldest reports in flight. An ack that does not continue the previous range
+//! is a protocol error.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use crate::verify::Acked;
 /// Sums over the acks of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct ReportTally {
-    /// Latencies of the messages sent while the clock ran, from their intended moments.
+    /// Latencies of the messages sent while the clock ran, from their intended send times.
     pub latency: Latency,
-    /// The same from the moments of sending: what the server's work took.
+    /// The same from the actual send times.
     pub latency_sent: Latency,
     /// Rows of these messages by outcome.
     pub rows: RowCounts,
     /// Messages that failed as a whole.
     pub failed_messages: u64,
-    /// Why the first of them failed.
+    /// Causes of the first failures.
     pub failures: Vec<String>,
-    /// When the last ack arrived.
+    /// Arrival of the last ack.
     pub last_ack: Option<Instant>,
 }
 
-/// Failures that are listed.
+/// Maximum number of listed failures.
 const FAILURES_LISTED_MAX: usize = 3;
 
 /// Reads one connection's acks.
@@ -73,8 +73,9 @@ impl AckReader {
         let failed = || LoadError::call("Report");
         let mut grpc = Grpc::new(client.channel());
         let ready = grpc.ready().await;
-        let gone = |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
-        ready.map_err(gone).map_err(failed())?;
+        let unavailable =
+            |error: tonic::transport::Error| tonic::Status::unavailable(error.to_string());
+        ready.map_err(unavailable).map_err(failed())?;
         let path = PathAndQuery::from_static(REPORT_PATH);
         let request = tonic::Request::new(messages);
         let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;
@@ -90,7 +91,7 @@ impl AckReader {
         }
     }
 
-    /// Takes one ack.
+    /// Processes one ack.
     fn settle(&mut self, ack: ReportAck) -> Result<(), LoadError> {
         let now = Instant::now();
         let (first, last) = (ack.first_message, ack.last_message);

@@ -1,7 +1,7 @@
-//! Makes messages of batches of fixes.
+//! Encodes batches of fixes as messages.
 //!
-//! Rows are encoded from the fixes, blocks from columns. With an oracle the columns are made in any
-//! case: they are what the server should store. Buffers are reused.
+//! Rows are encoded from fixes, blocks from columns. The oracle always needs the columns, which are
+//! the expected state of the server. Buffers are reused.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::args::Encoding;
 use crate::error::LoadError;
 use crate::verify::SentRows;
 
-/// One message, ready to leave.
+/// One encoded message.
 #[derive(Debug)]
 pub struct Batch {
     /// The message.
     pub message: ReportMessage,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u32,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The rows as the server stores them, when answers are verified.
+    /// The rows as the server stores them, if answers are verified.
     pub columns: Option<SentRows>,
 }
 
-/// Makes the messages of one connection.
+/// Encodes the messages of one connection.
 #[derive(Debug)]
 pub struct BatchMaker {
     fleet: String,
@@ -64,10 +64,11 @@ impl BatchMaker {
         }
     }
 
-    /// The message of some fixes.
+    /// Encodes fixes as a message.
     ///
     /// # Errors
-    /// [`LoadError::Block`]: they fit no block, for instance because their times are too far apart.
+    /// [`LoadError::Block`] if no block can hold the fixes, for instance because of their time
+    /// range.
     pub fn make(&mut self, fixes: &[Fix]) -> Result<Batch, LoadError> {
         if self.is_verified || self.encoding == Encoding::Block {
             self.columns.clear();

@@ -1,7 +1,7 @@
 //! Reports and their acks.
 //!
-//! `source` draws fixes, `batch` and `prepared` make messages of them; `sender` and `acks` are the
-//! two halves of a connection, `removal` the calls between.
+//! `source` draws fixes, `batch` and `prepared` encode messages, `sender` and `acks` are the two
+//! halves of a connection, `removal` removes objects between messages.
 
 pub mod acks;
 pub mod batch;

@@ -1,8 +1,8 @@
 //! Blocks that are encoded before the clock starts.
 //!
-//! Some rounds of the workload are encoded once and sent repeatedly; the times of each lap are
-//! later than those of the lap before by the time that all rounds span. Objects jump back once per
-//! lap. Memory is bounded: rounds that do not fit are not encoded.
+//! A few rounds of the workload are encoded once and sent repeatedly; each lap shifts the times by
+//! the span of all rounds. Objects jump back once per lap. Memory is bounded: rounds that do not
+//! fit are not encoded.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,16 +21,16 @@ use crate::verify::SentRows;
 #[derive(Debug)]
 pub struct PreparedBlocks {
     blocks: Vec<PreparedBlock>,
-    /// Milliseconds that a lap is later than the one before.
+    /// Time shift per lap, milliseconds.
     lap_ms: i64,
     lap: i64,
     next: usize,
     sequence: u64,
-    /// The workload ended within the blocks and may not be sent twice.
+    /// The blocks contain the whole workload, which must not be sent twice.
     is_once: bool,
 }
 
-/// One block, sent many times.
+/// One block, sent repeatedly.
 #[derive(Debug)]
 struct PreparedBlock {
     head: bytes::Bytes,
@@ -38,34 +38,33 @@ struct PreparedBlock {
     block_bytes: usize,
     rows: u32,
     base_time_ms: i64,
-    /// Holds times that no server accepts; moved on they might become legal, so they stay.
+    /// Contains times that no server accepts; not shifted, because shifted times could be valid.
     is_fixed: bool,
     columns: Option<Arc<FixColumns>>,
 }
 
-/// How much is prepared.
+/// Limits and options of preparation.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Rows of each block but the last.
     pub batch_rows: u32,
-    /// Rows of all blocks, or all there are.
+    /// Maximum number of rows of all blocks.
     pub rows: u64,
-    /// Bytes of all blocks, about.
+    /// Approximate maximum number of bytes of all blocks.
     pub bytes: usize,
-    /// Laps are later by a multiple of this, milliseconds, above 0.
+    /// Lap shifts are multiples of this, milliseconds, above 0.
     pub step_ms: i64,
-    /// Send the workload to its end, once.
+    /// Whether to send the whole workload once.
     pub is_once: bool,
-    /// How the blocks' columns are encoded.
+    /// The encoding plan of the blocks.
     pub plans: PlanChoice,
 }
 
 impl PreparedBlocks {
-    /// Makes the blocks.
+    /// Encodes the blocks.
     ///
     /// # Errors
-    /// [`LoadError::Block`]; [`LoadError::Usage`] when a workload that is to be sent to its end
-    /// does not fit the memory.
+    /// [`LoadError::Block`]; [`LoadError::Usage`] if a workload to be sent once exceeds the memory.
     pub fn make(
         source: &mut Source,
         fleet: &str,
@@ -116,7 +115,7 @@ impl PreparedBlocks {
         Ok(prepared)
     }
 
-    /// The next block, with its times moved to this lap; `None` at the end.
+    /// The next block, with its times shifted to this lap; `None` at the end.
     pub fn next_batch(&mut self) -> Option<Batch> {
         if self.next == self.blocks.len() {
             if self.is_once || self.blocks.is_empty() {
@@ -167,7 +166,7 @@ impl PreparedBlock {
     }
 }
 
-/// Least and greatest of some times.
+/// Minimum and maximum of times.
 fn bounds(times_ms: &[i64]) -> (i64, i64) {
     let outside = (i64::MAX, i64::MIN);
     times_ms.iter().fold(outside, |(first, last), time| (first.min(*time), last.max(*time)))
@@ -191,7 +190,7 @@ mod tests {
         PreparedBlocks::make(&mut source, "fleet", &quantizer, amount, is_verified).unwrap()
     }
 
-    /// The rows of a batch as its bytes say.
+    /// The decoded rows of a batch.
     fn decoded(batch: &Batch) -> FixColumns {
         let ReportMessage::Prepared { block, base_time_ms, sequence, .. } = &batch.message else {
             panic!("not prepared")

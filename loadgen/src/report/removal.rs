@@ -1,7 +1,7 @@
-//! Removes objects in an order that the oracle knows.
+//! Removes objects in a deterministic order for the oracle.
 //!
-//! The connection drains its reports, removes, and waits for the response: so every earlier report
-//! is in an earlier epoch and every later one in a later epoch.
+//! The connection drains its reports, removes, and waits for the response: earlier reports belong
+//! to earlier epochs and later reports to later epochs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Encodes rows as protobuf in one pass: the bytes that prost writes of a `ReportRequest`, without
-//! the vector of messages. A test decodes them with prost.
+//! Encodes rows as protobuf in one pass: the bytes that prost writes for a `ReportRequest`, without
+//! a vector of messages. A test decodes them with prost.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use shoal_workload::Fix;
@@ -34,14 +34,14 @@ pub fn write_rows(fleet: &str, fixes: &[Fix], buffer: &mut BytesMut) -> Bytes {
     buffer.split().freeze()
 }
 
-/// Writes what comes before the bytes of a block in a `ReportRequest`.
+/// Writes the part of a `ReportRequest` that precedes the bytes of its block.
 pub fn write_block_head(fleet: &str, block_bytes: usize, buffer: &mut BytesMut) -> Bytes {
     buffer.reserve(head_bytes_max(fleet));
     write_head(fleet, REPORT_BLOCK, block_bytes, buffer);
     buffer.split().freeze()
 }
 
-/// Bytes that [`write_head`] takes at most: tags, two lengths, the name.
+/// Maximum bytes of [`write_head`]: tags, two lengths, the name.
 fn head_bytes_max(fleet: &str) -> usize {
     2 + 2 * prost::length_delimiter_len(usize::MAX) + fleet.len()
 }
@@ -64,7 +64,7 @@ fn fix_bytes(fix: &Fix) -> usize {
     FIX_BYTES + floats * FLOAT_BYTES
 }
 
-/// Writes one fix: put together on the stack, then copied once.
+/// Writes one fix: assembled on the stack, then copied once.
 fn write_fix(fix: &Fix, buffer: &mut BytesMut) {
     let mut row = [0; 2 + FIX_BYTES + 2 * FLOAT_BYTES];
     row[0] = ROWS_FIXES;

@@ -1,8 +1,8 @@
 //! Sends the reports of a connection.
 //!
-//! At full speed a message is sent as soon as fewer than the bound are in flight; at a rate at its
-//! intended moment, or as soon after as the server takes it. Messages are made before their moment,
-//! so that making them is not measured. Ends with the time, the workload, or a stop.
+//! At full speed a message is sent when in-flight capacity is available; at a given rate at its
+//! intended time, or later when the server accepts it. Messages are encoded before their send time,
+//! so encoding is not measured. Sending ends with the duration, the workload, or a stop.
 
 use std::sync::Arc;
 
@@ -25,65 +25,64 @@ use crate::verify::SentRows;
 /// Sums over the reports of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct SentTally {
-    /// Messages while the clock ran.
+    /// Messages sent while the clock ran.
     pub messages: u64,
     /// Their rows.
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Rows whose moment had come before the end, but which could not be sent by then.
+    /// Rows due before the end that could not be sent in time.
     pub behind_rows: u64,
-    /// Objects that were removed.
+    /// Removed objects.
     pub removed: u64,
-    /// Rows of a file that could not be read.
+    /// Unreadable rows of a file.
     pub unreadable_rows: u64,
-    /// Why the workload ended before its data did.
+    /// The error that ended the workload early.
     pub failure: Option<String>,
 }
 
 /// A report in flight.
 #[derive(Debug)]
 pub struct SentReport {
-    /// The moment at which it should have been sent.
+    /// Intended send time.
     pub intended: Instant,
-    /// The moment at which it was handed to the stream.
+    /// Actual send time.
     pub sent: Instant,
     /// Rows of the message.
     pub rows: u32,
-    /// The rows themselves, if answers are verified.
+    /// The rows, if answers are verified.
     pub columns: Option<SentRows>,
-    /// Sent before the clock started: counts for no rate.
+    /// Sent before the clock started; excluded from rates.
     pub is_preload: bool,
 }
 
 /// Sends one connection's reports.
 pub struct Sender {
-    /// Shared by all.
+    /// The shared session.
     pub session: Arc<Session>,
-    /// Which connection.
+    /// Index of the connection.
     pub connection: u32,
-    /// Its fixes.
+    /// The fixes.
     pub source: Source,
-    /// Makes messages of them.
+    /// Encodes messages.
     pub maker: BatchMaker,
     /// Reports in flight.
     pub in_flight: Arc<InFlight<SentReport>>,
-    /// Earned by rows, spent by queries.
+    /// Queries earned by rows.
     pub allowance: Arc<Allowance>,
-    /// Ids for queries.
+    /// Sampled ids for queries.
     pub seen: Arc<SeenObjects>,
     /// Removes between messages.
     pub remover: Remover,
-    /// Into the gRPC stream; dropping it ends the stream.
+    /// Input of the gRPC stream; dropping it ends the stream.
     pub messages: mpsc::Sender<ReportMessage>,
 }
 
 impl Sender {
-    /// Sends until the end.
+    /// Sends until the run ends.
     ///
     /// # Errors
-    /// [`LoadError`] of making messages or of a removal. A broken stream is an error of the reader
-    /// of acks.
+    /// [`LoadError`] of encoding or of a removal. The ack reader reports a broken stream.
     pub async fn run(mut self) -> Result<SentTally, LoadError> {
         let allowance = Arc::clone(&self.allowance);
         let result = self.send_all().await;
@@ -156,7 +155,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes the blocks of this connection.
+    /// Encodes the blocks of this connection.
     fn prepare(&mut self) -> Result<PreparedBlocks, LoadError> {
         let plan = &self.session.plan;
         let objects = plan.params.objects.div_ceil(u64::from(plan.connections()));
@@ -180,7 +179,7 @@ impl Sender {
         )
     }
 
-    /// The next message of the workload and what to remove after it.
+    /// The next message of the workload and the objects to remove after it.
     fn draw(&mut self, rows: u32) -> Result<(Option<Batch>, Vec<u64>), LoadError> {
         let (fixes, removals) = self.source.next(rows as usize);
         if fixes.is_empty() && removals.is_empty() {
@@ -191,8 +190,8 @@ impl Sender {
         Ok((Some(batch), removals.to_vec()))
     }
 
-    /// Waits until the next message may leave; `None` at the end. Gives the moment that its latency
-    /// counts from where that is not the moment of sending.
+    /// Waits until the next message may be sent; `None` at the end. Returns its intended send time
+    /// at a given rate.
     async fn turn(
         &mut self,
         start: Instant,
@@ -211,13 +210,13 @@ impl Sender {
         (!is_over(Instant::now())).then_some(intended)
     }
 
-    /// Waits until one more report may be in flight.
+    /// Waits for in-flight capacity.
     async fn room(&mut self) -> Option<()> {
         self.session.unless_stopped(self.in_flight.acquire()).await
     }
 
-    /// Hands a message to the stream as soon as that takes one; false when the stream or the run
-    /// has ended. While the clock runs, [`Sender::turn`] acquires the permit.
+    /// Passes a message to the stream when it has capacity; false after the end of the stream or
+    /// run. While the clock runs, [`Sender::turn`] acquires the permit.
     async fn send(&mut self, batch: Batch, intended: Option<Instant>, is_preload: bool) -> bool {
         if is_preload && self.room().await.is_none() {
             return false;

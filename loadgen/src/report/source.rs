@@ -1,8 +1,8 @@
 //! The fixes and removals of a connection.
 //!
-//! A workload's stream, mixed with late, duplicate and bad rows, shifted in time if a fleet is used
-//! again, without attributes if they are not wanted. Batches are cut where an object would report
-//! again in the batch after which it is removed, and where a block could not span the times.
+//! A workload's stream with late, duplicate and bad rows, shifted in time for a reused fleet,
+//! optionally without attributes. A batch ends before an object that its removals include reports
+//! again, and where a block cannot span the times.
 
 use std::collections::HashSet;
 
@@ -18,18 +18,18 @@ pub struct Source {
     shift_ms: i64,
     is_bare: bool,
     is_block: bool,
-    /// Drawn and not given yet.
+    /// Drawn fixes that are not yet returned.
     drawn: Vec<Fix>,
     given: usize,
     /// To be removed after the last drawn fix.
     removals: Vec<u64>,
 }
 
-/// Where events come from.
+/// The source of events.
 enum Stream {
     /// Fixes only.
     Clean(Box<dyn Workload>),
-    /// Fixes and removals, and the event that was looked at and not taken.
+    /// Fixes and removals, and a lookahead event.
     Mixed(Box<Mix>, Option<Event>),
 }
 
@@ -45,7 +45,7 @@ impl Source {
         Self::new(Stream::Clean(workload), shift_ms, is_bare, is_block)
     }
 
-    /// The same of a workload that was made dirty.
+    /// The same for a mixed workload.
     #[must_use]
     pub fn mixed(mix: Mix, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
         Self::new(Stream::Mixed(Box::new(mix), None), shift_ms, is_bare, is_block)
@@ -63,7 +63,7 @@ impl Source {
         }
     }
 
-    /// Up to `rows` fixes and what to remove after them; nothing when the workload has ended.
+    /// Up to `rows` fixes and the objects to remove after them; empty after the end.
     pub fn next(&mut self, rows: usize) -> (&[Fix], &[u64]) {
         if self.given == self.drawn.len() {
             self.draw(rows);
@@ -77,7 +77,7 @@ impl Source {
         (&self.drawn[from..self.given], removals)
     }
 
-    /// The error that ended the workload, if any, and the number of rows that it could not read.
+    /// The error that ended the workload, if any, and its number of unreadable rows.
     pub fn end(&mut self) -> (Option<String>, u64) {
         let end = |workload: &dyn Workload| {
             (workload.failure().map(ToString::to_string), workload.unreadable_rows())
@@ -112,18 +112,18 @@ impl Source {
         }
     }
 
-    /// How many of the fixes fit one message.
+    /// Number of fixes that fit one message.
     fn cut(&self, fixes: &[Fix]) -> usize {
         if self.is_block { block_rows(fixes.iter().map(|fix| fix.time_ms)) } else { fixes.len() }
     }
 }
 
-/// Whether a server may accept an event time; others are wrong on purpose and stay as they are.
+/// Whether a server may accept an event time; deliberately invalid times are not shifted.
 pub(super) fn is_acceptable_ms(time_ms: i64) -> bool {
     (TIME_MIN_MS..=TIME_MAX_MS).contains(&time_ms)
 }
 
-/// Draws fixes and the removals after them; what concerns an object after its removal comes later.
+/// Draws fixes and subsequent removals; later events of removed objects are deferred.
 fn draw_mixed(
     mix: &mut Mix,
     ahead: &mut Option<Event>,
@@ -131,12 +131,12 @@ fn draw_mixed(
     fixes: &mut Vec<Fix>,
     removals: &mut Vec<u64>,
 ) {
-    let mut gone = HashSet::new();
+    let mut removed = HashSet::new();
     while fixes.len() < rows && removals.len() < REMOVALS_MAX {
         match ahead.take().or_else(|| mix.next()) {
             None => return,
-            Some(Event::Remove(object)) if gone.insert(object) => removals.push(object),
-            Some(Event::Fix(fix)) if !gone.contains(&fix.object) => fixes.push(fix),
+            Some(Event::Remove(object)) if removed.insert(object) => removals.push(object),
+            Some(Event::Fix(fix)) if !removed.contains(&fix.object) => fixes.push(fix),
             Some(event) => {
                 *ahead = Some(event);
                 return;
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// One fix per given time.
+    /// One fix per time.
     struct Times(Vec<i64>);
 
     impl Workload for Times {

@@ -1,5 +1,5 @@
-//! A gRPC codec whose requests are bytes already: encoding is one copy into tonic's buffer. A
-//! prepared block gets its base time and sequence at that moment, in place. prost decodes acks.
+//! A gRPC codec for encoded requests: encoding is one copy into tonic's buffer. It updates base
+//! time and sequence of a prepared block in place. prost decodes acks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,10 +16,10 @@ pub const REPORT_PATH: &str = "/shoal.v1.PositionService/Report";
 /// First size of tonic's buffer, in bytes; it grows to the size of a message.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A `ReportRequest`, encoded as far as it can be.
+/// An encoded `ReportRequest`.
 #[derive(Debug)]
 pub enum ReportMessage {
-    /// All of it.
+    /// The complete message.
     Whole(Bytes),
     /// The head of a message and its block.
     Block {
@@ -28,15 +28,15 @@ pub enum ReportMessage {
         /// The block.
         block: Bytes,
     },
-    /// The head and a prepared block, which is rewritten as it is sent.
+    /// The head and a prepared block, which is rewritten on sending.
     Prepared {
         /// Everything before the block.
         head: Bytes,
-        /// The block; sent by one connection, so the lock is never waited for.
+        /// The block; used by one connection, so the lock is uncontended.
         block: Arc<Mutex<Vec<u8>>>,
-        /// Its new base time, Unix milliseconds.
+        /// New base time, Unix milliseconds.
         base_time_ms: i64,
-        /// Its new sequence number.
+        /// New sequence number.
         sequence: u64,
     },
 }
@@ -60,7 +60,7 @@ impl Codec for ReportCodec {
     }
 }
 
-/// Copies messages out.
+/// Copies messages into the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReportEncoder;
 

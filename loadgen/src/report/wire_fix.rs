@@ -1,12 +1,12 @@
-//! Fixes of a workload in the wire's form.
+//! Fixes of a workload in wire form.
 //!
-//! Rows are written and blocks encoded from the same values, and the oracle is fed with what the
-//! library's quantizer makes of them.
+//! Rows and blocks are encoded from the same values; the oracle receives the values after the
+//! library's quantizer.
 
 use shoal_client::v1;
 use shoal_workload::Fix;
 
-/// A fix as it is sent.
+/// Converts a fix to its wire form.
 #[inline]
 #[must_use]
 pub fn wire_fix(fix: &Fix) -> v1::Fix {
@@ -22,8 +22,8 @@ pub fn wire_fix(fix: &Fix) -> v1::Fix {
     }
 }
 
-/// A heading as it is sent: rounded to the hundredths that are stored, so that a generator's
-/// 359.999 is north and not refused as 360. Headings outside `[0, 360)` are sent unchanged.
+/// Rounds a heading to the stored hundredths, so that a generator's 359.999 becomes north and is
+/// not refused as 360. Headings outside `[0, 360)` are unchanged.
 #[must_use]
 pub fn wire_heading(heading_deg: f64) -> f32 {
     if (0.0..360.0).contains(&heading_deg) {

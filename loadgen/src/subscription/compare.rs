@@ -19,7 +19,7 @@ pub struct Found {
     pub regions: Vec<(u64, Vec<u64>)>,
 }
 
-/// Queries some regions, at most as many as a message may have queries.
+/// Queries regions in one message; their number is limited by the queries of a message.
 ///
 /// # Errors
 /// [`LoadError::Call`], [`LoadError::Protocol`] for answers that do not fit.
@@ -48,8 +48,8 @@ pub async fn query_regions(
 }
 
 /// Compares answers with the members of a follower at the same epoch and counts each object that
-/// one of them lacks as lost; returns the number of regions compared. Uncertain regions are left
-/// out.
+/// one of them lacks as lost; returns the number of regions compared. Uncertain regions are
+/// skipped.
 pub fn compare(found: &Found, follower: &mut Follower) -> u64 {
     let mut compared = 0;
     for (region, objects) in &found.regions {

@@ -1,36 +1,36 @@
-//! Faults of a stream: numbers and memberships that contradict earlier messages.
+//! Counts faults of a stream: numbers and memberships that contradict earlier messages.
 //!
-//! The first few are kept in words.
+//! Descriptions of the first few are kept.
 
 use crate::limits::MISMATCHES_REPORTED_MAX;
 
 /// Faults of one or more streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages and events that are missing.
+    /// Missing messages and events.
     pub lost: u64,
-    /// Messages and events that came twice.
+    /// Repeated messages and events.
     pub repeated: u64,
-    /// Messages and events out of their order.
+    /// Misordered messages and events.
     pub misordered: u64,
-    /// The first of them.
+    /// Descriptions of the first faults.
     pub problems: Vec<String>,
 }
 
 impl Counts {
-    /// Counts missing ones.
+    /// Counts missing messages or events.
     pub fn lose(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.lost += count;
         self.report(count, "lost", text);
     }
 
-    /// Counts repeated ones.
+    /// Counts repeated messages or events.
     pub fn repeat(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.repeated += count;
         self.report(count, "repeated", text);
     }
 
-    /// Counts misordered ones.
+    /// Counts misordered messages or events.
     pub fn misorder(&mut self, count: u64, text: impl FnOnce() -> String) {
         self.misordered += count;
         self.report(count, "misordered", text);
@@ -45,7 +45,7 @@ impl Counts {
         self.problems.extend(other.problems.iter().take(room).cloned());
     }
 
-    /// Whether nothing was wrong.
+    /// Whether there are no faults.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lost + self.repeated + self.misordered == 0

@@ -1,9 +1,9 @@
-//! The intended moment of sending of each epoch, for the latency of its events.
+//! The intended send time of each epoch, for the latency of its events.
 //!
-//! Acks name the epochs of their messages. The latency of an event counts from the earliest
-//! intended moment among the messages of its epoch, so it is never too short. A merged ack names
-//! only its first and last epoch; all between get its earliest moment. Epochs without rows sent
-//! while the clock ran have no moment.
+//! Acks state the epochs of their messages. The latency of an event counts from the earliest
+//! intended send time among the messages of its epoch, so it is never too short. A merged ack
+//! states only its first and last epoch; those between get its earliest send time. Epochs without
+//! rows sent while the clock ran have no send time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,34 +18,34 @@ pub struct EpochTimes(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The latest epoch that is known to be applied.
+    /// The latest acknowledged epoch.
     known: u64,
     connections: Vec<Connection>,
-    /// Earliest intended moment by epoch.
+    /// Earliest intended send time by epoch.
     times: BTreeMap<u64, Instant>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Connection {
-    /// Per message without an ack, oldest first: the least epoch it can be applied in.
+    /// Minimum epoch of each unacknowledged message, oldest first.
     in_flight: VecDeque<u64>,
-    /// Epoch of the last message with an ack; acks come in order.
+    /// Epoch of the last acknowledged message; acks arrive in order.
     last_epoch: u64,
 }
 
-/// The moment of an epoch.
+/// The send time of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A message of it may still lack its ack.
+    /// The epoch may have unacknowledged messages.
     Open,
-    /// None of its messages has one.
+    /// None of its messages has a send time.
     Never,
-    /// The earliest of its messages should have left then.
+    /// Earliest intended send time of its messages.
     At(Instant),
 }
 
 impl EpochTimes {
-    /// For some connections.
+    /// Creates the times for a number of connections.
     #[must_use]
     pub fn new(connections: u32) -> Self {
         let connections = vec![Connection::default(); connections as usize];
@@ -57,15 +57,15 @@ impl EpochTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A message is about to be sent; call before it is.
+    /// Records a message; call before sending it.
     pub fn sent(&self, connection: u32) {
         let mut inner = self.inner();
         let least = inner.known + 1;
         inner.connections[connection as usize].in_flight.push_back(least);
     }
 
-    /// `messages` of a connection were applied at epochs `first` to `last`; the earliest should
-    /// have left at `intended`, where that counts.
+    /// Records that `messages` of a connection were applied at epochs `first` to `last`; `intended`
+    /// is the earliest send time, if measured.
     pub fn acked(
         &self,
         connection: u32,
@@ -89,7 +89,7 @@ impl EpochTimes {
         }
     }
 
-    /// The moments of some epochs, in their order, until the first that is still open.
+    /// The send times of epochs in order, up to the first open epoch.
     pub fn moments(&self, epochs: impl Iterator<Item = u64>) -> Vec<Moment> {
         let inner = self.inner();
         let bound = |of: &Connection| of.in_flight.front().map(|least| (*least).max(of.last_epoch));

@@ -1,8 +1,8 @@
 //! Rebuilds the members of each region of a session from its stream, and checks the stream.
 //!
-//! Messages are applied in their order of arrival. Sequence numbers, epochs, the order of regions
-//! and objects, and every membership are checked against earlier messages; each contradiction is
-//! counted. There is no connection here: a test can pass in any stream.
+//! Messages are applied in order of arrival. Sequence numbers, epochs, the order of regions and
+//! objects, and every membership are checked against earlier messages; each contradiction is
+//! counted. The follower has no connection, so tests can pass in any stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use super::counts::Counts;
 use super::members::Members;
 use super::sequence::Sequence;
 
-/// The state of a session, by its messages.
+/// The state of a session, rebuilt from its messages.
 #[derive(Clone, Debug, Default)]
 pub struct Follower {
     regions: BTreeMap<u64, Members>,
-    /// Regions that were removed, and from which epoch on once the server said so.
+    /// Removed regions, with the epoch of the removal once acknowledged.
     ended: BTreeMap<u64, Option<u64>>,
     sequence: Sequence,
-    /// Epoch of the last message that has one.
+    /// Epoch of the last message with an epoch.
     epoch: u64,
     /// The state after this epoch is complete.
     done: u64,
@@ -34,7 +34,7 @@ pub struct Follower {
     pub events: u64,
     /// Members delivered in snapshots.
     pub present: u64,
-    /// Batches that stand for several epochs.
+    /// Batches that merge several epochs.
     pub coalesced: u64,
     /// `Lagged` messages: the server dropped messages for a slow reader.
     pub lagged: u64,
@@ -48,7 +48,7 @@ impl Follower {
         self.regions.entry(region).or_default();
     }
 
-    /// Expects nothing of a region once its removal is applied.
+    /// Expects no message of a region after its removal.
     pub fn remove(&mut self, region: u64) {
         self.regions.remove(&region);
         self.ended.insert(region, None);
@@ -65,7 +65,7 @@ impl Follower {
         self.regions.get(&region)?.complete()
     }
 
-    /// Whether the server said that messages of a region are missing, and no snapshot came since.
+    /// Whether the server announced missing messages of a region, without a later snapshot.
     #[must_use]
     pub fn is_uncertain(&self, region: u64) -> bool {
         self.regions.get(&region).is_some_and(Members::is_uncertain)
@@ -77,19 +77,19 @@ impl Follower {
         self.done
     }
 
-    /// Whether anything of a later epoch was applied.
+    /// Whether a message of a later epoch was applied.
     #[must_use]
     pub fn is_beyond(&self, epoch: u64) -> bool {
         self.epoch > epoch
     }
 
-    /// Resumes the stream after the last message; empty before the first.
+    /// Resume token of the last message; empty before the first.
     #[must_use]
     pub fn token(&self) -> Bytes {
         self.token.clone()
     }
 
-    /// The epoch of a message's contents, where it has one.
+    /// The epoch of a message's contents, if any.
     #[must_use]
     pub fn epoch_of(message: &SubscribeResponse) -> Option<u64> {
         match message.kind.as_ref()? {
@@ -106,7 +106,7 @@ impl Follower {
         let is_numbered =
             matches!(kind, Some(Kind::Snapshot(_) | Kind::Events(_) | Kind::Lagged(_)));
         if is_numbered && !self.sequence.take(*first_sequence, *last_sequence, &mut self.counts) {
-            // Applied before.
+            // Already applied.
             return;
         }
         if !is_numbered && (*first_sequence, *last_sequence) != (0, 0) {
@@ -134,7 +134,7 @@ impl Follower {
         }
     }
 
-    /// Advances to the epoch of some contents.
+    /// Advances to the epoch of a message.
     fn advance(&mut self, epoch: u64, is_done: bool) {
         if epoch <= self.done {
             let done = self.done;
@@ -191,7 +191,7 @@ impl Follower {
                 format!("{} objects and {} kinds of region {region}", objects.len(), kinds.len())
             });
             if batch.coalesced_from_epoch > 0 {
-                // Its regions are in the order in which the merged messages first named them.
+                // Its regions are in order of first occurrence in the merged messages.
                 self.place = None;
             }
             if !self.regions.contains_key(&region) {
@@ -223,7 +223,7 @@ impl Follower {
         self.place = Some(place);
     }
 
-    /// Checks contents of a region that this session does not have.
+    /// Checks contents of a region that is not in this session.
     fn unexpected(&mut self, region: u64, epoch: u64) {
         let is_ending = match self.ended.get(&region) {
             None => false,

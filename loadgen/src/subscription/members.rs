@@ -1,7 +1,7 @@
 //! The members of one region, rebuilt from a stream.
 //!
 //! Pieces of a snapshot replace the members; events change them. An event that contradicts them
-//! shows that another one is missing or came twice.
+//! reveals a missing or repeated event.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use shoal_proto::v1::{EventKind, RegionMembers};
 
 use super::counts::Counts;
 
-/// How much of a region's members has arrived.
+/// Completeness of a region's members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Progress {
-    /// Nothing; a snapshot comes.
+    /// Nothing; a snapshot is expected.
     #[default]
     Awaited,
-    /// The server said that messages are missing; a snapshot may come.
+    /// The server announced missing messages; a snapshot may follow.
     Uncertain,
     /// Some pieces of a snapshot.
     Loading,
@@ -39,7 +39,7 @@ impl Members {
         (self.progress == Progress::Complete).then_some(&self.ids)
     }
 
-    /// Whether the server said that messages are missing, and no snapshot came since.
+    /// Whether the server announced missing messages, without a later snapshot.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
         self.progress == Progress::Uncertain
@@ -51,7 +51,7 @@ impl Members {
         self.ids.clear();
     }
 
-    /// Takes a piece of a snapshot.
+    /// Applies a piece of a snapshot.
     pub fn load(&mut self, piece: &RegionMembers, counts: &mut Counts) {
         let region = piece.region_id;
         if piece.first {

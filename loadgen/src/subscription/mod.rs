@@ -1,4 +1,4 @@
-//! Subscribers, which verify that every event arrives once and in order.
+//! Subscribers that verify that every event arrives once and in order.
 //!
 //! `regions` gives each session its circles, `follower` rebuilds memberships from a stream and
 //! counts its faults, `compare` compares them with range queries, `epoch_times` measures the

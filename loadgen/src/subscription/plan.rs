@@ -1,4 +1,4 @@
-//! The validated flags of subscribers, and how regions are divided over sessions.
+//! The validated flags of subscribers, and the division of regions over sessions.
 
 use shoal_proto::v1::EventKind;
 use shoal_workload::RegionParams;
@@ -14,19 +14,19 @@ pub struct SubscriptionPlan {
     pub regions: RegionParams,
     /// The events to receive.
     pub events: ReportedEvents,
-    /// Circles of one session at most.
+    /// Maximum number of circles of one session.
     pub session_regions: u32,
-    /// Streams that are broken off at random and resumed, in all.
+    /// Total number of streams that are broken at random and resumed.
     pub kills: u32,
-    /// Sessions that read nothing before all rows were sent.
+    /// Sessions that read nothing until all rows are sent.
     pub silent: u32,
 }
 
 impl SubscriptionPlan {
-    /// The subscribers of some flags, if any.
+    /// The subscribers according to the flags, if any.
     ///
     /// # Errors
-    /// [`LoadError::Usage`] names the flag and what it may be.
+    /// [`LoadError::Usage`] names the flag and its permitted values.
     pub fn new(args: &SubscriptionArgs, seconds: Option<f64>) -> Result<Option<Self>, LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         let SubscriptionArgs { subscriptions, session_regions, kill_subscribers, .. } = *args;
@@ -73,7 +73,7 @@ impl SubscriptionPlan {
     /// Sessions that read.
     #[must_use]
     pub fn sessions(&self) -> u32 {
-        // Bounded when the plan was made.
+        // Validated on creation of the plan.
         u32::try_from(self.regions.regions.div_ceil(self.session_regions.into()))
             .unwrap_or(SESSIONS_MAX)
     }

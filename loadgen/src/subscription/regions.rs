@@ -1,7 +1,7 @@
 //! The circles of one session, and the requests that change them.
 //!
-//! The workload's regions of one shard in the wire's form. Several changes of a region between two
-//! requests become one.
+//! The workload's regions of one shard in wire form. Several changes of a region between two
+//! requests are merged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::plan::SubscriptionPlan;
 pub struct SessionRegions {
     regions: Regions,
     events: Vec<i32>,
-    /// Centres by region, as the server knows them once it has answered.
+    /// Centres by region, as last sent to the server.
     circles: BTreeMap<u64, (f64, f64)>,
 }
 
@@ -43,7 +43,7 @@ impl SessionRegions {
         self.circles.keys().copied()
     }
 
-    /// A region in the wire's form.
+    /// A region in wire form.
     #[must_use]
     pub fn region(&self, id: u64) -> Option<proto::Region> {
         let (x, y) = *self.circles.get(&id)?;
@@ -51,14 +51,14 @@ impl SessionRegions {
         Some(proto::Region { kind: Some(region::Kind::Circle(circle)) })
     }
 
-    /// All regions, as a session is opened with them.
+    /// All regions, for opening a session.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<RegionSubscription> {
         self.ids().map(|id| self.subscription(id, true)).collect()
     }
 
-    /// Advances to a time after the start; returns what the server has to change, without fleet and
-    /// session, if anything. Regions that are uncertain get a snapshot when they change.
+    /// Advances to a time after the start; returns the resulting request without fleet and session,
+    /// if anything changed. Changed regions that are uncertain request a snapshot.
     pub fn advance(
         &mut self,
         elapsed: Duration,

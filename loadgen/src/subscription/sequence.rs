@@ -1,21 +1,21 @@
-//! Checks that each sequence number of a session comes once, and in order.
+//! Checks that each sequence number of a session arrives once and in order.
 //!
-//! A skipped number counts as lost; when it comes later, it counts as misordered instead. A number
-//! that came before is repeated.
+//! A skipped number counts as lost; if it arrives later, it counts as misordered instead. A number
+//! that arrives again counts as repeated.
 
 use std::collections::BTreeSet;
 
 use super::counts::Counts;
 
-/// Skipped numbers that are remembered; others stay lost.
+/// Maximum number of tracked skipped numbers; others remain lost.
 const MISSING_MAX: usize = 4_096;
 
 /// The numbers of one session so far.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// The number that comes next.
+    /// The next expected number.
     next: u64,
-    /// Skipped ones.
+    /// Skipped numbers.
     missing: BTreeSet<u64>,
 }
 
@@ -26,13 +26,13 @@ impl Default for Sequence {
 }
 
 impl Sequence {
-    /// The number that comes next.
+    /// The next expected number.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes the message of the numbers `first` to `last`; whether any of them is new.
+    /// Records a message with the numbers `first` to `last`; returns whether any of them is new.
     pub fn take(&mut self, first: u64, last: u64, counts: &mut Counts) -> bool {
         if first == 0 || last < first {
             counts.misorder(1, || format!("a message has the numbers {first} to {last}"));
@@ -44,7 +44,7 @@ impl Sequence {
             let left = MISSING_MAX.saturating_sub(self.missing.len());
             self.missing.extend((next..first).take(left));
         }
-        // A message may have very many numbers; only those already passed need a check.
+        // A message may span many numbers; only those already passed need a check.
         let passed = first..(last + 1).min(next).max(first);
         let late: Vec<u64> = self.missing.range(passed.clone()).copied().collect();
         for number in &late {
@@ -61,7 +61,7 @@ impl Sequence {
         last >= next || late > 0
     }
 
-    /// Resumes at `next`, as the server says; the numbers between are lost.
+    /// Resumes at the server's `next`; the numbers between are lost.
     pub fn skip_to(&mut self, next: u64, counts: &mut Counts) {
         let missing = if next > self.next { next - self.next } else { 1 };
         counts.lose(missing, || format!("the server resumes at {next} after {}", self.next - 1));

@@ -1,5 +1,5 @@
-//! Starts the sessions of a run. Regions are divided evenly over sessions. Some sessions share a
-//! connection; silent ones have connections of their own, so that unread windows delay no other.
+//! Starts the sessions of a run. Regions are divided evenly over sessions. Reading sessions share
+//! connections; silent sessions use separate ones, so that full windows delay no reader.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::session::Session;
 /// The sessions of a run.
 pub type Subscribers = JoinSet<Result<FollowTally, LoadError>>;
 
-/// Marks the random numbers of sessions among those of connections.
+/// Separates the random numbers of sessions from those of connections.
 const SESSIONS: u32 = 1 << 20;
 
-/// Starts all sessions; gives how many say when they are ready.
+/// Starts all sessions; returns the number that report readiness.
 ///
 /// # Errors
 /// [`LoadError`] of opening the workload or a channel.
@@ -51,7 +51,7 @@ pub async fn spawn(
             None => connect(&session.plan.flags.target).await?,
         };
         client = Some(shared.clone());
-        // Silent ones come behind those whose streams are broken off.
+        // Silent sessions follow the reading sessions.
         let kills = kills.pop_front().unwrap_or_default();
         let of_plan = &session.plan;
         let regions = SessionRegions::new(
@@ -75,14 +75,14 @@ pub async fn spawn(
     Ok(reading + plan.silent)
 }
 
-/// When the stream of each reading session is broken off, at random over the run.
+/// Random times at which the stream of each reading session is broken.
 fn kills(session: &Session, plan: &SubscriptionPlan) -> VecDeque<VecDeque<Duration>> {
     let seconds = session.plan.seconds.unwrap_or(0.0);
     let mut random = Random::new(session.plan.params.seed, SESSIONS - 1);
     let mut kills = vec![Vec::new(); plan.sessions() as usize];
     for _ in 0..plan.kills {
         let of = random.below(kills.len() as u64) as usize;
-        // Not at the very end, so that there is something to lose afterwards.
+        // Not at the very end, so that messages follow.
         kills[of].push(Duration::from_secs_f64(0.9 * seconds * random.unit()));
     }
     kills.iter_mut().for_each(|moments| moments.sort_unstable());

@@ -1,5 +1,5 @@
-//! The calls of a session: open, resume, change. Anything but a resumption with the same session
-//! is an error of the server.
+//! The calls of a session: open, resume, change. A resumption that does not return the same session
+//! is a server error.
 
 use bytes::Bytes;
 use shoal_client::v1::subscribe_response::Kind;
@@ -10,12 +10,11 @@ use shoal_client::{Client, ServerError, SessionHandle, Subscription};
 
 use crate::error::{LoadError, retry_while_busy};
 
-/// Opens a session with some regions, or resumes `session` after a token; returns the first message
-/// and the stream behind it.
+/// Opens a session with regions, or resumes `session` after a token; returns the first message and
+/// the rest of the stream.
 ///
 /// # Errors
-/// [`LoadError::Call`]; [`LoadError::Protocol`] if the first message is another one, or the stream
-/// is of another session.
+/// [`LoadError::Call`]; [`LoadError::Protocol`] if the first message is of another type or session.
 pub async fn open(
     client: &Client,
     fleet: &str,

@@ -1,8 +1,8 @@
 //! One session from opening to closing.
 //!
-//! It reads continuously (a silent one: only at the end), changes its regions as they churn and
-//! move, breaks and resumes its stream as planned, and compares its memberships with range queries:
-//! while an answer is outstanding messages are held back, and exactly those up to its epoch are
+//! It reads continuously (silent sessions: only at the end), changes churning and moving regions,
+//! breaks and resumes its stream as planned, and compares its memberships with range queries:
+//! while an answer is outstanding, messages are held back, and exactly those up to its epoch are
 //! applied before the comparison. At the end every region is compared.
 
 use std::collections::VecDeque;
@@ -27,49 +27,49 @@ use crate::limits::{COMPARED_REGIONS, SUBSCRIBER_END_S_MAX};
 use crate::query::chooser::Random;
 use crate::session::Session;
 
-/// Between two changes of a session's regions.
+/// Interval between two changes of a session's regions.
 const CHANGE_EVERY: Duration = Duration::from_millis(100);
-/// Between two comparisons of a session.
+/// Interval between two comparisons of a session.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
-/// Longest time without a stream after one was broken off, milliseconds.
+/// Maximum time without a stream after a break, milliseconds.
 const AWAY_MS_MAX: u64 = 500;
 
-/// The parts of a subscriber.
+/// Parameters of a subscriber.
 pub struct Start {
-    /// Shared by all.
+    /// The shared session of the run.
     pub session: Arc<Session>,
-    /// Its regions.
+    /// The regions.
     pub regions: SessionRegions,
     /// A connection that other sessions may share.
     pub client: Client,
-    /// Where events find out how old they are.
+    /// Send times of epochs, for event latencies.
     pub times: Arc<EpochTimes>,
-    /// Its random numbers.
+    /// Random numbers.
     pub random: Random,
-    /// When its stream is broken off, after the start of the clock, ascending.
+    /// Times after the start of the clock at which the stream is broken, ascending.
     pub kills: VecDeque<Duration>,
-    /// It reads nothing before all rows were sent.
+    /// Reads nothing until all rows are sent.
     pub is_silent: bool,
-    /// True once all rows were sent and acknowledged.
+    /// True when all rows are sent and acknowledged.
     pub quiet: watch::Receiver<bool>,
 }
 
 /// One session.
 pub struct Subscriber {
     with: Start,
-    /// Set once the session is open.
+    /// `Some` while the session is open.
     handle: Option<SessionHandle>,
     stream: Option<Subscription>,
-    /// When to go on after the stream was broken off.
+    /// When to resume the broken stream.
     back_at: Option<Instant>,
     follower: Follower,
     comparison: Comparison,
     held: VecDeque<SubscribeResponse>,
-    /// An outstanding change, and the regions that it removes.
+    /// An outstanding change, and its removed regions.
     change: Option<(Call<ModifyResponse>, Vec<u64>)>,
     change_at: Instant,
     compare_at: Instant,
-    /// Epoch, moment of receipt and number of events that have no latency yet.
+    /// Epoch, time of receipt and number of events without a latency so far.
     untimed: VecDeque<(u64, Instant, u64)>,
     is_ending: bool,
     tally: FollowTally,
@@ -78,14 +78,14 @@ pub struct Subscriber {
 /// An outstanding call.
 type Call<T> = JoinHandle<Result<T, LoadError>>;
 
-/// How far a comparison is.
+/// The state of a comparison.
 enum Comparison {
     None,
     /// The answer is outstanding; messages are held back.
     Querying(Call<Found>),
     /// Messages are applied up to the answer's epoch.
     Answered(Found),
-    /// The last one was made.
+    /// The final comparison is done.
     Ended,
 }
 
@@ -105,7 +105,7 @@ impl Subscriber {
     pub fn new(with: Start) -> Self {
         let now = Instant::now();
         let mut random = with.random.clone();
-        // Sessions compare at different moments.
+        // Sessions compare at different times.
         let lag = COMPARE_EVERY.mul_f64(random.unit());
         Self {
             handle: None,
@@ -176,7 +176,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Waits for what happens next.
+    /// Waits for the next event.
     async fn next(&mut self) -> Result<Happened, LoadError> {
         let at = self.next_at();
         let is_reading = !self.with.is_silent || self.is_ending;
@@ -216,7 +216,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// When something is to be done next.
+    /// The time of the next scheduled action.
     fn next_at(&self) -> Instant {
         let now = Instant::now();
         let mut at = now + COMPARE_EVERY;
@@ -232,7 +232,7 @@ impl Subscriber {
         if self.is_ending && self.is_free() { now } else { at }
     }
 
-    /// When the clock started.
+    /// The start of the clock.
     fn started(&self) -> Option<Instant> {
         *self.with.session.start.borrow()
     }
@@ -242,7 +242,7 @@ impl Subscriber {
         self.change.is_none() && matches!(self.comparison, Comparison::None)
     }
 
-    /// Does what is due.
+    /// Performs due actions.
     async fn act(&mut self) -> Result<(), LoadError> {
         let now = Instant::now();
         if self.is_ending {
@@ -275,7 +275,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Ends the stream as a client that dies does: what was received and not applied is gone.
+    /// Ends the stream like a killed client: messages received and not applied are discarded.
     fn break_off(&mut self, now: Instant) {
         if self.stream.take().is_none() {
             return;
@@ -292,7 +292,7 @@ impl Subscriber {
     async fn resume(&mut self) -> Result<(), LoadError> {
         self.back_at = None;
         let token = self.follower.token();
-        // Before the first message there is nothing to go on after; the session is a new one.
+        // Before the first message there is no token; a new session is opened.
         let regions = if token.is_empty() { self.with.regions.subscriptions() } else { Vec::new() };
         self.open(regions, token).await
     }
@@ -310,7 +310,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Changes the regions of the session to those of now.
+    /// Updates the session to the current regions.
     fn change(&mut self, elapsed: Duration) {
         if self.with.is_silent {
             return;
@@ -329,7 +329,7 @@ impl Subscriber {
         removed.into_iter().for_each(|region| self.follower.removed(region, response.epoch));
     }
 
-    /// Queries the members of some of the regions, at most `most`.
+    /// Queries the members of at most `most` regions.
     fn query(&mut self, most: usize) {
         let count = self.with.regions.ids().len();
         let skip = self.with.random.below(count.max(1) as u64) as usize;
@@ -384,7 +384,7 @@ impl Subscriber {
 
     fn count(&mut self, message: &SubscribeResponse) {
         let Some(Kind::Events(batch)) = &message.kind else { return };
-        // Events that a silent session reads at the end are late on purpose.
+        // A silent session reads its events late on purpose.
         if self.started().is_none() || self.with.is_silent {
             return;
         }
@@ -399,7 +399,7 @@ impl Subscriber {
         self.untimed.push_back((epoch, now, events));
     }
 
-    /// Records the latencies of events whose epochs' acks have come.
+    /// Records the latencies of events whose epochs are acknowledged.
     fn time_events(&mut self) {
         if self.untimed.is_empty() {
             return;
@@ -414,7 +414,7 @@ impl Subscriber {
         }
     }
 
-    /// The tally at the end.
+    /// The final tally.
     fn finished(mut self) -> FollowTally {
         self.time_events();
         let Follower { counts, present, coalesced, lagged, gaps, .. } = self.follower;

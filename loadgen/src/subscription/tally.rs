@@ -1,6 +1,6 @@
 //! The tally of a subscriber, the sum of all tallies, and its keys in the results.
 //!
-//! Events count from the start of the clock; faults count always.
+//! Events count from the start of the clock; faults always count.
 
 use serde::Serialize;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ pub struct FollowTally {
     pub lagged: u64,
     /// `Gap` messages: the server no longer kept the messages.
     pub gaps: u64,
-    /// Streams that were killed and resumed.
+    /// Killed and resumed streams.
     pub killed: u64,
     /// Comparisons of a region with a range query.
     pub compared: u64,
@@ -84,7 +84,7 @@ impl FollowTally {
 /// The tally of all subscribers as keys of the results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Followed {
-    /// Regions at a time; those of silent sessions are extra.
+    /// Concurrent regions, without those of silent sessions.
     pub subscriptions: u64,
     /// Rate of `timed_events`, from the start of the clock to the last of them: late events of the
     /// initial placement do not count.
@@ -106,7 +106,7 @@ pub struct Followed {
     pub snapshot_members: u64,
     /// Sessions that read.
     pub sessions: u32,
-    /// Sessions that read nothing before all rows were sent.
+    /// Sessions that read nothing until all rows are sent.
     pub silent_sessions: u32,
     /// Streams that were killed at random and resumed with their token.
     pub killed_streams: u64,
@@ -120,12 +120,12 @@ pub struct Followed {
     pub gaps: u64,
     /// Radius of a region.
     pub radius_m: f64,
-    /// Share of the regions that is replaced in a second.
+    /// Share of the regions replaced per second.
     pub churn: f64,
 }
 
 impl Followed {
-    /// Its rows of the table.
+    /// The rows of the table.
     #[must_use]
     pub fn rows(&self) -> Vec<[String; 2]> {
         let Self { lost, repeated, misordered, .. } = self;

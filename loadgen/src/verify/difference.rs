@@ -11,10 +11,10 @@ use shoal_engine::query::Answer;
 use shoal_engine::{RequestOutcome, Space};
 use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
 
-/// Refused rows that an ack lists; the server's limit.
+/// Maximum number of refused rows listed by an ack: the server's limit.
 const REFUSED_ROWS_LISTED_MAX: usize = 256;
 
-/// The first difference between an answer and the model's, if there is one.
+/// The first difference between an answer and the model's, if any.
 #[must_use]
 pub fn answer_difference(
     space: &Space,
@@ -80,7 +80,7 @@ fn api_record(space: &Space, row: &FixRow) -> FixRecord {
     }
 }
 
-/// The difference between a removal's response and its outcome, if there is one.
+/// The difference between a removal's response and its outcome, if any.
 #[must_use]
 pub fn removal_difference(expected: &RequestOutcome, got: &RemoveResponse) -> Option<String> {
     let epoch = got.epoch;
@@ -92,7 +92,7 @@ pub fn removal_difference(expected: &RequestOutcome, got: &RemoveResponse) -> Op
 }
 
 /// The first difference between an ack and the outcomes of its messages, by number. `is_loose`
-/// compares accepted rows by their sum alone, where the epochs of the messages are not known.
+/// compares only the sum of accepted rows, for messages with unknown epochs.
 #[must_use]
 pub fn ack_difference(
     expected: &[(u64, RequestOutcome)],

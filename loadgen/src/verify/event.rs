@@ -1,4 +1,4 @@
-//! What the verifier receives: acknowledged changes and answers, each with what was sent.
+//! Input of the verifier: acknowledged changes and answers, each with the request.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use shoal_proto::v1::{AnswerHeader, FixRecord, RemoveResponse, ReportAck};
 /// The rows of one message as the server stores them, with the poison values of refused rows.
 #[derive(Clone, Debug)]
 pub struct SentRows {
-    /// The rows; a prepared block is sent many times.
+    /// The rows; shared, because a prepared block is sent repeatedly.
     pub columns: Arc<FixColumns>,
-    /// Milliseconds that this sending adds to their times.
+    /// Time shift of this send, milliseconds.
     pub shift_ms: i64,
 }
 
 impl SentRows {
-    /// The rows as they were sent.
+    /// The rows as sent.
     #[must_use]
     pub fn into_columns(self) -> FixColumns {
         let mut columns = Arc::unwrap_or_clone(self.columns);
@@ -55,7 +55,7 @@ pub struct Answered {
     pub header: AnswerHeader,
     /// One per query, in order.
     pub answers: Vec<Answer>,
-    /// The least epoch that the request allowed.
+    /// The minimum epoch of the request.
     pub epoch_min: u64,
 }
 

@@ -1,9 +1,9 @@
-//! The ledger: what came back, and which epochs are complete.
+//! The ledger of replies and of complete epochs.
 //!
-//! A change sent when epoch e was known to be applied is applied after e, and a query sent then is
-//! answered at e or later. The oldest change without an ack therefore bounds the complete epochs of
-//! a connection, and the oldest query without an answer bounds the epochs still to be compared. One
-//! lock joins these bounds with the events: the verifier never sees one without the other.
+//! A change sent after the acknowledgement of epoch e is applied after e, and a query sent then is
+//! answered at e or later. The oldest unacknowledged change therefore bounds the complete epochs of
+//! a connection, and the oldest unanswered query bounds the epochs to be compared. One lock covers
+//! bounds and events, so that the verifier receives a consistent state.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,11 +28,11 @@ pub enum Event {
 pub struct Taken {
     /// All events since the last call, in order per connection.
     pub events: Vec<Event>,
-    /// No change of this epoch or an earlier one is still to come.
+    /// All changes up to this epoch have arrived.
     pub complete: u64,
-    /// No answer at an epoch below this one is still to come.
+    /// All answers at epochs below this one have arrived.
     pub answered_below: u64,
-    /// No event is still to come.
+    /// All events have arrived.
     pub closed: bool,
 }
 
@@ -45,12 +45,12 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Inner {
-    /// The latest epoch that is known to be applied.
+    /// The latest acknowledged epoch.
     applied: u64,
     /// The latest acknowledged epoch and its token.
     token: (u64, Bytes),
     reports: Vec<Reports>,
-    /// Per connection the least epochs of the answers in flight, oldest first.
+    /// Minimum epochs of the answers in flight per connection, oldest first.
     queries: Vec<VecDeque<u64>>,
     events: Vec<Event>,
     closed: bool,
@@ -59,21 +59,21 @@ struct Inner {
 /// One connection's reports.
 #[derive(Clone, Debug, Default)]
 struct Reports {
-    /// Per message without an ack, oldest first: the least epoch it can be applied in.
+    /// Minimum epoch of each unacknowledged message, oldest first.
     in_flight: VecDeque<u64>,
-    /// Epoch of the last message with an ack; acks come in order.
+    /// Epoch of the last acknowledged message; acks arrive in order.
     last_epoch: u64,
 }
 
 impl Reports {
-    /// The least epoch in which a message without an ack can be applied.
+    /// The minimum epoch of any unacknowledged message.
     fn bound(&self) -> Option<u64> {
         self.in_flight.front().map(|epoch| (*epoch).max(self.last_epoch))
     }
 }
 
 impl Ledger {
-    /// A ledger for that many connections; `epoch` is the fleet's last before the run.
+    /// A ledger for a number of connections; `epoch` is the fleet's last before the run.
     #[must_use]
     pub fn new(connections: usize, epoch: u64) -> Self {
         Self {
@@ -117,8 +117,8 @@ impl Ledger {
         self.changed.notify_one();
     }
 
-    /// Records a message of queries; call before it is sent. Returns the least epoch of its answers
-    /// and, if `with_token` is set, the token that makes the server guarantee it.
+    /// Records a message of queries; call before it is sent. Returns the minimum epoch of its
+    /// answers and, if `with_token` is set, the token that makes the server guarantee it.
     #[must_use]
     pub fn query_sent(&self, connection: u32, with_token: bool) -> (u64, Bytes) {
         let mut inner = self.inner();
@@ -143,7 +143,7 @@ impl Ledger {
         self.changed.notify_one();
     }
 
-    /// Ends the ledger; what is still in flight never comes back.
+    /// Closes the ledger; requests in flight remain unanswered.
     pub fn close(&self) {
         self.inner().closed = true;
         self.changed.notify_one();
@@ -240,7 +240,7 @@ mod tests {
         answer(&ledger, 0, 7);
         assert_eq!(ledger.take().answered_below, 6);
         assert_eq!(ledger.query_sent(0, false), (7, Bytes::new()), "an answer proves its epoch");
-        assert_eq!(ledger.query_sent(0, true).0, 6, "a token stands for the last ack");
+        assert_eq!(ledger.query_sent(0, true).0, 6, "the token is that of the last ack");
         ledger.answered(1, None);
         ledger.close();
         let taken = ledger.take();

@@ -1,7 +1,7 @@
-//! Verification: replays what was acknowledged, in the order of epochs, on the engine's model.
+//! Verification: replays acknowledged changes in the order of epochs on the engine's model.
 //!
-//! `ledger` determines which epochs are complete, `difference` compares the server's replies with
-//! the model's, `verifier` is the thread that does it.
+//! `ledger` determines complete epochs, `difference` compares the server's replies with the
+//! model's, `verifier` is the thread that runs both.
 
 pub mod difference;
 pub mod event;

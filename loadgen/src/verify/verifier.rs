@@ -1,8 +1,8 @@
 //! The verifier: one thread that applies epochs to the model and compares the server's replies.
 //!
-//! It applies an epoch once the epoch is complete and no answer of an earlier one can come, and
-//! compares answers once their epoch is complete; answers at the same state share one scan. Answers
-//! at an epoch whose changes are not known (a merged ack) are counted as unverifiable.
+//! It applies an epoch when the epoch is complete and all answers at earlier epochs have arrived,
+//! and compares answers when their epoch is complete; answers at the same state share one scan.
+//! Answers at an epoch with unknown changes (a merged ack) are counted as unverifiable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub struct Verdict {
     pub queries: u64,
     /// Acks and removals whose counts were compared.
     pub acks: u64,
-    /// Answers at an epoch inside a merged ack, or without a token at an epoch already passed.
+    /// Answers at an epoch inside a merged ack, or at a passed epoch without a token.
     pub unverifiable: u64,
     /// Wrong answers and wrong acks.
     pub mismatches: u64,
-    /// The first of them.
+    /// Descriptions of the first mismatches.
     pub problems: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct VerifierLink {
 }
 
 impl VerifierLink {
-    /// Waits until the verifier can hold that many more rows; applying them releases them.
+    /// Waits for capacity for rows; the verifier releases it after applying them.
     pub async fn reserve_rows(&self, rows: u32) {
         // Never closed, and no message has more rows than there are permits.
         if let Ok(permits) = self.rows_permits.acquire_many(rows).await {
@@ -66,13 +66,13 @@ impl VerifierLink {
         }
     }
 
-    /// Waits until the verifier can hold more answers.
+    /// Waits for capacity for answers.
     pub async fn answer_capacity(&self) {
         let mut held = self.answer_bytes.subscribe();
         let _ = held.wait_for(|bytes| *bytes < VERIFY_ANSWER_BYTES_MAX).await;
     }
 
-    /// Hands over the answers to a message of queries.
+    /// Passes the answers to a message of queries.
     pub fn answered(&self, connection: u32, answered: Answered) {
         let bytes = answered.held_bytes();
         self.answer_bytes.send_modify(|held| *held += bytes);
@@ -85,7 +85,7 @@ impl Verifier {
     /// refuses event times after `time_max_ms`.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(
         model: Model,
         fleet: String,
@@ -118,13 +118,13 @@ impl Verifier {
         Ok(Self { link, thread })
     }
 
-    /// For a connection.
+    /// The link of a connection.
     #[must_use]
     pub fn link(&self) -> VerifierLink {
         self.link.clone()
     }
 
-    /// Ends the thread once everything handed over was compared; blocks until then.
+    /// Ends the thread after it has compared all input; blocks until then.
     ///
     /// # Errors
     /// The thread panicked.
@@ -139,7 +139,7 @@ struct Work {
     model: Model,
     fleet: String,
     time_max_ms: i64,
-    /// The model's state is that after this epoch.
+    /// The last epoch that the model includes.
     applied: u64,
     /// Epochs up to this one are complete.
     complete: u64,
@@ -147,9 +147,9 @@ struct Work {
     changes: BTreeMap<u64, Vec<(Change, Reply)>>,
     /// Answers not compared yet, by epoch.
     answers: BTreeMap<u64, Vec<Answered>>,
-    /// Epochs `first..last` whose changes are not known, for answers still to come.
+    /// Epochs `first..last` with unknown changes, for answers that may still arrive.
     unclear: Vec<(u64, u64)>,
-    /// Acks that wait for outcomes, by a number of their own.
+    /// Acks that wait for outcomes, by an internal number.
     acks: HashMap<u64, PendingAck>,
     acks_begun: u64,
     verdict: Verdict,
@@ -174,7 +174,7 @@ enum Reply {
 struct PendingAck {
     ack: ReportAck,
     messages: usize,
-    /// Of the messages applied so far, with their numbers.
+    /// Outcomes of the messages applied so far, with their numbers.
     outcomes: Vec<(u64, RequestOutcome)>,
 }
 
@@ -207,8 +207,8 @@ impl Work {
         }
     }
 
-    /// Puts the messages of an ack into their epochs. An ack names the epochs of its first and its
-    /// last message; those of more messages between are not known.
+    /// Assigns the messages of an ack to their epochs. An ack states the epochs of its first and
+    /// last message; those of messages between are unknown.
     fn sort_in_ack(&mut self, acked: Acked) {
         let Acked { messages, ack } = acked;
         let (first, last) = (ack.first_epoch, ack.epoch);
@@ -229,7 +229,7 @@ impl Work {
         }
     }
 
-    /// Applies and compares what is complete, in the order of epochs.
+    /// Applies and compares complete epochs in order.
     fn advance(&mut self, answered_below: u64) {
         while let Some(entry) = self.changes.first_entry() {
             let epoch = *entry.key();
@@ -250,7 +250,7 @@ impl Work {
         let is_within = |(first, last): &(u64, u64)| *first <= epoch && epoch <= *last;
         let is_loose = self.unclear.iter().any(is_within);
         let mut changes = changes.into_iter().peekable();
-        // Only unclear epochs have more requests than a cycle may.
+        // Only epochs of merged acks exceed the request limit of a cycle.
         while changes.peek().is_some() {
             let some = changes.by_ref().take(CYCLE_REQUESTS_MAX);
             let (requests, replies): (Vec<Request>, Vec<_>) =
@@ -324,14 +324,14 @@ impl Work {
         self.link.answer_bytes.send_modify(|held| *held -= bytes);
     }
 
-    /// Whether the state at the answer's epoch is known to be the model's.
+    /// Whether the model has the state of the answer's epoch.
     fn is_clear(&self, answered: &Answered) -> bool {
         let epoch = answered.header.epoch;
         let is_split = self.unclear.iter().any(|(first, last)| *first <= epoch && epoch < *last);
         epoch >= self.applied && !is_split
     }
 
-    /// Counts answers that cannot be compared; one older than its token is a mismatch.
+    /// Counts answers that cannot be compared; an answer older than its token is a mismatch.
     fn unverifiable(&mut self, answered: &Answered) {
         let (epoch, least) = (answered.header.epoch, answered.epoch_min);
         if epoch < least {

@@ -1,9 +1,7 @@
-//! A server inside the test, on a port of its own, and runs against it by the real flags.
-//!
-//! Everything goes over real sockets; only the process is shared. Nothing here judges a summary.
+//! An in-process server on a free port, and runs of the load generator against it from flags.
 
-#![allow(dead_code, reason = "each test file uses its part of this")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot start a server should fail")]
+#![allow(dead_code, reason = "each test file uses a subset")]
+#![allow(clippy::unwrap_used, reason = "a test fails if its server does not start")]
 
 use std::net::SocketAddr;
 
@@ -18,7 +16,7 @@ use tokio::task::JoinHandle;
 
 /// A running server.
 pub(crate) struct InProcess {
-    /// Where it listens.
+    /// The listening address.
     pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -29,7 +27,7 @@ impl InProcess {
         Self::start_with(ServerLimits::default()).await
     }
 
-    /// As [`InProcess::start`], within other limits.
+    /// Starts a server with limits.
     pub(crate) async fn start_with(limits: ServerLimits) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,7 +55,7 @@ impl InProcess {
         format!("http://{}", self.address)
     }
 
-    /// The plan of some flags against this server.
+    /// The plan of flags against this server.
     pub(crate) fn plan(&self, flags: &str) -> Result<Plan, LoadError> {
         let target = self.url();
         let words = ["shoal-loadgen", "run", "--target", &target];
@@ -66,13 +64,13 @@ impl InProcess {
         Plan::new(*args)
     }
 
-    /// Runs with some flags until the end.
+    /// Runs with flags to completion.
     pub(crate) async fn try_run(&self, flags: &str) -> Result<Summary, LoadError> {
         let (_stop, stopped) = watch::channel(false);
         shoal_loadgen::run(self.plan(flags)?, stopped).await
     }
 
-    /// As [`InProcess::try_run`], for runs that must come to an end; shows what came out.
+    /// Runs with flags, fails on an error, and prints the summary.
     pub(crate) async fn run(&self, flags: &str) -> Summary {
         let summary = self.try_run(flags).await.unwrap();
         println!("{flags}\n{}", summary.table());
@@ -86,10 +84,19 @@ impl InProcess {
     }
 }
 
-/// Fails unless everything was verified to be right, at least `queries` of it.
+/// Fails on a mismatch or if fewer than `queries` answers were verified.
 pub(crate) fn assert_verified(summary: &Summary, queries: u64) {
     assert_eq!(summary.mismatches, 0, "{:?}", summary.problems);
     assert!(summary.is_good(), "{:?}", summary.problems);
     assert!(summary.verified_queries >= queries, "{} verified", summary.verified_queries);
     assert!(summary.verified_acks > 0);
+}
+
+/// Runs with `--verify` and flags on a fresh server; fails as [`assert_verified`] does.
+pub(crate) async fn verified_run(flags: &str, queries: u64) -> Summary {
+    let server = InProcess::start().await;
+    let summary = server.run(&format!("--verify {flags}")).await;
+    assert_verified(&summary, queries);
+    server.end().await;
+    summary
 }

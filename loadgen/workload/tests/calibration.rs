@@ -1,4 +1,4 @@
-//! Hazard: a generator that does not have the numbers of its paper.
+//! Hazard: a generator deviates from the figures of its paper.
 //!
 //! Each test compares a seeded run with published distributions or figures. Bounds are several
 //! standard errors wide.
@@ -20,7 +20,7 @@ fn moments(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 #[test]
-fn uniform_stays_uniform_in_place_speed_and_direction() {
+fn uniform_remains_uniform_in_position_speed_and_direction() {
     let params = Params { objects: 100_000, seed: SEED, ..Params::default() };
     let mut workload = open("uniform", &params).unwrap();
     let mut fixes = Vec::new();
@@ -105,7 +105,7 @@ fn gauss_figures(hotspots: u32) -> (f64, f64) {
     (intervals / updates, speeds / updates)
 }
 
-/// A report's velocity leads to the next report.
+/// Confirms that a report's velocity leads to the next report.
 fn assert_leads_to(before: &Fix, after: &Fix) {
     let moved_m = before.speed_mps.unwrap_or(0.0) * (after.time_ms - before.time_ms) as f64 / 1e3;
     let heading = before.heading_deg.unwrap_or(0.0).to_radians();
@@ -115,7 +115,7 @@ fn assert_leads_to(before: &Fix, after: &Fix) {
 }
 
 #[test]
-fn gauss_meets_the_published_intervals_and_speeds() {
+fn gauss_has_the_published_intervals_and_speeds() {
     for (hotspots, interval_steps, speed_m_per_step) in
         [(1, 52.6, 44.0), (10, 52.9, 44.1), (100, 69.8, 32.8), (1_000, 64.4, 25.0)]
     {
@@ -127,7 +127,7 @@ fn gauss_meets_the_published_intervals_and_speeds() {
 }
 
 #[test]
-fn hub_updates_as_often_as_published() {
+fn hub_has_the_published_update_rate() {
     // 100,000 objects, UI = 60 min and 600 min make about 1 M updates; a tenth of them here.
     let params = Params { objects: 10_000, seed: SEED, ..Params::default() };
     let mut workload = open("hub", &params).expect("the parameters are legal");

@@ -1,8 +1,8 @@
-//! Hazard: a mix whose faults do not match its shares and counts.
+//! Hazard: a mix does not keep its shares and counts of faults.
 //!
 //! Good fixes are never altered or lost, and shards do not change the faults of a fix.
 
-#![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
+#![allow(clippy::unwrap_used, reason = "test set-up may panic")]
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn without_shares_nothing_changes() {
 }
 
 #[test]
-fn late_fixes_come_after_their_delay_and_none_is_lost() {
+fn late_fixes_arrive_after_their_delay_and_none_is_lost() {
     let shares = MixShares { late: 0.1, late_delay_ms: 2_500, ..MixShares::default() };
     let mut mix = mixed(shares);
     let mut now_ms = START_MS;
@@ -67,7 +67,7 @@ fn late_fixes_come_after_their_delay_and_none_is_lost() {
 }
 
 #[test]
-fn duplicates_are_the_same_fix_again() {
+fn duplicates_repeat_the_same_fix() {
     let shares = MixShares { duplicate: 0.05, ..MixShares::default() };
     let mut mix = mixed(shares);
     let mut seen: HashSet<(u64, i64)> = HashSet::new();
@@ -81,7 +81,7 @@ fn duplicates_are_the_same_fix_again() {
 }
 
 #[test]
-fn bad_rows_are_bad_counted_and_extra() {
+fn bad_rows_are_invalid_counted_and_additional() {
     let mut mix = mixed(MixShares { bad: 0.02, ..MixShares::default() });
     let mut clean = Vec::new();
     uniform(&params()).fill(100_000, &mut clean);
@@ -100,7 +100,7 @@ fn bad_rows_are_bad_counted_and_extra() {
 }
 
 #[test]
-fn removed_objects_are_silent_and_come_back() {
+fn removed_objects_are_silent_and_report_again() {
     let shares = MixShares { removal: 0.01, absence_ms: 5_500, ..MixShares::default() };
     let mut removed_ms = vec![None; 1_000];
     let mut last_ms = vec![0; 1_000];
@@ -125,7 +125,7 @@ fn removed_objects_are_silent_and_come_back() {
 }
 
 #[test]
-fn shards_do_not_change_what_happens() {
+fn shards_do_not_change_events() {
     let shares = MixShares {
         late: 0.1,
         late_delay_ms: 1_000,
@@ -154,7 +154,7 @@ fn shards_do_not_change_what_happens() {
 }
 
 #[test]
-fn a_finite_workload_gives_everything_out_and_ends() {
+fn a_finite_workload_delivers_all_fixes_and_ends() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
     let shares = MixShares {
         late: 0.2,

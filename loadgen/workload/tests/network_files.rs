@@ -1,9 +1,9 @@
-//! Hazard: a road network read wrongly from its files.
+//! Hazard: a road network is read incorrectly from its files.
 //!
 //! A small network is read with both separators, objects are on its roads, and every fault is an
-//! error with its place.
+//! error with its location.
 
-#![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
+#![allow(clippy::unwrap_used, reason = "test set-up may panic")]
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn opened(folder: &Path, nodes: &str, edges: &str) -> Result<Box<dyn Workload>, 
 }
 
 #[test]
-fn objects_stay_on_the_roads_of_the_files() {
+fn objects_are_on_the_roads_of_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut workload = opened(folder.path(), NODES, EDGES).unwrap();
     let space = WorkloadSpace::Planar { width_m: 8_000.0, height_m: 4_000.0 };
@@ -44,7 +44,7 @@ fn objects_stay_on_the_roads_of_the_files() {
 }
 
 #[test]
-fn faults_are_refused_with_their_place() {
+fn faults_are_refused_with_their_location() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |nodes: &str, edges: &str| opened(folder.path(), nodes, edges).err().unwrap();
     for (nodes, edges, expected) in [

@@ -1,5 +1,5 @@
-//! Hazard: regions that differ between runs, steps of time or numbers of shards.
-#![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
+//! Hazard: regions depend on the run, the time steps or the number of shards.
+#![allow(clippy::unwrap_used, reason = "test set-up may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ fn opened(name: &str, regions: RegionParams) -> Regions {
     Regions::new(name, &params(), regions).unwrap()
 }
 
-/// Applies changes to the circles by number; panics where one is added twice or never was.
+/// Applies changes to the circles by number; panics on a repeated addition or an unknown number.
 fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, changes: impl IntoIterator<Item = RegionChange>) {
     for change in changes {
         match change {
@@ -36,7 +36,7 @@ fn apply(circles: &mut BTreeMap<u64, (f64, f64)>, changes: impl IntoIterator<Ite
 }
 
 #[test]
-fn centres_are_those_of_the_windows() {
+fn centres_are_the_centres_of_windows() {
     for name in ["uniform", "gauss", "network", "hub"] {
         let regions = opened(name, region_params());
         let mut workload = open(name, &params()).unwrap();
@@ -59,7 +59,7 @@ fn without_churn_and_motion_nothing_changes() {
 }
 
 #[test]
-fn churn_replaces_its_share_a_second_and_numbers_are_never_used_again() {
+fn churn_replaces_its_share_per_second_and_never_reuses_numbers() {
     let mut regions = opened("gauss", RegionParams { churn: 0.1, ..region_params() });
     let mut circles = BTreeMap::new();
     apply(&mut circles, regions.live());
@@ -98,7 +98,7 @@ fn regions_follow_the_objects_of_the_same_seed() {
             regions.advance(f64::from(second) * 1_000.0, &mut changes);
             apply(&mut circles, changes);
             let end_ms = START_MS + i64::from(second) * 1_000;
-            // The first rows are every object once, and regions begin there.
+            // The first rows report every object once; regions start at these positions.
             let reported =
                 (0_u64..).zip(&fixes).filter(|(row, fix)| *row < REGIONS || fix.time_ms <= end_ms);
             let last: BTreeMap<u64, (f64, f64)> =
@@ -109,7 +109,7 @@ fn regions_follow_the_objects_of_the_same_seed() {
 }
 
 #[test]
-fn steps_of_time_change_nothing() {
+fn time_steps_do_not_change_regions() {
     let all = RegionParams { churn: 0.3, follows: true, ..region_params() };
     let mut whole = Vec::new();
     opened("uniform", all).advance(5_000.0, &mut whole);
@@ -148,7 +148,7 @@ fn shards_divide_the_regions() {
 }
 
 #[test]
-fn more_regions_than_leaders_stay_where_they_are() {
+fn regions_without_a_leader_do_not_move() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
     let follows = RegionParams { regions: 5_000, follows: true, ..region_params() };
     let mut regions = opened(&format!("replay:{sample}"), follows);

@@ -1,9 +1,9 @@
-//! Hazard: a replay that changes real data.
+//! Hazard: a replay changes real data.
 //!
-//! The sample is replayed row for row, shards and copies add up, faults are counted, and windows
-//! lie on the data.
+//! The sample is replayed row by row, shards and copies are complete, faults are counted, and
+//! windows are on the data.
 
-#![allow(clippy::unwrap_used, reason = "a test's own set-up may panic")]
+#![allow(clippy::unwrap_used, reason = "test set-up may panic")]
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn all(workload: &mut dyn Workload) -> Vec<Fix> {
     out
 }
 
-/// Writes a file and opens it as a replay; the folder lives as long as the workload is used.
+/// Writes a file and opens it as a replay; the folder must outlive the workload.
 fn written(text: &[u8]) -> (tempfile::TempDir, Result<Box<dyn Workload>, String>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fleet.csv");
@@ -37,7 +37,7 @@ fn written(text: &[u8]) -> (tempfile::TempDir, Result<Box<dyn Workload>, String>
 }
 
 #[test]
-fn the_sample_is_replayed_row_for_row() {
+fn the_sample_is_replayed_row_by_row() {
     let rows = CsvReader::open(&sample(), SpeedUnit::MetresPerSecond).unwrap();
     let rows: Vec<Fix> = rows.map(|row| row.unwrap()).collect();
     let mut workload = replay(&Params::default());
@@ -50,7 +50,7 @@ fn the_sample_is_replayed_row_for_row() {
 }
 
 #[test]
-fn a_fan_out_is_k_fleets_in_time_order_with_the_original_among_them() {
+fn a_fan_out_contains_k_copies_in_time_order_with_the_original() {
     let original = all(replay(&Params::default()).as_mut());
     let params = Params { fan_out: 7, ..Params::default() };
     let copies = all(replay(&params).as_mut());
@@ -69,7 +69,7 @@ fn a_fan_out_is_k_fleets_in_time_order_with_the_original_among_them() {
 }
 
 #[test]
-fn shards_of_a_fan_out_add_up() {
+fn shards_of_a_fan_out_are_complete() {
     let params = Params { fan_out: 5, ..Params::default() };
     let mut whole = all(replay(&params).as_mut());
     let mut union = Vec::new();
@@ -86,7 +86,7 @@ fn shards_of_a_fan_out_add_up() {
 }
 
 #[test]
-fn windows_lie_on_the_data_and_have_their_size() {
+fn windows_are_on_the_data_and_have_their_size() {
     let params = Params { window: 0.1, ..Params::default() };
     let mut workload = replay(&params);
     let first = workload.window();
@@ -101,7 +101,7 @@ fn windows_lie_on_the_data_and_have_their_size() {
 }
 
 #[test]
-fn bad_rows_are_counted_and_the_order_of_the_file_kept() {
+fn bad_rows_are_counted_and_file_order_is_kept() {
     let text = b"object_id,t_ms,lon,lat\n1,30,1,1\nx,0,0,0\n2,20,2,2\n3,,3,3\n4,25,4,95\n";
     let (_folder, workload) = written(text);
     let mut workload = workload.unwrap();
@@ -112,7 +112,7 @@ fn bad_rows_are_counted_and_the_order_of_the_file_kept() {
 }
 
 #[test]
-fn a_truncated_file_ends_with_its_reason() {
+fn a_truncated_file_ends_with_an_error() {
     let whole = std::fs::read(sample()).unwrap();
     let (_folder, workload) = written(&whole[..whole.len() - 100_000]);
     let mut workload = workload.unwrap();
@@ -123,7 +123,7 @@ fn a_truncated_file_ends_with_its_reason() {
 }
 
 #[test]
-fn a_file_without_positions_or_no_file_is_refused() {
+fn an_empty_or_missing_file_is_refused() {
     let (_folder, refused) = written(b"object_id,t_ms,lon,lat\n1,1,north,0\n");
     let refusal = refused.err().unwrap();
     assert!(refusal.contains("none of its first 65536 rows can be read"), "{refusal}");
@@ -132,7 +132,7 @@ fn a_file_without_positions_or_no_file_is_refused() {
 }
 
 #[test]
-fn copies_stay_on_the_globe() {
+fn copies_are_within_valid_coordinates() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("world.csv");
     let text = "object_id,t_ms,lon,lat\n1,1,179.5,89.5\n2,2,-179.5,-89.5\n3,3,0,0\n";

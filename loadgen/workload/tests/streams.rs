@@ -1,4 +1,4 @@
-//! Hazard: a workload whose stream changes between runs, versions, batches or numbers of shards.
+//! Hazard: a workload's stream depends on the run, version, batch size or number of shards.
 //!
 //! `calibration.rs` checks distributions.
 
@@ -43,7 +43,7 @@ fn fixes_come_in_time_order_from_2020_on() {
 }
 
 #[test]
-fn the_first_rows_are_every_object_once() {
+fn the_first_rows_report_every_object_once() {
     for name in GENERATORS {
         let mut objects: Vec<u64> =
             rows(opened(name, &params()).as_mut(), 1_000).iter().map(|fix| fix.object).collect();
@@ -71,7 +71,7 @@ fn equal_seeds_give_equal_rows_in_batches_of_any_size() {
 }
 
 #[test]
-fn shards_together_are_the_whole() {
+fn shards_are_complete_and_disjoint() {
     let end_ms = START_MS + 300_000;
     for name in GENERATORS {
         let mut whole = until(opened(name, &params()).as_mut(), end_ms);
@@ -90,7 +90,7 @@ fn shards_together_are_the_whole() {
 }
 
 #[test]
-fn positions_headings_and_windows_stay_inside() {
+fn positions_headings_and_windows_are_in_range() {
     for name in GENERATORS {
         let mut workload = opened(name, &params());
         let WorkloadSpace::Planar { width_m, height_m } = workload.space() else {
@@ -134,7 +134,7 @@ impl Hash {
 
 /// The streams of a seed never change: fixes, and then windows, of every generator.
 #[test]
-fn streams_have_their_recorded_bytes() {
+fn streams_have_their_recorded_hashes() {
     let follow = Params { windows_follow: true, shard: 1, shards: 3, ..params() };
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
     let replay = format!("replay:{sample}");
@@ -177,7 +177,7 @@ fn streams_have_their_recorded_bytes() {
 }
 
 #[test]
-fn speeds_lie_in_their_range() {
+fn speeds_are_in_their_range() {
     let speed_range = SpeedRange { min_m_s: 1.0, max_m_s: 20.0 };
     let slow = Params { speed_range, ..params() };
     let fixes = rows(opened("uniform", &slow).as_mut(), 2_000);

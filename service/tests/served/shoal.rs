@@ -1,7 +1,7 @@
-//! A server of the built binary for one test, on a port of its own, gone when the test ends.
+//! A server process of the built binary for one test, on a free port, killed on drop.
 //!
-//! Everything goes through the command line: these tests see what a user sees. The environment is
-//! empty but for what a test sets, so that a developer's own settings change nothing.
+//! Tests use the command line only, as users do. The environment is empty except for variables that
+//! a test sets, so that settings of the developer's shell have no effect.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -15,7 +15,7 @@ pub(crate) fn shoal() -> Command {
     command
 }
 
-/// How a command ended.
+/// The exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -32,7 +32,7 @@ impl Ran {
         }
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to completion.
     pub(crate) fn command(command: &mut Command) -> Self {
         Self::of(command.stdin(Stdio::null()).output().unwrap())
     }
@@ -85,7 +85,7 @@ impl Served {
         served
     }
 
-    /// Lines of its standard output up to and with the first that contains `text`.
+    /// Reads standard output through the first line that contains `text`.
     pub(crate) fn lines_until(&mut self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -116,12 +116,12 @@ impl Served {
         let mut command = self.client(line);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that needs no input may be gone already.
+        // A command that reads no input may have exited.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Ran::of(child.wait_with_output().unwrap())
     }
 
-    /// Asks it to end as Ctrl-C does, and gives its exit code.
+    /// Sends SIGINT, as Ctrl-C does, and returns the exit code.
     pub(crate) fn interrupt(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
@@ -131,7 +131,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

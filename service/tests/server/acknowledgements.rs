@@ -1,4 +1,4 @@
-//! What an acknowledgement states of messages that applied nothing, and of several fleets.
+//! Acknowledgements of messages that apply nothing, and of removals.
 
 use shoal_proto::v1;
 
@@ -7,16 +7,16 @@ use crate::running::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_message_has_no_state_and_every_other_has_one() {
+async fn only_failed_messages_have_no_epoch_and_token() {
     let server = Running::start().await;
     let term = server.fleet("").await.term;
     let mut client = server.positions().await;
-    // The only message of its range, and it failed.
+    // The range contains a single message, which fails.
     let acks = report(&mut client, vec![block(vec![1, 2, 3])]).await;
     let ack = &acks[0];
     assert_eq!((ack.epoch, ack.first_epoch, ack.term, ack.failed_messages), (0, 0, 0, 1));
     assert!(ack.token.is_empty());
-    // Rows that are all refused, and no rows at all, take part in an epoch.
+    // Messages with refused rows only, or without rows, belong to an epoch.
     let refused = rows(vec![fix(u64::MAX, START_MS, 0.0, 0.0)]);
     for message in [refused, rows(Vec::new())] {
         let ack = client.once(message).await.unwrap().into_inner();
@@ -25,7 +25,7 @@ async fn a_failed_message_has_no_state_and_every_other_has_one() {
         let seen = objects_in(&mut server.queries().await, world(), ack.token).await;
         assert!(seen.is_empty());
     }
-    // So does a duplicate: its epoch shows the original.
+    // A duplicate belongs to an epoch that includes the original.
     let numbered = || v1::ReportRequest {
         producer: "p".into(),
         batch_seq: 1,

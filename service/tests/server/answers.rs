@@ -1,4 +1,4 @@
-//! Answers hold what was reported: attributes, filters, projections, limits.
+//! Answers contain the reported attributes and respect filters, projections and limits.
 
 use shoal_proto::v1;
 
@@ -14,7 +14,7 @@ fn full(object: u64) -> v1::Fix {
     }
 }
 
-async fn ask(server: &Running, options: v1::QueryOptions) -> crate::running::Whole {
+async fn range_query(server: &Running, options: v1::QueryOptions) -> crate::running::Whole {
     let request = v1::RangeRequest { options: Some(options), region: Some(world()) };
     whole(server.queries().await.range(request).await.unwrap().into_inner()).await.unwrap()
 }
@@ -25,11 +25,11 @@ fn fixes() -> v1::QueryOptions {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_comes_back_as_it_was_sent() {
+async fn a_record_is_returned_as_reported() {
     let server = Running::start().await;
     let message = rows(vec![full(1), fix(2, START_MS + 1, -0.000_000_1, 90.0)]);
     server.positions().await.once(message).await.unwrap();
-    let answer = ask(&server, fixes()).await;
+    let answer = range_query(&server, fixes()).await;
     assert_eq!(answer.objects, [1, 2]);
     let expected = v1::FixRecord {
         time_ms: START_MS,
@@ -44,32 +44,32 @@ async fn a_record_comes_back_as_it_was_sent() {
     let bare =
         v1::FixRecord { time_ms: START_MS + 1, x: -0.000_000_1, y: 90.0, ..Default::default() };
     assert_eq!(answer.fixes[1], bare);
-    // A fix replaces the whole record: what it does not bring becomes unknown.
+    // A fix replaces the whole record: attributes that it lacks become unknown.
     let message = rows(vec![fix(1, START_MS + 1, 1.0, 1.0)]);
     server.positions().await.once(message).await.unwrap();
-    let record = ask(&server, fixes()).await.fixes[0];
+    let record = range_query(&server, fixes()).await.fixes[0];
     assert_eq!((record.speed_mps, record.state), (None, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn projections_and_limits_return_what_they_say() {
+async fn projections_and_limits_select_fields_and_rows() {
     let server = Running::start().await;
     let message = rows((1..=10).map(full).collect());
     server.positions().await.once(message).await.unwrap();
-    let ids = ask(&server, v1::QueryOptions::default()).await;
+    let ids = range_query(&server, v1::QueryOptions::default()).await;
     assert_eq!((ids.objects.len(), ids.fixes.len(), ids.header.total), (10, 0, 10));
     let projection = v1::Projection::Count.into();
-    let count = ask(&server, v1::QueryOptions { projection, ..Default::default() }).await;
+    let count = range_query(&server, v1::QueryOptions { projection, ..Default::default() }).await;
     assert_eq!((count.objects.len(), count.fixes.len(), count.header.total), (0, 0, 10));
-    let cut = ask(&server, v1::QueryOptions { limit: 3, ..fixes() }).await;
+    let cut = range_query(&server, v1::QueryOptions { limit: 3, ..fixes() }).await;
     assert_eq!((cut.objects, cut.fixes.len()), (vec![1, 2, 3], 3));
     assert_eq!((cut.header.total, cut.header.truncated), (10, true));
-    let whole = ask(&server, v1::QueryOptions { limit: 10, ..fixes() }).await;
+    let whole = range_query(&server, v1::QueryOptions { limit: 10, ..fixes() }).await;
     assert_eq!((whole.objects.len(), whole.header.truncated), (10, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_let_records_pass_by_their_attributes() {
+async fn filters_select_records_by_attribute() {
     let server = Running::start().await;
     let slow = v1::Fix { speed_mps: Some(0.5), state: 0b001, ..full(2) };
     let north = v1::Fix { heading_deg: Some(0.0), time_ms: START_MS + 1000, ..full(3) };
@@ -89,12 +89,12 @@ async fn filters_let_records_pass_by_their_attributes() {
     ];
     for (filter, expected) in cases {
         let options = v1::QueryOptions { filter: Some(filter), ..Default::default() };
-        assert_eq!(ask(&server, options).await.objects, expected, "{filter:?}");
+        assert_eq!(range_query(&server, options).await.objects, expected, "{filter:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_returns_those_that_exist_once() {
+async fn get_returns_each_existing_object_once() {
     let server = Running::start().await;
     server.positions().await.once(rows((1..=3).map(full).collect())).await.unwrap();
     let request = v1::GetRequest { objects: vec![3, 9, 1, 3], ..Default::default() };

@@ -1,4 +1,4 @@
-//! The clock of a fleet never steps back, whatever the server's clock or event times do.
+//! A fleet's clock is monotonic, independent of steps of the server's clock or of event times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +13,7 @@ use crate::running::{
     ReportsOnce as _, Running, START_MS, environment, fix, objects_in, rows, until, whole, world,
 };
 
-/// An environment whose clock is a number.
+/// An environment with a controllable wall clock.
 fn at_time(now_ms: &Arc<AtomicI64>) -> Environment {
     let now_ms = now_ms.clone();
     let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
@@ -27,7 +27,7 @@ async fn clock_ms(server: &Running) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_system_clock_that_steps_back_is_not_followed() {
+async fn the_fleet_clock_ignores_backward_steps_of_the_system_clock() {
     let now_ms = Arc::new(AtomicI64::new(START_MS));
     let options = ServerOptions { default_clock: Clock::System, ..ServerOptions::default() };
     let server = Running::start_in(at_time(&now_ms), options).await;
@@ -36,7 +36,7 @@ async fn a_system_clock_that_steps_back_is_not_followed() {
     assert_eq!(clock_ms(&server).await, START_MS + 5000);
     now_ms.store(START_MS - 3_600_000, Ordering::SeqCst);
     assert_eq!(clock_ms(&server).await, START_MS + 5000);
-    // Rows are judged by the clock that is, and 60 s beyond.
+    // Rows are validated against the current system clock plus 60 s.
     let mut client = server.positions().await;
     let late = rows(vec![fix(1, START_MS - 3_600_000 + 60_001, 0.0, 0.0)]);
     let ack = client.once(late).await.unwrap().into_inner();
@@ -71,7 +71,7 @@ async fn records_expire_in_an_idle_fleet() {
     let mut queries = server.queries().await;
     assert_eq!(objects_in(&mut queries, world(), ack.token).await, [1, 2]);
     now_ms.store(START_MS + 1001, Ordering::SeqCst);
-    // The idle engine runs a cycle by itself.
+    // The idle engine runs a cycle without a request.
     until(async || server.fleet("").await.object_count == 1).await;
     now_ms.store(START_MS + 10_000, Ordering::SeqCst);
     until(async || server.fleet("").await.object_count == 0).await;

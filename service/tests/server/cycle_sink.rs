@@ -1,5 +1,5 @@
-//! A sink receives every change exactly once and in order: the cycles of a run, repeated on another
-//! backend, give the same outcomes, state and answers. A full sink throttles senders.
+//! A sink receives every change exactly once and in order: replaying the cycles of a run on another
+//! backend produces the same outcomes, state and answers. A full sink throttles senders.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,23 +18,23 @@ use shoal_service::fleet::{
 use shoal_service::server::Environment;
 use shoal_service::{ServerLimits, ServerOptions};
 
-use crate::encoded_blocks::lying_block;
+use crate::encoded_blocks::corrupt_block;
 use crate::gated_engine::{Gate, MakeEngine, Shortage};
 use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, block, fix, options, refused, report, rows, until,
     within, world,
 };
-use crate::subscriber::standing;
+use crate::subscriber::subscription;
 
-/// Outcome of a cycle: its epoch and clock, and what its requests did.
+/// The result of a cycle: epoch, clock and request outcomes.
 type Settled = Result<(u64, i64, Vec<RequestOutcome>), EngineError>;
 
-/// A sink that keeps everything.
+/// A sink that records all cycles.
 #[derive(Clone, Default)]
 struct Recorder {
     cycles: Arc<Mutex<Vec<CycleRecord>>>,
     settled: Arc<Mutex<Vec<Settled>>>,
-    /// Delivers a message when the sink, which is full after each cycle, has capacity again.
+    /// Signals capacity; the sink is full after each cycle.
     available: Option<Receiver<()>>,
 }
 
@@ -71,7 +71,7 @@ fn model(options: EngineOptions) -> Box<dyn Backend> {
     Box::new(Model::new(options))
 }
 
-/// Some rows, a few of them wrong, near the time of a round.
+/// Random rows near the time of a round, a few of them invalid.
 fn fixes(random: &mut Random, round: i64) -> Vec<v1::Fix> {
     let count = random.below(30);
     let row = |_| {
@@ -97,29 +97,29 @@ fn encoded(random: &mut Random, round: i64) -> Vec<u8> {
     bytes
 }
 
-/// Ten messages of a producer: rows and blocks, of which one fails.
+/// Ten messages of a producer: rows and blocks; one block fails in round 20.
 fn messages(random: &mut Random, round: i64) -> Vec<v1::ReportRequest> {
     let message = |number| {
         let message = match random.below(4) {
             0 => block(encoded(random, round)),
-            _ if number == 3 && round == 20 => block(lying_block()),
+            _ if number == 3 && round == 20 => block(corrupt_block()),
             _ => rows(fixes(random, round)),
         };
-        // Later rounds do not count on the number that failed.
+        // A producer per round: later rounds do not depend on the failed number.
         let producer = format!("p{round}");
         v1::ReportRequest { producer, batch_seq: number, ..message }
     };
     (1..=10).map(message).collect()
 }
 
-/// Drives a server with everything that changes, queries or follows a fleet.
+/// Sends reports, resends, removals, clears, queries and subscription changes.
 async fn drive(server: &Running, random: &mut Random) {
     let mut positions = server.positions().await;
-    let mut subscriber = server.subscriber(vec![standing(1, world())]).await;
+    let mut subscriber = server.subscriber(vec![subscription(1, world())]).await;
     for round in 0..40 {
         let sent = messages(random, round);
         within(report(&mut positions, sent.clone())).await;
-        // A resend is not a change.
+        // A resend changes nothing.
         within(positions.once(sent[0].clone())).await.unwrap();
         if round % 4 == 0 {
             let objects = (0..10).map(|_| random.below(80)).collect();
@@ -133,7 +133,7 @@ async fn drive(server: &Running, random: &mut Random) {
         if round % 8 == 3 {
             let id = 2 + round as u64;
             let request =
-                v1::ModifyRequest { add: vec![standing(id, world())], ..Default::default() };
+                v1::ModifyRequest { add: vec![subscription(id, world())], ..Default::default() };
             subscriber.modify(request).await.unwrap();
         }
         let request = v1::RangeRequest { region: Some(world()), ..Default::default() };
@@ -141,7 +141,7 @@ async fn drive(server: &Running, random: &mut Random) {
     }
 }
 
-/// The cycles and outcomes of a server's run, and its engine at the end.
+/// Runs a server; returns its recorded cycles and its final engine.
 async fn run(seed: u64, make: MakeEngine, clock: Clock) -> (Recorder, Box<dyn Backend>) {
     let (gate, recorder) = (Gate::default(), Recorder::default());
     let now_ms = AtomicI64::new(START_MS);
@@ -156,7 +156,7 @@ async fn run(seed: u64, make: MakeEngine, clock: Clock) -> (Recorder, Box<dyn Ba
     (recorder, gate.ended_engine())
 }
 
-/// Answers of everything, by kind of query and projection, after a cycle without changes.
+/// Answers of each kind of query over all objects, after an empty cycle.
 fn answers(backend: &mut dyn Backend) -> Vec<(Vec<u64>, Vec<FixRow>, Vec<u64>)> {
     let space = Space::geographic();
     let all = Region::rectangle(&space, -180.0, -90.0, 180.0, 90.0).unwrap();
@@ -176,7 +176,7 @@ fn answers(backend: &mut dyn Backend) -> Vec<(Vec<u64>, Vec<FixRow>, Vec<u64>)> 
         .collect()
 }
 
-/// Repeats a run on another engine and compares everything.
+/// Replays a run on another engine and compares outcomes, state and answers.
 fn replay(recorder: &Recorder, source: &mut dyn Backend, make: MakeEngine) {
     let mut target = make(source.options().clone());
     let (cycles, settled) = (recorder.cycles.lock().unwrap(), recorder.settled.lock().unwrap());
@@ -191,8 +191,8 @@ fn replay(recorder: &Recorder, source: &mut dyn Backend, make: MakeEngine) {
     assert_eq!(answers(&mut *target), answers(source));
 }
 
-/// Every kind of request and outcome occurs, and each number of a producer once.
-fn assert_rich(recorder: &Recorder) {
+/// Confirms that every kind of request and outcome occurs, and each batch number once.
+fn assert_coverage(recorder: &Recorder) {
     let (cycles, settled) = (recorder.cycles.lock().unwrap(), recorder.settled.lock().unwrap());
     let requests = || cycles.iter().flat_map(|cycle| cycle.requests.iter());
     let outcomes = || settled.iter().flatten().flat_map(|(.., outcomes)| outcomes);
@@ -212,13 +212,13 @@ fn assert_rich(recorder: &Recorder) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recorded_cycles_repeat_a_run_on_another_backend() {
+async fn replayed_cycles_reproduce_a_run_on_another_backend() {
     for seed in 1..=2 {
         for clock in [Clock::Event, Clock::System] {
             println!("seed {seed}, {clock:?}");
             for (source, target) in [(cpu as MakeEngine, model as MakeEngine), (model, cpu)] {
                 let (recorder, mut engine) = run(seed, source, clock).await;
-                assert_rich(&recorder);
+                assert_coverage(&recorder);
                 replay(&recorder, &mut *engine, target);
             }
         }
@@ -234,16 +234,16 @@ fn cuda(options: EngineOptions) -> Box<dyn Backend> {
 #[cfg(feature = "cuda")]
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs an NVIDIA GPU"]
-async fn recorded_cycles_repeat_a_run_from_cpu_to_cuda_and_back() {
+async fn replayed_cycles_reproduce_a_run_between_cpu_and_cuda() {
     for (source, target) in [(cpu as MakeEngine, cuda as MakeEngine), (cuda, cpu)] {
         let (recorder, mut engine) = run(3, source, Clock::System).await;
-        assert_rich(&recorder);
+        assert_coverage(&recorder);
         replay(&recorder, &mut *engine, target);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_cycle_has_no_record_and_a_failed_one_is_reported() {
+async fn a_refused_cycle_is_not_recorded_and_a_failed_cycle_is_reported() {
     let (gate, recorder) = (Gate::default(), Recorder::default());
     let server = Running::start_in(recorder.environment(gate.environment()), options()).await;
     let mut client = server.positions().await;
@@ -256,20 +256,20 @@ async fn a_refused_cycle_has_no_record_and_a_failed_one_is_reported() {
     gate.set_shortage(Shortage::Nothing);
     client.once(message).await.unwrap();
     let epochs: Vec<_> = recorder.cycles.lock().unwrap().iter().map(|of| of.epoch).collect();
-    assert_eq!(epochs, [1, 1], "the next cycle takes the epoch of one that failed");
+    assert_eq!(epochs, [1, 1], "the next cycle reuses the epoch of a failed cycle");
     let settled = recorder.settled.lock().unwrap();
     assert!(matches!(settled[0], Err(EngineError::OutOfMemory { .. })));
     assert_eq!(settled[1].as_ref().unwrap().0, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_sink_holds_cycles_back_until_it_has_capacity() {
+async fn a_full_sink_delays_cycles_until_it_has_capacity() {
     let (release, available): (Sender<()>, _) = bounded(1);
     let recorder = Recorder { available: Some(available), ..Recorder::default() };
     let environment = recorder.environment(Gate::default().environment());
     let server = Running::start_in(environment, options()).await;
     let message = |object| rows(vec![fix(object, START_MS, 0.0, 0.0)]);
-    // The cycle after which the sink is full settles all the same.
+    // The cycle that fills the sink still settles.
     server.positions().await.once(message(1)).await.unwrap();
     let mut client = server.positions().await;
     let waiting = tokio::spawn(async move { client.once(message(2)).await });
@@ -279,6 +279,6 @@ async fn a_full_sink_holds_cycles_back_until_it_has_capacity() {
     release.send(()).unwrap();
     within(waiting).await.unwrap().unwrap();
     assert_eq!(recorder.count(), (2, 2));
-    // It is full again, which does not keep the server from stopping.
+    // The sink is full again; the server stops nevertheless.
     server.stop().await;
 }

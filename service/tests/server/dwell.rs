@@ -1,4 +1,4 @@
-//! Members that are outside for a moment: their events, and the filters that apply.
+//! Dwell times, hysteresis and filters of subscriptions: resulting events and refused values.
 
 use shoal_proto::v1;
 use shoal_proto::v1::EventKind;
@@ -8,9 +8,9 @@ use shoal_service::ServerLimits;
 use crate::running::{
     Running, START_MS, fix, millis, rectangle, refused, report, rows, violated_field, world,
 };
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
-/// Reports one fix of object 1; the kinds of the events of the region, if there are any.
+/// Reports one fix of object 1 and returns the kinds of the resulting events.
 async fn moved(server: &Running, subscriber: &mut Subscriber, fix: v1::Fix) -> Vec<EventKind> {
     let acks = report(&mut server.positions().await, vec![rows(vec![fix])]).await;
     let mut kinds = Vec::new();
@@ -23,29 +23,29 @@ async fn moved(server: &Running, subscriber: &mut Subscriber, fix: v1::Fix) -> V
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_dwells_outside_moves_until_it_leaves() {
+async fn a_member_outside_its_region_moves_until_the_leave_dwell_ends() {
     let server = start(ServerLimits::default()).await;
     let region = v1::RegionSubscription {
         leave_dwell: Some(millis(5_000)),
-        ..standing(1, rectangle(0.0, 0.0, 1.0, 1.0))
+        ..subscription(1, rectangle(0.0, 0.0, 1.0, 1.0))
     };
     let mut subscriber = server.subscriber(vec![region]).await;
     let at = |after_ms, x| fix(1, START_MS + after_ms, x, 0.5);
     assert_eq!(moved(&server, &mut subscriber, at(0, 0.5)).await, [EventKind::Enter]);
     assert_eq!(moved(&server, &mut subscriber, at(1_000, 2.0)).await, [EventKind::Move]);
     assert_eq!(moved(&server, &mut subscriber, at(4_000, 3.0)).await, [EventKind::Move]);
-    // The dwell runs on the fleet's clock, from the first fix outside.
+    // The dwell is measured on the fleet's clock from the first fix outside.
     assert_eq!(moved(&server, &mut subscriber, at(6_000, 3.0)).await, [EventKind::Left]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hysteresis_keeps_a_place_and_not_a_filter() {
+async fn hysteresis_applies_to_the_position_and_not_to_the_filter() {
     let server = start(ServerLimits::default()).await;
     let slow = v1::Interval { min: 0.0, max: 5.0 };
     let region = v1::RegionSubscription {
         hysteresis_m: 10_000.0,
         filter: Some(v1::Filter { speed_mps: Some(slow), ..Default::default() }),
-        ..standing(1, rectangle(0.0, 0.0, 1.0, 1.0))
+        ..subscription(1, rectangle(0.0, 0.0, 1.0, 1.0))
     };
     let mut subscriber = server.subscriber(vec![region]).await;
     let at = |after_ms, x, speed| v1::Fix {
@@ -53,37 +53,37 @@ async fn hysteresis_keeps_a_place_and_not_a_filter() {
         ..fix(1, START_MS + after_ms, x, 0.5)
     };
     assert_eq!(moved(&server, &mut subscriber, at(0, 0.99, 1.0)).await, [EventKind::Enter]);
-    // 5 km outside, within the hysteresis.
+    // 5 km outside, within the hysteresis of 10 km.
     assert_eq!(moved(&server, &mut subscriber, at(1, 1.04, 1.0)).await, [EventKind::Move]);
-    // Still there, but too fast.
+    // Same position, but above the speed limit of the filter.
     assert_eq!(moved(&server, &mut subscriber, at(2, 1.04, 9.0)).await, [EventKind::Left]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_region_that_occurs_twice_fails_the_request_and_changes_nothing() {
+async fn a_request_that_names_a_region_twice_fails_without_effect() {
     let server = start(ServerLimits::default()).await;
-    let regions = vec![standing(1, world())];
+    let regions = vec![subscription(1, world())];
     let mut subscriber = server.subscriber(regions).await;
     let both = v1::ModifyRequest {
-        add: vec![standing(2, world()), standing(1, world())],
+        add: vec![subscription(2, world()), subscription(1, world())],
         remove: vec![1],
         ..Default::default()
     };
     let status = refused(subscriber.modify(both).await, "FIELD");
     assert_eq!(violated_field(&status), "remove[0]");
-    // Region 1 is still there, and 2 is not.
+    // Region 1 still exists and region 2 does not.
     let request = v1::ModifyRequest { remove: vec![1, 2], ..Default::default() };
     let errors = subscriber.modify(request).await.unwrap().errors;
     assert_eq!(errors.iter().map(|error| error.region_id).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fractions_of_milliseconds_are_refused_with_their_field() {
+async fn invalid_durations_are_refused_with_their_field() {
     let server = start(ServerLimits::default()).await;
     let fraction = Some(prost_types::Duration { seconds: 1, nanos: 1 });
     let negative = Some(prost_types::Duration { seconds: -1, nanos: 0 });
     let over_a_day = Some(millis(86_400_001));
-    let good = || standing(1, world());
+    let good = || subscription(1, world());
     let cases = [
         (v1::RegionSubscription { move_interval: fraction, ..good() }, "move_interval"),
         (v1::RegionSubscription { enter_dwell: negative, ..good() }, "enter_dwell"),

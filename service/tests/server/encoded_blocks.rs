@@ -1,4 +1,4 @@
-//! Encoded blocks are their rows, are judged row by row, and leave nothing behind when they fail.
+//! Encoded blocks have the effect of their rows, are validated row by row, and fail atomically.
 
 use bytes::Bytes;
 use shoal_client::BlockEncoder;
@@ -11,7 +11,7 @@ use crate::running::{
     report, rows, sums, whole, world,
 };
 
-/// A message of objects that move along, one row in fifty wrong.
+/// A message of moving objects; one row in fifty is invalid.
 fn message(random: &mut Random, round: i64) -> Vec<v1::Fix> {
     let row = |row: i64| {
         let object = random.below(400);
@@ -37,59 +37,59 @@ fn blocks(messages: &[Vec<v1::Fix>], plans: PlanChoice) -> Vec<Bytes> {
     messages.iter().map(&mut encode).collect()
 }
 
-/// The acknowledgements of some messages, and every record after them.
+/// Sends messages to a fresh server; returns the acknowledgements and all stored records.
 async fn acks_and_records(
     messages: impl IntoIterator<Item = v1::ReportRequest>,
 ) -> (Vec<v1::ReportAck>, Vec<v1::FixRecord>) {
     let server = Running::start().await;
-    let (mut client, mut told) = (server.positions().await, Vec::new());
+    let (mut client, mut acks) = (server.positions().await, Vec::new());
     for message in messages {
-        // One message a cycle: what is superseded depends on where cycles begin.
-        told.push(client.once(message).await.unwrap().into_inner());
+        // One message per cycle: superseded rows depend on cycle boundaries.
+        acks.push(client.once(message).await.unwrap().into_inner());
     }
-    let min_token = told.last().unwrap().token.clone();
+    let min_token = acks.last().unwrap().token.clone();
     let projection = v1::Projection::Fixes.into();
     let options = Some(v1::QueryOptions { min_token, projection, ..Default::default() });
     let request = v1::RangeRequest { options, region: Some(world()) };
     let stream = server.queries().await.range(request).await.unwrap().into_inner();
     let held = whole(stream).await.unwrap().fixes;
     server.stop().await;
-    for ack in &mut told {
-        // Where and when, not what.
+    for ack in &mut acks {
+        // Term and epochs differ between servers.
         (ack.token, ack.term, ack.epoch, ack.first_epoch) = (Vec::new(), 0, 0, 0);
     }
-    (told, held)
+    (acks, held)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_and_blocks_of_every_plan_give_the_same_acks_and_records() {
+async fn rows_and_blocks_of_every_plan_produce_the_same_acks_and_records() {
     let seed = 11;
     println!("seed {seed}");
     let mut random = Random(seed);
     let messages: Vec<_> = (0..12).map(|round| message(&mut random, round)).collect();
-    let (told, held) = acks_and_records(messages.iter().cloned().map(rows)).await;
-    assert!(held.len() > 350 && told.iter().all(|ack| ack.refused_rows.len() > 5));
+    let (acks, held) = acks_and_records(messages.iter().cloned().map(rows)).await;
+    assert!(held.len() > 350 && acks.iter().all(|ack| ack.refused_rows.len() > 5));
     let mut bytes = Vec::new();
     for plans in PlanChoice::ALL {
         let blocks = blocks(&messages, plans);
         bytes.push(blocks.iter().map(Bytes::len).sum::<usize>());
         let answers = acks_and_records(blocks.into_iter().map(|bytes| block(bytes.into()))).await;
-        assert_eq!(answers.0, told, "{plans}");
+        assert_eq!(answers.0, acks, "{plans}");
         assert_eq!(answers.1, held, "{plans}");
     }
     let [raw, fixes, planned] = bytes[..] else { panic!("three plans") };
     assert!(fixes * 2 < raw && planned <= fixes, "{bytes:?}");
 }
 
-/// A block of 3,000 rows of 400 objects that are planned.
+/// A planned block of 3,000 rows of 400 objects.
 fn planned() -> Vec<u8> {
     let row = |row: i64| fix(row as u64 % 400, START_MS + row, row as f64 * 1e-4, 5.0);
     let fixes: Vec<_> = (0..3_000).map(row).collect();
     blocks(&[fixes], PlanChoice::Fixes).remove(0).into()
 }
 
-/// Changes one byte of a section of a column and makes every checksum right again (places by
-/// FORMAT.md, sections 2 to 4).
+/// Changes one byte of a column section and recomputes all checksums (offsets from FORMAT.md,
+/// sections 2 to 4).
 fn damaged(whole: &[u8], column: Column, section: usize, at: usize, byte: u8) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let block = Block::parse(bytes.clone().into(), &Budget::default()).unwrap();
@@ -109,22 +109,22 @@ fn damaged(whole: &[u8], column: Column, section: usize, at: usize, byte: u8) ->
     bytes
 }
 
-/// A block that only decoding its rows finds wrong: a tile of its times has a wrong length.
-pub(crate) fn lying_block() -> Vec<u8> {
+/// A block with an error that only row decoding detects: a wrong tile length in the time column.
+pub(crate) fn corrupt_block() -> Vec<u8> {
     damaged(&planned(), Column::Time, 3, 8 + 4, 9)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
+async fn blocks_that_fail_during_decoding_have_no_effect() {
     let whole = planned();
     let parsed = Block::parse(whole.clone().into(), &Budget::default()).unwrap();
     let encodings: Vec<_> =
         parsed.chunks().iter().map(|chunk| chunk.plan.nodes()[0].encoding).collect();
     let [object, time, keyed] = [Encoding::Dict, Encoding::Delta, Encoding::KeyedDelta2];
-    assert_eq!(encodings, [object, time, keyed, keyed], "the plan that the places below are of");
+    assert_eq!(encodings, [object, time, keyed, keyed], "the offsets below belong to this plan");
     // Sections: dict: entries, then those of patch(afl); delta: bases, patch(afl); keyed_delta2:
     // heads, patch(afl), scale(afl). patch(afl): directory, words, directory, words.
-    let lies = [
+    let cases = [
         (damaged(&whole, Column::Object, 3, 6, 77), "tile 0 has a width of"),
         (damaged(&whole, Column::Time, 3, 8 + 4, 9), "tile 1 has 1033 values"),
         (damaged(&whole, Column::X, 0, 4, 1), "tiles count"),
@@ -133,12 +133,12 @@ async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
     ];
     let server = Running::start().await;
     let mut messages = vec![rows(vec![fix(1_000, START_MS, 1.0, 1.0)])];
-    messages.extend(lies.iter().map(|(bytes, _)| block(bytes.clone())));
+    messages.extend(cases.iter().map(|(bytes, _)| block(bytes.clone())));
     messages.push(rows(vec![fix(1_001, START_MS, 1.0, 1.0)]));
     let acks = report(&mut server.positions().await, messages).await;
-    assert_eq!(sums(&acks), (2, 0, lies.len() as u64));
+    assert_eq!(sums(&acks), (2, 0, cases.len() as u64));
     let failed: Vec<_> = acks.iter().flat_map(|ack| &ack.failed).collect();
-    for (failed, (_, expected)) in failed.iter().zip(&lies) {
+    for (failed, (_, expected)) in failed.iter().zip(&cases) {
         assert_eq!(reason(failed.status.as_ref()), "BLOCK");
         assert!(
             detail(failed.status.as_ref()).contains(expected),
@@ -153,13 +153,13 @@ async fn blocks_that_fail_while_decoding_leave_nothing_behind() {
     let token = acks.last().unwrap().token.clone();
     let held = objects_in(&mut server.queries().await, world(), token).await;
     assert_eq!(held, [1_000, 1_001]);
-    // What was refused disturbs nothing that comes later.
+    // Refused blocks do not affect later messages.
     let acks = report(&mut server.positions().await, vec![block(whole)]).await;
     assert_eq!((sums(&acks).1, sums(&acks).2), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_flipped_bit_of_a_header_and_its_directory_is_noticed() {
+async fn every_flipped_bit_of_header_and_directory_is_detected() {
     let whole = planned();
     let directory_bytes = u32::from_le_bytes(*whole[24..].first_chunk().unwrap()) as usize;
     let bits = 0..8 * (128 + directory_bytes);
@@ -176,7 +176,7 @@ async fn every_flipped_bit_of_a_header_and_its_directory_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_rows_than_a_message_may_have_are_refused_unread() {
+async fn a_row_count_above_the_limit_is_refused_before_decoding() {
     let server = Running::start().await;
     let mut bytes = planned();
     let rows = BLOCK_ROWS_MAX + 1;

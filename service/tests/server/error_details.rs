@@ -1,5 +1,4 @@
-//! A client program decides by `ErrorInfo` what to do next. A status without it, from whatever
-//! layer of the server, leaves the program with a text.
+//! Every error status of every layer carries `ErrorInfo`, which client programs act on.
 
 use std::collections::HashMap;
 
@@ -21,7 +20,7 @@ use crate::running::{
     rows, until, violated_field, whole, within, world,
 };
 
-/// No message type can begin with it: field 1 of wire type 7, which does not exist.
+/// Invalid in every message type: field 1 with the undefined wire type 7.
 const UNDECODABLE: &[u8] = b"\x0f";
 const RANGE: &str = "/shoal.v1.QueryService/Range";
 const BATCH: &str = "/shoal.v1.QueryService/Batch";
@@ -29,7 +28,7 @@ const GET_FLEET: &str = "/shoal.v1.FleetService/GetFleet";
 const REPORT: &str = "/shoal.v1.PositionService/Report";
 const REPORT_ONCE: &str = "/shoal.v1.PositionService/ReportOnce";
 
-/// Paths of all methods of the published services.
+/// The paths of all methods of the published services.
 fn paths() -> Vec<String> {
     let files = FileDescriptorSet::decode(shoal_proto::DESCRIPTORS).unwrap().file;
     let mut paths = Vec::new();
@@ -125,7 +124,7 @@ async fn a_long_path_does_not_make_a_long_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_message_is_refused_with_what_is_accepted() {
+async fn a_compressed_message_is_refused_with_the_accepted_encodings() {
     let server = Running::start().await;
     for path in [RANGE, BATCH, GET_FLEET, REPORT, REPORT_ONCE] {
         let headers = [("grpc-encoding", "gzip")];
@@ -141,7 +140,7 @@ async fn a_broken_frame_is_a_framing_error() {
     let server = Running::start().await;
     let unfinished = || [frame_head(0, 9), vec![7]].concat();
     for path in [RANGE, GET_FLEET, REPORT_ONCE] {
-        // The code is the one that gRPC prescribes for these.
+        // gRPC prescribes the status code.
         for body in [Vec::new(), vec![0, 0], unfinished(), frame_head(1, 0), frame_head(7, 0)] {
             let status = status_of(&server, path, &[], body.clone()).await;
             assert_refused(&status, "FRAMING");
@@ -176,7 +175,7 @@ async fn a_deadline_passes_while_a_fleet_is_dropped() {
     let report = tokio::spawn(async move { positions.once(message).await });
     until(async || gate.is_stopping_one()).await;
     let mut request = Request::new(v1::DeleteFleetRequest { name: "default".into() });
-    // As a client in another language would send it: ours would cut the call by itself.
+    // The header alone: the tonic client would enforce the deadline locally.
     request.metadata_mut().insert("grpc-timeout", "100m".parse().unwrap());
     refused(within(server.fleets().await.delete_fleet(request)).await, "DEADLINE");
     gate.open();
@@ -184,13 +183,13 @@ async fn a_deadline_passes_while_a_fleet_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_and_reflection_give_details_too() {
+async fn health_and_reflection_errors_have_details() {
     let server = Running::start().await;
     let mut health = HealthClient::new(server.channel().await);
     let request = || HealthCheckRequest { service: "shoal.v1.None".into() };
     refused(health.check(request()).await, "SERVICE_UNKNOWN");
     refused(health.watch(request()).await, "SERVICE_UNKNOWN");
-    // Field 4 asks for a symbol by its name; nothing asks for nothing.
+    // Field 4 requests a symbol by name; an empty message requests nothing.
     for version in ["v1", "v1alpha"] {
         let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
         let status = status_of(&server, &path, &[], frame(b"\x22\x04none")).await;
@@ -202,7 +201,7 @@ async fn health_and_reflection_give_details_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_fleet_name_is_traced_to_its_field() {
+async fn a_bad_fleet_name_is_reported_with_its_field() {
     let server = Running::start().await;
     let bad = || "No Fleet".to_owned();
     let (mut fleets, mut queries) = (server.fleets().await, server.queries().await);
@@ -242,7 +241,7 @@ async fn a_bad_fleet_name_is_traced_to_its_field() {
     }
 }
 
-/// A good block of three objects.
+/// A valid block of three objects.
 fn encoded(space: &Space) -> Vec<u8> {
     let mut columns = FixColumns::new();
     for object in 0..3 {
@@ -254,7 +253,7 @@ fn encoded(space: &Space) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_block_states_where_it_breaks() {
+async fn a_bad_block_reports_the_error_offset() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let good = encoded(&Space::geographic());
@@ -262,12 +261,12 @@ async fn a_bad_block_states_where_it_breaks() {
     let status = refused(client.once(block(cut)).await, "BLOCK");
     assert_eq!(violated_field(&status), "block");
     assert_eq!(metadata(&status)["offset"], "0");
-    // Under a checksum that is right again: a row count that no directory can hold.
-    let mut lying = good;
-    lying[80..84].copy_from_slice(&4_u32.to_le_bytes());
-    let crc = crc32c::crc32c(&lying[..124]);
-    lying[124..128].copy_from_slice(&crc.to_le_bytes());
-    let status = refused(client.once(block(lying)).await, "BLOCK");
+    // A row count that contradicts the directory, with a valid checksum.
+    let mut corrupt = good;
+    corrupt[80..84].copy_from_slice(&4_u32.to_le_bytes());
+    let crc = crc32c::crc32c(&corrupt[..124]);
+    corrupt[124..128].copy_from_slice(&crc.to_le_bytes());
+    let status = refused(client.once(block(corrupt)).await, "BLOCK");
     assert_eq!(violated_field(&status), "block");
 }
 
@@ -287,7 +286,7 @@ async fn a_block_of_another_space_names_both_spaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_term_in_an_error_reads_as_in_an_answer() {
+async fn errors_and_answers_print_terms_alike() {
     let server = Running::start().await;
     let fleet = server.fleet("").await;
     let min_token = shoal_service::fleet::Token::new(!fleet.term, 0).to_bytes();
@@ -299,7 +298,7 @@ async fn a_term_in_an_error_reads_as_in_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_another_fleet_is_not_called_ended() {
+async fn a_session_of_another_fleet_is_not_reported_as_ended() {
     let server = Running::start().await;
     let mut fleets = server.fleets().await;
     for name in ["a", "b"] {
@@ -325,7 +324,7 @@ async fn a_session_of_another_fleet_is_not_called_ended() {
     let circle = v1::Circle { x: 0.0, y: 0.0, radius_m: 9.0 };
     let region = Some(v1::Region { kind: Some(v1::region::Kind::Circle(circle)) });
     let regions = vec![v1::RegionSubscription { region_id: 1, region, ..Default::default() }];
-    // A new session in its place would hide the mistake.
+    // Opening a new session would hide the error.
     for regions in [Vec::new(), regions] {
         let resume_token = first.resume_token.clone();
         let fleet = "b".to_owned();
@@ -333,7 +332,7 @@ async fn a_session_of_another_fleet_is_not_called_ended() {
         refused(client.subscribe(request).await, "SESSION_OTHER_FLEET");
     }
     client.modify(modify("a")).await.unwrap();
-    // Of an earlier term: the session ended with its engine.
+    // The session ended with the engine of its term.
     fleets.delete_fleet(v1::DeleteFleetRequest { name: "a".into() }).await.unwrap();
     for fleet in ["b", "default"] {
         refused(client.modify(modify(fleet)).await, "SESSION_GONE");

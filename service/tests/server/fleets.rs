@@ -1,4 +1,4 @@
-//! Fleets are created, described, cleared and deleted; requests in progress get the reason.
+//! Fleets are created, described, cleared and deleted; requests in progress fail with the reason.
 
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
@@ -56,14 +56,14 @@ async fn a_fleet_is_created_described_cleared_and_deleted() {
     fleets.delete_fleet(request.clone()).await.unwrap();
     refused(fleets.delete_fleet(request).await, "FLEET_UNKNOWN");
     let (_, metrics) = server.http("/metrics").await;
-    assert!(!metrics.contains("plane"), "a dropped fleet left series behind");
-    // The name is free again, for another fleet.
+    assert!(!metrics.contains("plane"), "series of a dropped fleet remain");
+    // The name can be reused by a new fleet.
     let again = fleets.create_fleet(named("plane")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, created.term);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn impossible_fleets_are_refused() {
+async fn invalid_fleets_are_refused() {
     let limits = ServerLimits { fleets_max: 2, ..ServerLimits::default() };
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut fleets = server.fleets().await;
@@ -83,7 +83,7 @@ async fn impossible_fleets_are_refused() {
         planar(f64::NAN, 1.0, 0.0),
         planar(1e12, 1.0, 0.01),
         planar(1.0, 1.0, -1.0),
-        // Sides are as requested or an error, never rounded.
+        // Sides must be multiples of the quantum; they are never rounded.
         planar(10.0, 10.0, 6.0),
         planar(100.0, 50.0, 0.3),
         v1::CreateFleetRequest { clock: 9, ..named("f") },
@@ -94,7 +94,7 @@ async fn impossible_fleets_are_refused() {
     }
     fleets.create_fleet(named("second")).await.unwrap();
     refused(fleets.create_fleet(named("third")).await, "LIMIT");
-    // What destroys names its target: empty does not mean "default".
+    // Destructive calls require a name: empty does not mean "default".
     refused(fleets.delete_fleet(v1::DeleteFleetRequest::default()).await, "FLEET_NAME");
     refused(fleets.clear_fleet(v1::ClearFleetRequest::default()).await, "FLEET_NAME");
 }
@@ -123,7 +123,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
     let queued = r#"shoal_queue_messages{fleet="doomed"}"#;
     until(async || server.metric(queued).await == 4.0).await;
     let mut queries = server.queries().await;
-    let asking = tokio::spawn(async move {
+    let querying = tokio::spawn(async move {
         let options = v1::QueryOptions { fleet: "doomed".into(), ..Default::default() };
         let request = v1::GetRequest { options: Some(options), objects: vec![1] };
         queries.get(request).await
@@ -133,7 +133,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
         fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await
     });
     until(async || server.http("/metrics").await.1.contains("doomed")).await;
-    // A cycle in flight may still be applied; requests in the queue fail.
+    // A cycle in flight may still be applied; queued requests fail.
     until(async || {
         let request = v1::GetFleetRequest { name: "doomed".into() };
         server.fleets().await.get_fleet(request).await.is_err()
@@ -141,7 +141,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
     .await;
     gate.open();
     within(dropping).await.unwrap().unwrap();
-    refused(within(asking).await.unwrap(), "FLEET_DELETED");
+    refused(within(querying).await.unwrap(), "FLEET_DELETED");
     let status = loop {
         match within(acks.message()).await {
             Ok(ack) => assert!(ack.is_some(), "the stream ended well"),
@@ -149,7 +149,7 @@ async fn requests_in_progress_fail_when_their_fleet_is_deleted() {
         }
     };
     assert_refused(&status, "FLEET_DELETED");
-    // The other fleet never noticed.
+    // The other fleet is not affected.
     let message = rows(vec![fix(9, START_MS, 0.0, 0.0)]);
     let ack = server.positions().await.once(message).await.unwrap().into_inner();
     assert_eq!(objects_in(&mut server.queries().await, world(), ack.token).await, [9]);
@@ -176,8 +176,11 @@ async fn a_cycle_without_memory_is_refused_and_the_fleet_continues() {
         let message = rows(vec![fix(object, START_MS, 0.0, 0.0)]);
         let status = refused(client.once(message.clone()).await, "ENGINE_MEMORY");
         let details = status.get_error_details();
-        let told = &details.error_info().unwrap().metadata;
-        assert_eq!((told["needed_bytes"].as_str(), told["left_bytes"].as_str()), ("30", "20"));
+        let metadata = &details.error_info().unwrap().metadata;
+        assert_eq!(
+            (metadata["needed_bytes"].as_str(), metadata["left_bytes"].as_str()),
+            ("30", "20")
+        );
         assert!(status.message().contains("the fleet's memory"), "{}", status.message());
         assert!(server.http("/healthz").await.0.contains("200"));
         gate.set_shortage(Shortage::Nothing);
@@ -188,13 +191,13 @@ async fn a_cycle_without_memory_is_refused_and_the_fleet_continues() {
         let answer = server.queries().await.range(request).await.unwrap().into_inner();
         let Whole { header, objects, .. } = whole(answer).await.unwrap();
         assert_eq!(objects, known);
-        // One cycle a report and one a query: what was refused has no epoch and hides nothing.
+        // One cycle per report and per query: a refused cycle consumes no epoch.
         assert_eq!((header.epoch, header.staleness_epochs), (2 * object, 0), "{shortage:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_without_memory_are_refused_and_changes_hold() {
+async fn answers_without_memory_are_refused_and_changes_remain() {
     let (gate, server) = Gate::start(options()).await;
     gate.set_shortage(Shortage::Answers);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
@@ -227,7 +230,7 @@ async fn fleets_are_listed_page_by_page() {
             break;
         }
         page_token = page.next_page_token;
-        // The last fleet of the page is deleted; the listing continues behind it.
+        // The last fleet of the page is deleted; the listing continues after its name.
         if names.last().is_some_and(|name| name == "b") {
             fleets.delete_fleet(v1::DeleteFleetRequest { name: "b".into() }).await.unwrap();
         }
@@ -254,12 +257,12 @@ async fn an_idle_report_stream_ends_with_its_fleet() {
         || v1::ReportRequest { fleet: "doomed".into(), ..rows(vec![fix(1, START_MS, 0.0, 0.0)]) };
     sender.send(message()).await.unwrap();
     let ack = within(acks.message()).await.unwrap().unwrap().ack.unwrap();
-    // Nothing is in progress when the fleet is deleted.
+    // The stream is idle when the fleet is deleted.
     fleets.delete_fleet(v1::DeleteFleetRequest { name: "doomed".into() }).await.unwrap();
     let again = fleets.create_fleet(named("doomed")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, ack.term);
     refused(within(acks.message()).await, "FLEET_DELETED");
-    // Messages sent afterwards do not reach the new fleet.
+    // Later messages do not reach the new fleet.
     let _ = sender.send(message()).await;
     let fleet = server.fleet("doomed").await;
     assert_eq!((fleet.object_count, fleet.epoch), (0, 0));

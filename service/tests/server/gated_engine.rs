@@ -1,4 +1,4 @@
-//! An engine that stands still while its gate is shut, and fails on command.
+//! An engine that blocks while its gate is shut, and fails on command.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -17,22 +17,22 @@ struct Switches {
     is_shut: bool,
     fails: bool,
     shortage: Shortage,
-    /// Engines whose fleet ended.
+    /// Engines of ended fleets.
     ended: Vec<Box<dyn Backend>>,
     /// Engines that wait for the gate.
-    standing: usize,
+    waiting: usize,
 }
 
-/// Where memory runs out.
+/// The allocation that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Shortage {
     #[default]
     Nothing,
-    /// A cycle's input, as it is submitted.
+    /// The input of a cycle, at submission.
     Input,
-    /// A cycle's changes, as shows when it is waited for.
+    /// The changes of a cycle, reported on waiting.
     Changes,
-    /// A cycle's answers.
+    /// The answers of a cycle.
     Answers,
 }
 
@@ -44,7 +44,7 @@ pub(crate) type MakeEngine = fn(EngineOptions) -> Box<dyn Backend>;
 pub(crate) struct Gate(Arc<(Mutex<Switches>, Condvar)>);
 
 impl Gate {
-    /// A server whose engines are behind a gate.
+    /// Starts a server whose engines wait at a gate.
     pub(crate) async fn start(options: ServerOptions) -> (Self, Running) {
         let gate = Self::default();
         let server = Running::start_in(gate.environment(), options).await;
@@ -56,41 +56,41 @@ impl Gate {
         self.0.1.notify_all();
     }
 
-    /// The next cycle waits.
+    /// Blocks the next cycle.
     pub(crate) fn shut(&self) {
         self.set(|switches| switches.is_shut = true);
     }
 
-    /// Cycles run.
+    /// Lets cycles run.
     pub(crate) fn open(&self) {
         self.set(|switches| switches.is_shut = false);
     }
 
-    /// The next cycle fails, as a device does that was lost.
+    /// Fails the next cycle like a lost device.
     pub(crate) fn fail(&self) {
         self.set(|switches| switches.fails = true);
     }
 
-    /// Memory is lacking for this of every cycle.
+    /// Makes this allocation fail in every cycle.
     pub(crate) fn set_shortage(&self, shortage: Shortage) {
         self.set(|switches| switches.shortage = shortage);
     }
 
-    /// Whether an engine waits for the gate: what is sent now is not in its cycle.
+    /// Whether an engine waits at the gate: later requests are not in its cycle.
     pub(crate) fn is_stopping_one(&self) -> bool {
-        self.0.0.lock().unwrap().standing > 0
+        self.0.0.lock().unwrap().waiting > 0
     }
 
-    /// The engine of the fleet that ended last.
+    /// The engine of the most recently ended fleet.
     pub(crate) fn ended_engine(&self) -> Box<dyn Backend> {
         self.0.0.lock().unwrap().ended.pop().expect("a fleet ended")
     }
 
     fn pass(&self) -> Result<Shortage, EngineError> {
         let mut switches = self.0.0.lock().unwrap();
-        switches.standing += 1;
+        switches.waiting += 1;
         let mut switches = self.0.1.wait_while(switches, |switches| switches.is_shut).unwrap();
-        switches.standing -= 1;
+        switches.waiting -= 1;
         match (switches.fails, switches.shortage) {
             (true, _) => Err(EngineError::Device("unplugged".into())),
             (_, Shortage::Input) => Err(full()),
@@ -98,12 +98,12 @@ impl Gate {
         }
     }
 
-    /// Environment whose engines stand behind this gate.
+    /// An environment whose engines wait at this gate.
     pub(crate) fn environment(&self) -> Environment {
         self.environment_of(|options| Box::new(CpuBackend::new(options)))
     }
 
-    /// An environment whose engines `make` starts.
+    /// The same with engines started by `make`.
     pub(crate) fn environment_of(&self, make: MakeEngine) -> Environment {
         let gate = self.clone();
         let start = move |options: EngineOptions| {
@@ -115,7 +115,7 @@ impl Gate {
     }
 }
 
-/// That memory is at its end.
+/// An out-of-memory error.
 fn full() -> EngineError {
     EngineError::OutOfMemory {
         budget: "the fleet's memory",
@@ -125,11 +125,11 @@ fn full() -> EngineError {
     }
 }
 
-/// The ticket of cycles that will be refused.
+/// The ticket of refused cycles.
 const REFUSED: Ticket = Ticket(u64::MAX);
 
 struct GatedEngine {
-    /// Taken when the engine is dropped.
+    /// `None` once the engine is dropped.
     inner: Option<Box<dyn Backend>>,
     gate: Gate,
 }

@@ -1,4 +1,4 @@
-//! Blocks that lie about themselves fail alone; nothing of them is applied, nothing else disturbed.
+//! Inconsistent blocks fail alone: none of their rows is applied and other messages are unaffected.
 
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::Space;
@@ -9,7 +9,7 @@ use crate::running::{
     rows, sums, world,
 };
 
-/// A good block of `count` objects.
+/// A valid block of `count` objects.
 fn encoded(space: &Space, count: u64) -> Vec<u8> {
     let mut columns = FixColumns::new();
     for object in 0..count {
@@ -25,7 +25,7 @@ fn marker(object: u64) -> v1::ReportRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_block_is_applied_like_rows() {
+async fn a_valid_block_is_applied_like_rows() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let acks = report(&mut client, vec![block(encoded(&Space::geographic(), 100))]).await;
@@ -36,7 +36,7 @@ async fn a_good_block_is_applied_like_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_of_a_block_are_judged_one_by_one() {
+async fn rows_of_a_block_are_validated_one_by_one() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let mut columns = FixColumns::new();
@@ -47,13 +47,13 @@ async fn rows_of_a_block_are_judged_one_by_one() {
     CpuCodec.encode(&columns, &Space::geographic().tag(), 1, &mut bytes).unwrap();
     let acks = report(&mut client, vec![block(bytes)]).await;
     assert_eq!(sums(&acks), (1, 2, 0));
-    let told: Vec<_> =
+    let listed: Vec<_> =
         acks[0].refused_rows.iter().map(|row| (row.row, row.field.as_str())).collect();
-    assert_eq!(told, [(1, "block"), (2, "object")]);
+    assert_eq!(listed, [(1, "block"), (2, "object")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_cut_at_every_length_fail_alone() {
+async fn blocks_truncated_at_any_length_fail_alone() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let whole = encoded(&Space::geographic(), 3);
@@ -69,7 +69,7 @@ async fn blocks_cut_at_every_length_fail_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flipped_bits_are_noticed() {
+async fn flipped_bits_are_detected() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let whole = encoded(&Space::geographic(), 50);
@@ -94,11 +94,11 @@ async fn flipped_bits_are_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_billion_rows_in_a_tiny_block_cost_nothing() {
+async fn a_huge_row_count_in_a_tiny_block_allocates_nothing() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let mut bytes = encoded(&Space::geographic(), 3);
-    // The row count (FORMAT.md, section 2), under a checksum that is right again.
+    // The row count (FORMAT.md, section 2), with a valid checksum.
     bytes[80..84].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..124]);
     bytes[124..128].copy_from_slice(&crc.to_le_bytes());

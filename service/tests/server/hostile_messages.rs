@@ -1,4 +1,4 @@
-//! Messages that are not what they should be fail alone, in their own acknowledgement.
+//! Malformed messages fail alone, in their own acknowledgement.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -44,7 +44,7 @@ async fn malformed_messages_fail_alone_and_the_stream_continues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_cut_anywhere_never_disturbs_others() {
+async fn a_truncated_message_does_not_affect_others() {
     let server = Running::start().await;
     let whole = v1::ReportRequest {
         fleet: "default".into(),
@@ -64,7 +64,7 @@ async fn a_message_cut_anywhere_never_disturbs_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_bytes_are_answered_and_nothing_else() {
+async fn random_bytes_are_acknowledged_as_failed() {
     let server = Running::start().await;
     let seed = 20_260_101;
     println!("seed {seed}");
@@ -85,7 +85,7 @@ async fn random_bytes_are_answered_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_rows_are_a_message_like_any_other() {
+async fn messages_without_rows_are_acknowledged() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let acks = report(&mut client, vec![rows(Vec::new()), good(1)]).await;
@@ -121,10 +121,10 @@ async fn a_message_beyond_64_mib_is_refused_and_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_the_largest_size_is_taken() {
+async fn a_message_of_the_maximum_size_is_accepted() {
     let server = Running::start().await;
     let mut client = server.positions().await;
-    // 36 bytes of fix and 2 of frame a row.
+    // Per row 36 bytes of fix and 2 bytes of framing.
     let count = (63 << 20) / 38;
     let fixes = (0..count).map(|row| fix(row % 1000, START_MS + row as i64, 1.0, 1.0));
     let message = rows(fixes.collect());
@@ -135,7 +135,7 @@ async fn a_message_of_the_largest_size_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_lists_and_names_are_refused_with_their_limit() {
+async fn long_lists_and_names_are_refused_with_the_limit() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let objects = vec![1; 65_537];

@@ -1,4 +1,4 @@
-//! Questions that cannot be answered say why, with the field; a batch answers the others.
+//! Invalid queries are refused with the field at fault; a batch answers its other queries.
 
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
@@ -28,7 +28,7 @@ fn polygon(rings: &[&[(f64, f64)]]) -> v1::Region {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn impossible_regions_are_refused_with_their_field() {
+async fn invalid_regions_are_refused_with_their_field() {
     let server = Running::start().await;
     let status = refused_region(&server, v1::Region::default()).await;
     assert_eq!(field(&status), "region");
@@ -52,7 +52,7 @@ async fn impossible_regions_are_refused_with_their_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
+async fn bad_polygons_are_refused_and_self_intersecting_ones_are_valid() {
     let server = Running::start().await;
     let many: Vec<(f64, f64)> =
         (0..4097).map(|vertex| (f64::from(vertex) / 100.0, f64::from(vertex % 7))).collect();
@@ -72,7 +72,7 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
     let kind = v1::region::Kind::Polygon(v1::Polygon { rings: vec![uneven] });
     let status = refused_region(&server, v1::Region { kind: Some(kind) }).await;
     assert_eq!(field(&status), "region.polygon.rings[0]");
-    // A bow tie: two triangles that meet where it crosses itself.
+    // A bow tie: two triangles that share the crossing point.
     let fixes = [(0.5, 1.0), (1.5, 1.0), (1.0, 0.2), (1.0, 1.0)];
     let fixes = fixes.iter().zip(1..).map(|(&(x, y), object)| fix(object, START_MS, x, y));
     let ack = server.positions().await.once(rows(fixes.collect())).await.unwrap();
@@ -84,7 +84,7 @@ async fn bad_polygons_are_refused_and_crossing_ones_are_legal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nearest_takes_any_k_up_to_its_limit() {
+async fn nearest_accepts_any_k_up_to_its_limit() {
     let server = Running::start().await;
     let fixes = (1..=3).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
     server.positions().await.once(rows(fixes)).await.unwrap();
@@ -96,7 +96,7 @@ async fn nearest_takes_any_k_up_to_its_limit() {
         assert_eq!(answer.distance_m.len(), expected.len());
         assert!(answer.distance_m.is_sorted());
     }
-    // 0 is what a client sends that forgot it.
+    // 0 is the default of an unset field.
     for k in [0, 4097] {
         let request = v1::NearestRequest { k, ..Default::default() };
         let status = refused(queries.nearest(request).await, "FIELD");
@@ -110,7 +110,7 @@ async fn nearest_takes_any_k_up_to_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn impossible_options_are_refused_with_their_field() {
+async fn invalid_options_are_refused_with_their_field() {
     let server = Running::start().await;
     const AGE_MAX: &str = "options.filter.age_max";
     let negative = prost_types::Duration { seconds: -1, nanos: 0 };
@@ -131,7 +131,7 @@ async fn impossible_options_are_refused_with_their_field() {
             filter(v1::Filter { altitude_m: interval(f64::NAN, 1.0), ..Default::default() }),
             "options.filter.altitude_m",
         ),
-        // Filters that no record can pass.
+        // Filters that match no record.
         (
             filter(v1::Filter { speed_mps: interval(-5.0, -1.0), ..Default::default() }),
             "options.filter.speed_mps",
@@ -159,7 +159,7 @@ async fn impossible_options_are_refused_with_their_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_of_a_batch_fails_alone_and_so_does_a_message() {
+async fn queries_and_messages_of_a_batch_fail_alone() {
     let server = Running::start().await;
     server.positions().await.once(rows(vec![fix(1, START_MS, 0.0, 0.0)])).await.unwrap();
     let query = |kind| v1::BatchQuery { kind: Some(kind) };

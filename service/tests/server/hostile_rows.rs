@@ -1,11 +1,11 @@
-//! Rows that no fleet can take are refused one by one; their neighbours are not disturbed.
+//! Invalid rows are refused one by one; adjacent rows are applied.
 
 use shoal_proto::v1;
 use shoal_proto::v1::RefusalReason;
 
 use crate::running::{Running, START_MS, fix, objects_in, report, rows, sums, world};
 
-/// One row for every reason but the limit of objects, with the field at fault.
+/// One row for every refusal reason except the object limit, with the field at fault.
 fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
     let good = fix(7, START_MS, 1.0, 2.0);
     let far = START_MS + 200 * 365 * 86_400_000;
@@ -37,7 +37,7 @@ async fn every_reason_is_reported_with_row_and_field() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let bad = bad_rows();
-    // Every bad row stands between two good ones.
+    // Every bad row is between two good ones.
     let mut fixes = vec![fix(1000, START_MS, 0.0, 0.0)];
     for (index, (row, ..)) in bad.iter().enumerate() {
         fixes.extend([*row, fix(1001 + index as u64, START_MS, 0.0, 0.0)]);
@@ -47,8 +47,8 @@ async fn every_reason_is_reported_with_row_and_field() {
     let refused = &acks[0].refused_rows;
     assert_eq!(refused.len(), bad.len());
     for (index, ((_, field, reason), row)) in bad.iter().zip(refused).enumerate() {
-        let told = (row.message, row.row, row.field.as_str(), row.reason());
-        assert_eq!(told, (1, 2 * index as u32 + 1, *field, *reason));
+        let listed = (row.message, row.row, row.field.as_str(), row.reason());
+        assert_eq!(listed, (1, 2 * index as u32 + 1, *field, *reason));
     }
     let counted: u64 = acks[0].refused_by_reason.iter().map(|reason| reason.rows).sum();
     assert_eq!(counted, bad.len() as u64);
@@ -57,7 +57,7 @@ async fn every_reason_is_reported_with_row_and_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn borders_of_the_space_belong_to_it() {
+async fn the_space_includes_its_borders() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let corners = [(-180.0, -90.0), (180.0, 90.0), (-180.0, 90.0), (179.999_999_9, -90.0)];
@@ -81,7 +81,7 @@ async fn only_the_first_refused_rows_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_fleet_refuses_new_objects_and_moves_known_ones() {
+async fn a_full_fleet_refuses_new_objects_and_moves_existing_ones() {
     let server = Running::start().await;
     let limits = Some(v1::FleetLimits { objects_max: 2 });
     let (name, clock) = ("small".to_owned(), v1::Clock::Event.into());
@@ -127,6 +127,6 @@ async fn rounding_precedes_the_check_and_longitude_180_reads_back_as_minus_180()
     let fixes = crate::running::whole(stream).await.unwrap().fixes;
     assert_eq!((fixes[0].x, fixes[0].y, fixes[0].speed_mps), (-180.0, 90.0, Some(0.0)));
     assert_eq!(fixes[1].x, -180.0);
-    // The state is never unknown; the other attributes are.
+    // The state is never unknown; the other attributes are unknown.
     assert_eq!((fixes[2].state, fixes[2].speed_mps), (0, None));
 }

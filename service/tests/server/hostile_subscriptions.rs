@@ -1,4 +1,4 @@
-//! Subscribers that ask for too much, for what cannot be, or again and again.
+//! Invalid and excessive subscriptions are refused; churn of sessions and regions leaks nothing.
 
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
@@ -9,11 +9,11 @@ use crate::running::{
     ReportsOnce as _, Running, START_MS, assert_refused, fix, millis, reason, rectangle, report,
     rows, until, violated_field as field, within, world,
 };
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
 
-/// A star of so many vertices.
+/// A star with `vertices` vertices.
 fn star(vertices: usize) -> v1::Region {
     let angle = |vertex| vertex as f64 * std::f64::consts::TAU / vertices as f64;
     let radius = |vertex| if vertex % 2 == 0 { 5.0 } else { 4.0 };
@@ -29,20 +29,20 @@ async fn refusal(server: &Running, regions: Vec<v1::RegionSubscription>) -> Stat
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
+async fn invalid_subscriptions_are_refused_with_their_field_and_open_no_session() {
     let server = start(ServerLimits::default()).await;
-    let good = || standing(1, world());
-    let million = refusal(&server, vec![standing(1, star(1_000_000))]).await;
+    let good = || subscription(1, world());
+    let million = refusal(&server, vec![subscription(1, star(1_000_000))]).await;
     assert_eq!(million.code(), Code::OutOfRange, "{million:?}");
     let cases = [
-        (vec![good(), standing(2, star(5_000))], "regions[1].region.polygon.rings[0]"),
+        (vec![good(), subscription(2, star(5_000))], "regions[1].region.polygon.rings[0]"),
         (vec![v1::RegionSubscription { region: None, ..good() }], "regions[0].region"),
         (
-            vec![good(), v1::RegionSubscription { evaluation: 9, ..standing(2, world()) }],
+            vec![good(), v1::RegionSubscription { evaluation: 9, ..subscription(2, world()) }],
             "regions[1].evaluation",
         ),
         (vec![good(), good()], "regions[1].region_id"),
-        (vec![standing(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle.south"),
+        (vec![subscription(1, rectangle(0.0, 5.0, 1.0, 4.0))], "regions[0].region.rectangle.south"),
     ];
     for (regions, named) in cases {
         let status = refusal(&server, regions).await;
@@ -54,14 +54,14 @@ async fn what_cannot_be_is_refused_by_name_and_opens_nothing() {
     let status =
         refusal(&server, vec![v1::RegionSubscription { filter: Some(filter), ..good() }]).await;
     assert_eq!(field(&status), "regions[0].filter.speed_mps");
-    let many = (0..16_385).map(|id| standing(id, world())).collect();
+    let many = (0..16_385).map(|id| subscription(id, world())).collect();
     assert_eq!(field(&refusal(&server, many).await), "regions");
     until(async || server.metric(r#"shoal_sessions{fleet="default"}"#).await == 0.0).await;
     assert_eq!(server.metric(REGIONS).await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_regions_and_vertices_have_their_limits() {
+async fn sessions_regions_and_vertices_are_limited() {
     let limits = ServerLimits {
         sessions_max: 2,
         session_regions_max: 3,
@@ -70,11 +70,11 @@ async fn sessions_regions_and_vertices_have_their_limits() {
         ..ServerLimits::default()
     };
     let server = start(limits).await;
-    let some = |count| (0..count).map(|id| standing(id, world())).collect::<Vec<_>>();
+    let some = |count| (0..count).map(|id| subscription(id, world())).collect::<Vec<_>>();
     let status = refusal(&server, some(4)).await;
     assert_refused(&status, "LIMIT");
     assert!(status.message().contains("session's regions is 4, the limit is 3"), "{status:?}");
-    let status = refusal(&server, vec![standing(1, star(200))]).await;
+    let status = refusal(&server, vec![subscription(1, star(200))]).await;
     let text = "polygon vertices of the fleet's regions is 200, the limit is 100";
     assert!(status.message().contains(text), "{status:?}");
     let mut first = server.subscriber(some(3)).await;
@@ -83,29 +83,29 @@ async fn sessions_regions_and_vertices_have_their_limits() {
     let _second = server.subscriber(some(1)).await;
     let status = refusal(&server, Vec::new()).await;
     assert!(status.message().contains("sessions is 3, the limit is 2"), "{status:?}");
-    // Regions that are removed free their places.
+    // Removed regions free their slots.
     let remove = v1::ModifyRequest { remove: vec![0], ..Default::default() };
     assert_eq!(first.modify(remove).await.unwrap().errors, []);
-    let add = v1::ModifyRequest { add: vec![standing(9, star(12))], ..Default::default() };
+    let add = v1::ModifyRequest { add: vec![subscription(9, star(12))], ..Default::default() };
     assert_eq!(first.modify(add.clone()).await.unwrap().errors, []);
     let failed = first.modify(add).await.unwrap().errors;
     assert_eq!((failed[0].region_id, reason(failed[0].status.as_ref())), (9, "FIELD".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn coming_and_going_leaves_nothing_behind() {
+async fn session_churn_leaks_nothing() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;
     let client = server.subscriptions().await;
     let mut lasting =
-        Subscriber::open(client.clone(), subscribe(vec![standing(1, world())])).await.unwrap();
+        Subscriber::open(client.clone(), subscribe(vec![subscription(1, world())])).await.unwrap();
     for round in 0..200 {
         let request = v1::SubscribeRequest {
             retention: Some(millis(0)),
-            ..subscribe(vec![standing(1, world()), standing(2, star(50))])
+            ..subscribe(vec![subscription(1, world()), subscription(2, star(50))])
         };
         let subscriber = Subscriber::open(client.clone(), request.clone()).await.unwrap();
-        // Some leave before the first message.
+        // Some clients disconnect before the first message.
         let mut hasty = client.clone();
         drop(tokio::time::timeout(std::time::Duration::ZERO, hasty.subscribe(request)).await);
         let message = rows(vec![fix(round, START_MS + round as i64, 1.0, 1.0)]);
@@ -122,14 +122,15 @@ async fn coming_and_going_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
+async fn a_snapshot_of_all_objects_is_chunked_and_frees_its_memory() {
     let server = start(ServerLimits::default()).await;
     const OBJECTS: u64 = 300_000;
     let fixes = (0..OBJECTS).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
     let mut positions = server.positions().await;
     positions.once(rows(fixes)).await.unwrap();
-    let request = subscribe(vec![standing(1, world()), standing(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
-    // Without retention its memory is free as soon as it was delivered.
+    let request =
+        subscribe(vec![subscription(1, world()), subscription(2, rectangle(3.0, 3.0, 4.0, 4.0))]);
+    // Without retention its memory is released on delivery.
     let request = v1::SubscribeRequest { retention: Some(millis(0)), ..request };
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let mut chunks = 0;
@@ -141,7 +142,7 @@ async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
     }
     assert!(chunks > 2);
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
-    // What comes behind it has its place.
+    // Later snapshots fit again.
     let message = rows(vec![fix(7, START_MS + 1, 2.0, 2.0), fix(OBJECTS, START_MS, 3.5, 3.5)]);
     let epoch = report(&mut positions, vec![message]).await[0].epoch;
     subscriber.until(epoch).await;
@@ -149,8 +150,8 @@ async fn a_snapshot_of_everybody_comes_in_chunks_and_frees_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unread_snapshot_is_dropped_for_a_waiting_one() {
-    // Memory for one such snapshot, which takes 9 bytes per member here.
+async fn an_unread_snapshot_is_dropped_for_a_waiting_snapshot() {
+    // Memory for one snapshot, at 9 bytes per member.
     let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
     let fixes = (0..600_000).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
@@ -158,7 +159,7 @@ async fn an_unread_snapshot_is_dropped_for_a_waiting_one() {
     let open = async || {
         let request = v1::SubscribeRequest {
             retention: Some(millis(0)),
-            ..subscribe(vec![standing(1, world())])
+            ..subscribe(vec![subscription(1, world())])
         };
         Subscriber::open(server.subscriptions().await, request).await.unwrap()
     };
@@ -166,7 +167,7 @@ async fn an_unread_snapshot_is_dropped_for_a_waiting_one() {
     until(async || server.metric("shoal_answer_bytes").await > 0.0).await;
     let mut waiting = open().await;
     drop(unread);
-    // The server requests it again without a message of the client.
+    // The server recomputes it without a client request.
     while waiting.snapshots == 0 || waiting.held[&1].len() < 600_000 {
         waiting.next().await.unwrap();
     }

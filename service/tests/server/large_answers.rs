@@ -1,4 +1,4 @@
-//! Answers larger than a message arrive whole, in small chunks, within a bounded memory.
+//! Answers larger than a message arrive completely, in small chunks and with bounded memory.
 
 use prost::Message as _;
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
@@ -47,7 +47,7 @@ async fn a_million_records_reach_a_client_with_default_limits() {
         let fixes: usize = chunks.iter().map(|chunk| chunk.fixes.len()).sum();
         assert_eq!(fixes as u64, if projection == v1::Projection::Ids { 0 } else { OBJECTS });
     }
-    // A batch brings the same in its own chunks, between small answers.
+    // A batch returns the same rows in its own chunks, between small answers.
     let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![5] });
     let kinds = [get.clone(), v1::batch_query::Kind::Range(world()), get];
     let queries = kinds.map(|kind| v1::BatchQuery { kind: Some(kind) }).to_vec();
@@ -76,7 +76,7 @@ async fn an_answer_beyond_the_budget_is_refused_with_its_size() {
     let status =
         refused(server.queries().await.range(request(v1::Projection::Fixes)).await, "LIMIT");
     assert!(status.message().contains(&(32 << 20).to_string()), "{status:?}");
-    // What fits is answered, and so is what asks for less.
+    // Smaller answers and answers with a limit fit.
     let answer = server.queries().await.range(request(v1::Projection::Ids)).await.unwrap();
     let chunks = within(collect(answer.into_inner())).await.unwrap();
     assert_eq!(chunks[0].header.as_ref().unwrap().total, OBJECTS);
@@ -86,7 +86,7 @@ async fn an_answer_beyond_the_budget_is_refused_with_its_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_leave_give_the_memory_back() {
+async fn disconnected_clients_release_their_memory() {
     let server = crowded(options()).await;
     let mut readers = Vec::new();
     for _ in 0..8 {

@@ -1,5 +1,5 @@
-//! Lists that go on after a limit, neighbours within a distance, counts of many regions, and
-//! regions of several parts: each against what a plain range query returns.
+//! Paged listings, neighbours within a distance, counts of many regions, and multipolygons: each
+//! agrees with plain range queries.
 
 use shoal_proto::v1;
 use shoal_proto::v1::region::Kind;
@@ -9,7 +9,7 @@ use crate::running::{
     violated_field, whole, within, world,
 };
 
-/// Objects 0 to 999 on a grid of a hundredth of a degree, 40 a row.
+/// Objects 0 to 999 on a grid with a spacing of 0.01 degrees and 40 objects per row.
 async fn grid(server: &Running) -> Vec<u8> {
     let place = |object: u64| (f64::from((object % 40) as u32), f64::from((object / 40) as u32));
     let fixes = (0..1000).map(|object| {
@@ -31,7 +31,7 @@ fn region(kind: Kind) -> v1::Region {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_after_an_object_are_the_whole_listing() {
+async fn pages_form_the_complete_listing() {
     let server = Running::start().await;
     let min_token = grid(&server).await;
     let mut queries = server.queries().await;
@@ -52,7 +52,7 @@ async fn pages_after_an_object_are_the_whole_listing() {
         options.after_object = listed.last().copied();
     }
     assert_eq!(listed, all);
-    // Object 0 is an object like any other.
+    // Id 0 is a valid cursor.
     let options = v1::QueryOptions { after_object: Some(0), ..Default::default() };
     let request = v1::GetRequest { options: Some(options.clone()), objects: vec![2, 0, 1] };
     let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
@@ -60,7 +60,7 @@ async fn pages_after_an_object_are_the_whole_listing() {
     let request = v1::NearestRequest { options: Some(options), k: 1, ..Default::default() };
     let status = refused(queries.nearest(request).await, "FIELD");
     assert_eq!(violated_field(&status), "options.after_object");
-    // In a batch the options are those of the message.
+    // In a batch, the message's options apply.
     let nearest = v1::NearestQuery { k: 1, ..Default::default() };
     let queries_of = vec![v1::BatchQuery { kind: Some(v1::batch_query::Kind::Nearest(nearest)) }];
     let options = Some(v1::QueryOptions { after_object: Some(0), ..Default::default() });
@@ -72,7 +72,7 @@ async fn pages_after_an_object_are_the_whole_listing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbours_beyond_the_greatest_distance_do_not_count() {
+async fn neighbours_beyond_the_maximum_distance_are_excluded() {
     let server = Running::start().await;
     let min_token = grid(&server).await;
     let mut queries = server.queries().await;
@@ -104,7 +104,7 @@ async fn neighbours_beyond_the_greatest_distance_do_not_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_parts_of_a_multipolygon_are_a_union_and_rings_of_one_polygon_are_not() {
+async fn multipolygon_parts_form_a_union_and_polygon_rings_form_holes() {
     let server = Running::start().await;
     let token = grid(&server).await;
     let mut queries = server.queries().await;
@@ -119,14 +119,14 @@ async fn the_parts_of_a_multipolygon_are_a_union_and_rings_of_one_polygon_are_no
     expected.sort_unstable();
     expected.dedup();
     assert_eq!(found, expected);
-    // The same rings as one polygon: their overlap is a hole.
+    // As rings of one polygon, the overlap is a hole.
     let rings = parts.iter().flat_map(|part| part.rings.clone()).collect();
     let holed = region(Kind::Polygon(v1::Polygon { rings }));
     assert!(objects_in(&mut queries, holed, token).await.len() < expected.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn regions_are_counted_at_one_epoch_in_their_order() {
+async fn regions_are_counted_at_one_epoch_in_request_order() {
     let server = Running::start().await;
     let min_token = grid(&server).await;
     let mut queries = server.queries().await;

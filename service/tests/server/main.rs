@@ -1,8 +1,8 @@
-//! The server as its clients see it, in process, on a port of its own: one file per hazard.
+//! Tests of the server over gRPC, in process and on a free port: one file per hazard.
 //!
-//! No test asserts on the time that something takes; waits have generous ends so that a hang fails.
+//! No test asserts a duration; waits have generous timeouts so that a hang fails.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+#![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
 mod acknowledgements;
 mod answers;

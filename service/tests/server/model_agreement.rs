@@ -1,4 +1,4 @@
-//! For any reports and queries over the wire the answers equal those of the model.
+//! Random reports and queries over the wire produce the answers of the model.
 
 use shoal_codec::{FixColumns, FixRow};
 use shoal_engine::{
@@ -27,7 +27,7 @@ async fn planar(server: &Running) {
     server.fleets().await.create_fleet(request).await.unwrap();
 }
 
-/// Rows for the wire and the same rows for the model.
+/// Rows in wire form and in the model's form.
 fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
     let (space, mut fixes, mut columns) = (space(), Vec::new(), FixColumns::new());
     for _ in 0..random.below(200) {
@@ -41,8 +41,8 @@ fn message(random: &mut Random, round: i64) -> (v1::ReportRequest, FixColumns) {
     (v1::ReportRequest { fleet: "plane".into(), ..rows(fixes) }, columns)
 }
 
-/// A question for the wire and the same for the model.
-fn question(random: &mut Random) -> (Kind, QueryKind) {
+/// A query in wire form and in the model's form.
+fn random_query(random: &mut Random) -> (Kind, QueryKind) {
     let (x, y) = (random.between(0.0, SIDE_M), random.between(0.0, SIDE_M));
     let extent = random.between(0.0, 300.0);
     match random.below(4) {
@@ -87,14 +87,16 @@ async fn answers_over_the_wire_equal_the_model() {
         let (mut positions, mut queries) = (server.positions().await, server.queries().await);
         let mut answered = 0;
         for round in 0..30 {
-            // One message a round: late and superseded rows depend on where cycles begin.
+            // One message per round: late and superseded rows depend on cycle boundaries.
             let (sent, columns) = message(&mut random, round);
             let acks = report(&mut positions, vec![sent]).await;
             assert_eq!((sums(&acks).1, sums(&acks).2), (0, 0));
-            let (sent, asked): (Vec<_>, Vec<_>) = (0..40).map(|_| question(&mut random)).unzip();
-            let ask = |kind| Query { kind, filter: None, projection: Projection::Ids, limit: None };
-            let asked = asked.into_iter().map(ask).collect();
-            let expected = run_model(&mut model, vec![Request::Fixes(columns)], asked);
+            let (sent, kinds): (Vec<_>, Vec<_>) =
+                (0..40).map(|_| random_query(&mut random)).unzip();
+            let query =
+                |kind| Query { kind, filter: None, projection: Projection::Ids, limit: None };
+            let kinds = kinds.into_iter().map(query).collect();
+            let expected = run_model(&mut model, vec![Request::Fixes(columns)], kinds);
             let (fleet, min_token) = ("plane".to_owned(), acks[0].token.clone());
             let options = Some(v1::QueryOptions { fleet, min_token, ..Default::default() });
             let sent = sent.into_iter().map(|kind| v1::BatchQuery { kind: Some(kind) }).collect();

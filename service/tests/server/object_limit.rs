@@ -1,4 +1,4 @@
-//! A fleet at its limit of objects: no row too many is applied, and no refused row has an effect.
+//! A fleet at its object limit applies no excess row, and refused rows have no effect.
 
 use shoal_proto::v1;
 
@@ -17,7 +17,7 @@ fn to_small(fixes: Vec<v1::Fix>) -> v1::ReportRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_over_the_limit_leaves_the_clock_and_expires_nothing() {
+async fn a_row_over_the_limit_does_not_advance_the_clock() {
     let server = Running::start().await;
     small(&server, 1, Some(millis(10_000))).await;
     let mut client = server.positions().await;
@@ -39,7 +39,7 @@ async fn the_limit_holds_row_by_row_inside_a_message() {
     let refused: Vec<u32> = acks[0].refused_rows.iter().map(|row| row.row).collect();
     assert_eq!(refused, [10, 11, 12, 13, 14]);
     assert_eq!(server.fleet("small").await.object_count, 10);
-    // A removal frees a place for rows that arrive after it.
+    // A removal frees capacity for later rows.
     let (fleet, objects) = ("small".to_owned(), vec![3]);
     let request = v1::RemoveRequest { fleet, objects, ..Default::default() };
     client.remove(request).await.unwrap();
@@ -47,7 +47,7 @@ async fn the_limit_holds_row_by_row_inside_a_message() {
     let acks = report(&mut client, vec![to_small(fixes)]).await;
     assert_eq!(sums(&acks), (1, 1, 0));
     assert_eq!(server.fleet("small").await.object_count, 10);
-    // The other fleet is empty all the while.
+    // The other fleet remains empty.
     let objects = objects_in(&mut server.queries().await, world(), Vec::new()).await;
     assert!(objects.is_empty());
 }

@@ -1,4 +1,4 @@
-//! What operators see: health, reflection, metrics, refusal to listen where others can reach.
+//! Operations: health, reflection, metrics, and refusal of unprotected listen addresses.
 
 use shoal_service::{ServerOptions, ServiceError};
 use tokio::net::TcpListener;
@@ -60,7 +60,7 @@ async fn reflection_lists_the_services() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_count_what_happened() {
+async fn metrics_count_rows_and_requests() {
     let server = Running::start().await;
     let bad = fix(3, START_MS, f64::NAN, 0.0);
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0), fix(2, START_MS, 0.0, 0.0), bad]);
@@ -90,20 +90,20 @@ async fn metrics_count_what_happened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn listening_beyond_loopback_needs_consent() {
+async fn listening_beyond_loopback_requires_permission() {
     let options = ServerOptions { listen: ([0, 0, 0, 0], 0).into(), ..ServerOptions::default() };
     let error = options.check().unwrap_err();
     assert!(matches!(error, ServiceError::Insecure { .. }));
     assert!(error.to_string().contains("--insecure"), "{error}");
     ServerOptions { insecure: true, ..options }.check().unwrap();
-    // What the listener is bound to decides, whatever the options say.
+    // The bound address of the listener decides, not the options.
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let run = shoal_service::run(listener, None, ServerOptions::default(), async {}).await;
     assert!(matches!(run, Err(ServiceError::Insecure { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_is_not_there_is_named() {
+async fn an_unavailable_engine_is_named() {
     let engine = shoal_service::EngineChoice::Cuda;
     let error = ServerOptions { engine, ..ServerOptions::default() }.check().unwrap_err();
     assert!(matches!(error, ServiceError::EngineUnavailable { engine: "cuda", .. }), "{error}");

@@ -1,4 +1,4 @@
-//! The order of an object's fixes is by time, then arrival, whatever the message or the stream.
+//! Fixes of an object are ordered by time, then arrival, across messages and streams.
 
 use shoal_proto::v1;
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ async fn one_object_on_two_streams_keeps_its_newest_fix() {
     for stream in 0..2_i64 {
         let mut client = server.positions().await;
         tasks.push(tokio::spawn(async move {
-            // Even times on one stream, odd on the other; y tells the time.
+            // Even times on one stream, odd times on the other; y encodes the time.
             let times = (0..500_i64).map(|step| 2 * step + stream);
             let messages =
                 times.map(|time| rows(vec![fix(1, START_MS + time, 0.0, time as f64 / 100.0)]));
@@ -68,7 +68,7 @@ async fn late_and_identical_fixes_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn removal_acts_at_its_arrival_and_leaves_no_trace() {
+async fn a_removal_applies_on_arrival_and_leaves_no_tombstone() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     client.once(rows(vec![fix(1, START_MS + 9, 1.0, 1.0)])).await.unwrap();
@@ -77,7 +77,7 @@ async fn removal_acts_at_its_arrival_and_leaves_no_trace() {
     assert_eq!((removed.removed_count, removed.missing_count, removed.duplicate), (1, 1, false));
     let mut queries = server.queries().await;
     assert!(objects_in(&mut queries, world(), removed.token).await.is_empty());
-    // An older fix brings the object back.
+    // An older fix creates the object again.
     let ack = client.once(rows(vec![fix(1, START_MS, 1.0, 1.0)])).await.unwrap();
     assert_eq!(objects_in(&mut queries, world(), ack.into_inner().token).await, [1]);
 }
@@ -100,7 +100,7 @@ async fn acknowledgements_follow_the_messages_while_the_stream_is_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_stream_may_feed_several_fleets() {
+async fn one_stream_reports_to_several_fleets() {
     let server = Running::start().await;
     let clock = v1::Clock::Event.into();
     let request = v1::CreateFleetRequest { name: "other".into(), clock, ..Default::default() };
@@ -115,7 +115,7 @@ async fn one_stream_may_feed_several_fleets() {
     let mut queries = server.queries().await;
     let min_token = acks.last().unwrap().token.clone();
     let even: Vec<u64> = (0..100).filter(|object| object % 2 == 0).collect();
-    // The last message went to the other fleet; its token may speak of that one alone.
+    // The last message is for the other fleet; its token covers that fleet only.
     assert_eq!(objects_in(&mut queries, world(), Vec::new()).await, even);
     let options = v1::QueryOptions { fleet: "other".into(), min_token, ..Default::default() };
     let request = v1::RangeRequest { options: Some(options), region: Some(world()) };

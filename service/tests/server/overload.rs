@@ -1,4 +1,4 @@
-//! More work than the engine takes fills bounded queues, slows its senders, and loses nothing.
+//! Overload fills bounded queues and throttles senders; nothing is lost.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn depth(server: &Running, what: &str) -> f64 {
 async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
     let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
-    // 8 streams offer 8 * 200 * 10 rows, 16 times what the queue takes.
+    // 8 streams offer 8 * 200 * 10 rows, 16 times the capacity of the queue.
     let mut tasks = Vec::new();
     for stream in 0..8_u64 {
         let mut client = server.positions().await;
@@ -71,7 +71,7 @@ async fn queues_stay_within_their_limits_and_everything_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_of_single_rows_waits_while_the_engine_does() {
+async fn a_stream_of_single_rows_waits_for_a_blocked_engine() {
     const MESSAGES: u64 = 100_000;
     let (gate, server) = Gate::start(options()).await;
     gate.shut();
@@ -79,7 +79,7 @@ async fn a_stream_of_single_rows_waits_while_the_engine_does() {
         let message = rows(vec![fix(1 + object, START_MS, 1.0, 1.0)]).encode_to_vec();
         Ok::<_, Status>(Bytes::from(frame(&message)))
     };
-    // Each in a frame of its own, as clients in other languages send them.
+    // Each message in a separate frame, as clients in other languages send them.
     let body = axum::body::Body::from_stream(tokio_stream::iter((0..MESSAGES).map(message)));
     let path = "/shoal.v1.PositionService/Report";
     let calling = async {
@@ -88,7 +88,7 @@ async fn a_stream_of_single_rows_waits_while_the_engine_does() {
     };
     let opening = async {
         let mut before = -1.0;
-        // Until nothing comes in any more: the queue is full, then the stream's window.
+        // Until the server reads no more: the queue is full, then the stream's window.
         until(async || {
             let now = depth(&server, "messages").await;
             let is_still = now > 500.0 && now == before;
@@ -127,20 +127,20 @@ async fn single_calls_are_refused_with_a_retry_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_have_a_queue_of_their_own() {
+async fn queries_have_a_separate_queue() {
     let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
     let get = v1::batch_query::Kind::Get(v1::GetQuery { objects: vec![1] });
     let queries = vec![v1::BatchQuery { kind: Some(get) }; 4096];
     let batch = v1::BatchRequest { queries, ..Default::default() };
-    // The first fills the queue, the second waits in its stream.
+    // The first query fills the queue, the second waits in its stream.
     let mut client = server.queries().await;
     let messages = tokio_stream::iter(vec![batch.clone(), batch]);
     let stream = client.batch(messages).await.unwrap().into_inner();
     until(async || depth(&server, "queries").await == 4096.0).await;
     let request = v1::GetRequest { objects: vec![1], ..Default::default() };
     refused(client.get(request.clone()).await, "BUSY");
-    // Reports are not in its way.
+    // Reports do not wait for queries.
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
     let mut positions = server.positions().await;
     let ack = tokio::spawn(async move { positions.once(message).await });
@@ -153,13 +153,13 @@ async fn queries_have_a_queue_of_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_of_clients_that_left_are_not_run() {
+async fn queries_of_disconnected_clients_do_not_run() {
     let (gate, server) = Gate::start(small_queues()).await;
     gate.shut();
-    // The engine takes this one, and stands.
+    // The engine accepts this query and blocks.
     let mut client = server.queries().await;
     let request = v1::GetRequest { objects: vec![1], ..Default::default() };
-    let standing = tokio::spawn({
+    let blocked = tokio::spawn({
         let (mut client, request) = (client.clone(), request.clone());
         async move { client.get(request).await }
     });
@@ -170,7 +170,7 @@ async fn queries_of_clients_that_left_are_not_run() {
         client.get(request).await.unwrap_err();
     }
     gate.open();
-    within(standing).await.unwrap().unwrap();
+    within(blocked).await.unwrap().unwrap();
     until(async || depth(&server, "queries").await == 0.0).await;
     let answered = server.metric(r#"shoal_queries_total{fleet="default",kind="get"}"#).await;
     assert_eq!(answered, 1.0, "some were answered though their clients had left");

@@ -1,4 +1,4 @@
-//! A client that sends whatever bytes it likes as report messages.
+//! A client that sends arbitrary bytes as report messages.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message as _;
@@ -48,7 +48,7 @@ impl Decoder for BytesCodec {
     }
 }
 
-/// Sends raw messages on one stream, ends it, and takes all acknowledgements.
+/// Sends raw messages on one stream, closes it, and returns all acknowledgements.
 pub(crate) async fn report_raw(
     channel: Channel,
     messages: Vec<Bytes>,

@@ -1,4 +1,4 @@
-//! A client that sends any bytes as the body of a call and returns the status it gets back.
+//! A client that sends arbitrary bytes as the body of a call and returns the resulting status.
 
 use std::pin::Pin;
 
@@ -12,7 +12,7 @@ use tower::{Service as _, ServiceExt as _};
 
 use crate::running::{Running, within};
 
-/// One gRPC frame without compression.
+/// One uncompressed gRPC frame.
 pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
     frame_head(0, message.len()).into_iter().chain(message.iter().copied()).collect()
 }
@@ -23,7 +23,7 @@ pub(crate) fn frame_head(flag: u8, length: usize) -> Vec<u8> {
     [flag].into_iter().chain(length.to_be_bytes()).collect()
 }
 
-/// Begins a call.
+/// Starts a call.
 pub(crate) async fn call(
     server: &Running,
     path: &str,
@@ -42,7 +42,7 @@ pub(crate) async fn call(
     response
 }
 
-/// Status of a call, whether its headers or its trailers carry it.
+/// The status of a call, from its headers or trailers.
 pub(crate) async fn status_of(
     server: &Running,
     path: &str,
@@ -56,7 +56,7 @@ pub(crate) async fn status_of(
     }
 }
 
-/// Reads a response to its end.
+/// Reads a complete response.
 async fn trailers(mut body: Body) -> HeaderMap {
     let mut next = async || {
         within(std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context))).await
@@ -69,7 +69,7 @@ async fn trailers(mut body: Body) -> HeaderMap {
     panic!("the response has no trailers");
 }
 
-/// A body that begins with these bytes and never ends.
+/// A body that starts with these bytes and never ends.
 pub(crate) fn endless(bytes: Vec<u8>) -> axum::body::Body {
     use tokio_stream::StreamExt as _;
     let first = tokio_stream::once(Ok::<_, Status>(Bytes::from(bytes)));

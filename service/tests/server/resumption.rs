@@ -1,4 +1,4 @@
-//! Broken streams resume: nothing is lost or repeated, and gaps are reported.
+//! Broken streams resume without loss or repetition, and gaps are reported.
 
 use shoal_proto::v1;
 use shoal_proto::v1::GapReason;
@@ -10,17 +10,17 @@ use crate::running::{
     Random, Running, START_MS, assert_refused, fix, millis, objects_in, refused, report, rows,
     until, within, world,
 };
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 const SESSIONS: &str = r#"shoal_sessions{fleet="default"}"#;
 const REGIONS: &str = r#"shoal_regions{fleet="default"}"#;
 
 async fn of_world(server: &Running, retention: Option<prost_types::Duration>) -> Subscriber {
-    let request = v1::SubscribeRequest { retention, ..subscribe(vec![standing(1, world())]) };
+    let request = v1::SubscribeRequest { retention, ..subscribe(vec![subscription(1, world())]) };
     Subscriber::open(server.subscriptions().await, request).await.unwrap()
 }
 
-/// Reports one cycle in which objects move, come and go; gives its epoch and token.
+/// Reports one cycle in which objects enter, move and leave; returns its epoch and token.
 async fn stir(server: &Running, random: &mut Random, round: i64) -> (u64, Vec<u8>) {
     let mut positions = server.positions().await;
     let fixes = (0..5).map(|_| fix(random.below(30), START_MS + round, round as f64 / 1e4, 0.0));
@@ -48,7 +48,7 @@ async fn broken_streams_lose_and_repeat_nothing() {
                 for _ in 0..random.below(4) {
                     subscriber.next().await.unwrap();
                 }
-                // `next` notices what is lost or repeated.
+                // `next` detects loss and repetition.
                 subscriber.reopen(Vec::new()).await.unwrap();
                 assert!(subscriber.opened.resumed);
             }
@@ -63,7 +63,7 @@ async fn broken_streams_lose_and_repeat_nothing() {
     }
 }
 
-/// Reads and breaks its stream at random until the last epoch is reached.
+/// Reads and breaks the stream at random until the last epoch.
 async fn restless(
     mut subscriber: Subscriber,
     mut last: watch::Receiver<u64>,
@@ -87,10 +87,10 @@ async fn restless(
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_broken_at_random_under_load_lose_and_repeat_nothing() {
     let server = start(ServerLimits::default()).await;
-    let (told, last) = watch::channel(0);
+    let (progress, last) = watch::channel(0);
     let mut readers = Vec::new();
     for seed in 0..60 {
-        // Each has a connection: HTTP/2 ends one on which too many streams were broken.
+        // One connection each: HTTP/2 closes a connection with many reset streams.
         let subscriber = of_world(&server, None).await;
         readers.push(tokio::spawn(restless(subscriber, last.clone(), Random(seed))));
     }
@@ -99,7 +99,7 @@ async fn streams_broken_at_random_under_load_lose_and_repeat_nothing() {
         stir(&server, &mut random, round).await;
     }
     let (epoch, token) = stir(&server, &mut random, 1_000).await;
-    told.send_replace(epoch);
+    progress.send_replace(epoch);
     let expected = objects_in(&mut server.queries().await, world(), token).await;
     for reader in readers {
         let subscriber = within(reader).await.unwrap();
@@ -133,7 +133,7 @@ async fn refusal(server: &Running, resume_token: Vec<u8>) -> Status {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forged_tokens_are_refused_and_harm_nobody() {
+async fn forged_tokens_are_refused_and_affect_no_session() {
     let server = start(ServerLimits::default()).await;
     let mut subscriber = of_world(&server, None).await;
     let token = subscriber.token.clone();
@@ -143,10 +143,10 @@ async fn forged_tokens_are_refused_and_harm_nobody() {
         forged[byte] ^= 1 << random.below(8);
         let status = refusal(&server, forged.clone()).await;
         assert_refused(&status, "TOKEN");
-        // With regions too: a wrong secret is never a gap.
+        // Also with regions: a wrong secret is an error, not a gap.
         let request = v1::SubscribeRequest {
             resume_token: forged.clone(),
-            ..subscribe(vec![standing(1, world())])
+            ..subscribe(vec![subscription(1, world())])
         };
         refused(Subscriber::open(server.subscriptions().await, request).await, "TOKEN");
         let session = forged[..33].to_vec();
@@ -175,7 +175,7 @@ async fn tokens_of_another_term_open_a_new_session_or_are_refused() {
         client.create_fleet(request).await.unwrap();
     };
     fleets(false).await;
-    let regions = vec![standing(4, world())];
+    let regions = vec![subscription(4, world())];
     let request = v1::SubscribeRequest { fleet: "again".into(), ..subscribe(regions.clone()) };
     let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     subscriber.next().await.unwrap();
@@ -191,7 +191,7 @@ async fn tokens_of_another_term_open_a_new_session_or_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_resume_gets_a_gap_and_the_members() {
+async fn a_late_resume_receives_a_gap_and_a_snapshot() {
     let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
     let server = start(limits).await;
     let mut random = Random(11);
@@ -217,11 +217,11 @@ async fn a_late_resume_gets_a_gap_and_the_members() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn abandoned_sessions_end_with_their_retention_or_their_memory() {
+async fn abandoned_sessions_end_at_their_retention_or_memory_limit() {
     let limits = ServerLimits { session_messages_max: 16, ..ServerLimits::default() };
     let server = start(limits).await;
     let mut random = Random(5);
-    // Its memory: without a reader nothing may be coalesced or lost.
+    // Memory limit: without a reader, events cannot be coalesced or dropped.
     let left = of_world(&server, None).await;
     let token = left.token.clone();
     drop(left);
@@ -232,14 +232,14 @@ async fn abandoned_sessions_end_with_their_retention_or_their_memory() {
     until(async || server.metric(REGIONS).await == 0.0).await;
     assert_refused(&refusal(&server, token.clone()).await, "SESSION_GONE");
     let request =
-        v1::SubscribeRequest { resume_token: token, ..subscribe(vec![standing(2, world())]) };
+        v1::SubscribeRequest { resume_token: token, ..subscribe(vec![subscription(2, world())]) };
     let mut anew = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     anew.next().await.unwrap();
     assert_eq!((anew.gaps[0], anew.opened.resumed), (GapReason::Session, false));
     anew.next().await.unwrap();
     assert_eq!(anew.snapshots, 1);
     drop(anew);
-    // Its time.
+    // Retention.
     for retention_ms in [0, 1] {
         drop(of_world(&server, Some(millis(retention_ms))).await);
     }

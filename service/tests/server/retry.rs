@@ -1,17 +1,18 @@
-//! A message that was sent before is not applied again, whatever happened to the connection.
+//! A resent message is not applied twice, also after a broken connection.
 
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
 use tonic_types::StatusExt as _;
 
-use crate::encoded_blocks::lying_block;
+use crate::encoded_blocks::corrupt_block;
 use crate::gated_engine::Gate;
 use crate::running::{
     ReportsOnce as _, Running, START_MS, block, fix, objects_in, options, reason, refused, report,
     rows, sums, until, within, world,
 };
 
-/// Message `batch_seq` of a producer: removing what it brings shows whether it was applied again.
+/// Message `batch_seq` of a producer; after removal of its objects, a second application is
+/// visible.
 fn numbered(producer: &str, batch_seq: u64, object: u64) -> v1::ReportRequest {
     let producer = producer.into();
     v1::ReportRequest { producer, batch_seq, ..rows(vec![fix(object, START_MS, 0.0, 0.0)]) }
@@ -23,7 +24,7 @@ async fn a_resend_after_reconnecting_is_a_duplicate_with_a_token() {
     let messages = || (1..=10).map(|seq| numbered("p", seq, seq)).collect::<Vec<_>>();
     let acks = report(&mut server.positions().await, messages()).await;
     assert_eq!(sums(&acks), (10, 0, 0));
-    // Had the resend been applied, the objects would be back.
+    // A second application would create the objects again.
     let mut client = server.positions().await;
     let objects = (1..=10).collect();
     client.remove(v1::RemoveRequest { objects, ..Default::default() }).await.unwrap();
@@ -38,7 +39,7 @@ async fn a_resend_after_reconnecting_is_a_duplicate_with_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resends_that_race_on_many_streams_are_applied_once() {
+async fn concurrent_resends_on_many_streams_are_applied_once() {
     let server = Running::start().await;
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -56,7 +57,7 @@ async fn resends_that_race_on_many_streams_are_applied_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_message_may_be_sent_again_with_its_number() {
+async fn a_failed_message_can_be_resent_with_its_number() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 1, ..block(vec![1, 2, 3]) };
@@ -65,7 +66,7 @@ async fn a_failed_message_may_be_sent_again_with_its_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn removals_share_the_numbers_of_their_producer() {
+async fn removals_share_the_batch_numbers_of_their_producer() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     client.once(numbered("p", 1, 5)).await.unwrap();
@@ -79,13 +80,13 @@ async fn removals_share_the_numbers_of_their_producer() {
     assert_eq!((fresh.duplicate, fresh.removed_count), (false, 1));
     let ack = client.once(numbered("p", 2, 5)).await.unwrap().into_inner();
     assert_eq!((ack.duplicate_messages, ack.rows.unwrap().applied), (1, 0));
-    // Another producer has numbers of its own.
+    // Another producer has a separate sequence.
     let ack = client.once(numbered("q", 1, 5)).await.unwrap().into_inner();
     assert_eq!(ack.rows.unwrap().applied, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_producer_without_numbers_is_refused_and_numbers_without_a_producer_too() {
+async fn producer_and_batch_number_require_each_other() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     refused(client.once(numbered("p", 0, 1)).await, "FIELD");
@@ -100,7 +101,7 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
     let mut client = server.positions().await;
     let acks = report(&mut client, (1..=7).map(|seq| numbered("p", seq, seq)).collect()).await;
     assert_eq!(sums(&acks), (7, 0, 0));
-    // 9 before 8: 9 fails, 8 is applied, and 9 then too.
+    // 9 before 8: 9 fails, then 8 and 9 are applied.
     let status = refused(client.once(numbered("p", 9, 9)).await, "OUT_OF_ORDER");
     let expected = |status: &tonic::Status| {
         status.get_error_details().error_info().unwrap().metadata["expected"].clone()
@@ -108,7 +109,7 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
     assert_eq!(expected(&status), "8");
     let acks = report(&mut client, vec![numbered("p", 8, 8), numbered("p", 9, 9)]).await;
     assert_eq!(sums(&acks), (2, 0, 0));
-    // On a stream the message fails alone.
+    // On a stream, the message fails alone.
     let acks = report(&mut client, vec![numbered("p", 11, 11), numbered("p", 10, 10)]).await;
     assert_eq!(sums(&acks), (1, 0, 1));
     let failed = acks.iter().find_map(|ack| ack.failed.first()).unwrap();
@@ -116,7 +117,7 @@ async fn a_skipped_number_fails_and_names_the_expected_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_failed_on_arrival_is_the_next_one() {
+async fn a_number_that_fails_on_arrival_remains_next() {
     let server = Running::start().await;
     let mut client = server.positions().await;
     client.once(numbered("p", 1, 1)).await.unwrap();
@@ -130,9 +131,9 @@ async fn a_number_that_failed_on_arrival_is_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
+async fn a_number_that_fails_before_applied_later_ones_remains_open() {
     let (gate, server) = Gate::start(options()).await;
-    // The engine stands, so that all three are accepted before the first is decoded.
+    // The engine is blocked: all three are accepted before the first is decoded.
     gate.shut();
     let mut client = server.positions().await;
     let first = tokio::spawn({
@@ -140,7 +141,7 @@ async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
         async move { client.once(rows(Vec::new())).await }
     });
     until(async || gate.is_stopping_one()).await;
-    let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 1, ..block(lying_block()) };
+    let broken = v1::ReportRequest { producer: "p".into(), batch_seq: 1, ..block(corrupt_block()) };
     let messages = vec![broken, numbered("p", 2, 2), numbered("p", 3, 3)];
     let acking = tokio::spawn({
         let mut client = client.clone();
@@ -154,7 +155,7 @@ async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
     assert_eq!(sums(&acks), (2, 0, 1));
     let failed = acks.iter().find_map(|ack| ack.failed.first()).unwrap();
     assert_eq!((failed.message, reason(failed.status.as_ref())), (1, "BLOCK".to_owned()));
-    // Later numbers go on, and the open one can be repaired, once.
+    // Later numbers are accepted, and the open number can be resent once.
     for (batch_seq, duplicates) in [(4, 0), (1, 0), (1, 1), (2, 1)] {
         let ack = client.once(numbered("p", batch_seq, batch_seq)).await.unwrap().into_inner();
         assert_eq!(ack.duplicate_messages, duplicates, "number {batch_seq}");
@@ -164,14 +165,14 @@ async fn a_number_that_failed_while_later_ones_were_applied_stays_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forgotten_producer_differs_from_a_known_one() {
+async fn an_evicted_producer_is_reported_as_unknown() {
     let limits = ServerLimits { producers_max: 2, ..ServerLimits::default() };
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut client = server.positions().await;
     let messages = vec![numbered("a", 1, 1), numbered("a", 2, 2), numbered("b", 1, 3)];
     report(&mut client, messages).await;
     client.once(numbered("c", 1, 4)).await.unwrap();
-    // "a" was silent for the longest: its old number must not be applied again.
+    // "a" was idle for the longest: its old number must not be applied again.
     let status = refused(client.once(numbered("a", 2, 2)).await, "PRODUCER_UNKNOWN");
     let details = status.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["expected"], "1");

@@ -1,4 +1,4 @@
-//! A server for one test: on a free port, stopped at the end of the test, with its clients.
+//! An in-process server on a free port for one test, with its clients; stopped on drop.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use tonic_types::{RpcStatusExt as _, StatusExt as _};
 
 use crate::subscriber::{Subscriber, subscribe};
 
-/// Exceeded only by a hang.
+/// Timeout of every wait; only a hang exceeds it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// 2020-01-01T00:00:00Z.
 pub(crate) const START_MS: i64 = 1_577_836_800_000;
@@ -36,12 +36,12 @@ pub(crate) struct Running {
     task: Option<JoinHandle<Result<(), ServiceError>>>,
 }
 
-/// Options that most tests want: an event clock, so that times are the tests' own.
+/// Default test options, with an event clock for deterministic times.
 pub(crate) fn options() -> ServerOptions {
     ServerOptions { default_clock: Clock::Event, ..ServerOptions::default() }
 }
 
-/// The real world.
+/// The production environment with the CPU engine.
 pub(crate) fn environment() -> Environment {
     Environment::new(EngineChoice::Cpu.factory(None))
 }
@@ -68,12 +68,12 @@ impl Running {
             run(environment, listener, metrics_listener, options, shutdown).await
         });
         let running = Self { address, metrics_address, stop: Some(stop), task: Some(task) };
-        // The listeners are bound already; this waits for the first answer.
+        // The listeners are bound; this waits for the first answer.
         running.fleets().await.list_fleets(v1::ListFleetsRequest::default()).await.unwrap();
         running
     }
 
-    /// A connection of its own.
+    /// Opens a separate connection.
     pub(crate) async fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
@@ -111,7 +111,7 @@ impl Running {
         within(self.task.take().unwrap()).await.unwrap().unwrap();
     }
 
-    /// Status line and body of a path at the address for monitoring.
+    /// Status line and body of a path at the monitoring address.
     pub(crate) async fn http(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.metrics_address).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -122,13 +122,13 @@ impl Running {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// A fleet as `GetFleet` describes it.
+    /// The description of a fleet by `GetFleet`.
     pub(crate) async fn fleet(&self, name: &str) -> v1::Fleet {
         let request = v1::GetFleetRequest { name: name.into() };
         self.fleets().await.get_fleet(request).await.unwrap().into_inner().fleet.unwrap()
     }
 
-    /// A subscriber of some regions of the fleet `default`.
+    /// Subscribes to regions of the fleet `default`.
     pub(crate) async fn subscriber(&self, regions: Vec<v1::RegionSubscription>) -> Subscriber {
         Subscriber::open(self.subscriptions().await, subscribe(regions)).await.unwrap()
     }
@@ -142,7 +142,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Confirms that the server of a test that succeeds ends well.
+    /// Confirms that the server stops without error, unless the test failed.
     fn drop(&mut self) {
         self.begin_stop();
         if let Some(task) = self.task.take().filter(|_| !std::thread::panicking()) {
@@ -152,19 +152,19 @@ impl Drop for Running {
     }
 }
 
-/// Fails a test that hangs.
+/// Fails the test after [`PATIENCE`].
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("hangs")
+    tokio::time::timeout(PATIENCE, future).await.expect("timed out")
 }
 
 /// Waits until a condition holds.
 pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
-    let look = async {
+    let polling = async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    within(look).await;
+    within(polling).await;
 }
 
 pub(crate) fn fix(object: u64, time_ms: i64, x: f64, y: f64) -> v1::Fix {
@@ -181,7 +181,7 @@ pub(crate) fn block(bytes: Vec<u8>) -> v1::ReportRequest {
     v1::ReportRequest { payload, ..v1::ReportRequest::default() }
 }
 
-/// Sends messages on one stream, ends it, and takes all acknowledgements.
+/// Sends messages on one stream, closes it, and returns all acknowledgements.
 pub(crate) async fn report(
     client: &mut PositionServiceClient<Channel>,
     messages: Vec<v1::ReportRequest>,
@@ -191,7 +191,7 @@ pub(crate) async fn report(
     responses.into_iter().map(|response| response.ack.unwrap()).collect()
 }
 
-/// One report by the unary call.
+/// Reports by the unary call.
 pub(crate) trait ReportsOnce {
     async fn once(
         &mut self,
@@ -218,7 +218,7 @@ impl ReportsOnce for PositionServiceClient<Channel> {
     }
 }
 
-/// Whole milliseconds on the wire.
+/// Milliseconds as a protobuf duration.
 pub(crate) fn millis(millis: u64) -> prost_types::Duration {
     prost_types::Duration {
         seconds: (millis / 1_000) as i64,
@@ -226,24 +226,24 @@ pub(crate) fn millis(millis: u64) -> prost_types::Duration {
     }
 }
 
-/// The stable reason of a failure inside a message.
+/// The stable reason of an embedded status.
 pub(crate) fn reason(status: Option<&tonic_types::Status>) -> String {
     let info = status.unwrap().get_error_details().error_info().cloned();
     info.expect("every status has ErrorInfo").reason
 }
 
-/// The text of a failure inside a message.
+/// The text of an embedded status.
 pub(crate) fn detail(status: Option<&tonic_types::Status>) -> &str {
     &status.unwrap().message
 }
 
-/// The path of the wrong field of a failure inside a message.
+/// The violated field of an embedded status.
 pub(crate) fn path(status: Option<&tonic_types::Status>) -> String {
     let details = status.unwrap().get_error_details();
     details.bad_request().expect("a field is wrong").field_violations[0].field.clone()
 }
 
-/// Everything that a stream brings.
+/// All messages of a stream.
 pub(crate) async fn collect<T>(mut stream: Streaming<T>) -> Result<Vec<T>, Status> {
     let mut items = Vec::new();
     while let Some(item) = stream.message().await? {
@@ -252,8 +252,8 @@ pub(crate) async fn collect<T>(mut stream: Streaming<T>) -> Result<Vec<T>, Statu
     Ok(items)
 }
 
-/// Sums of some acknowledgements: applied, refused, failed messages; confirms that they follow each
-/// other.
+/// Sums of acknowledgements: applied rows, refused rows, failed messages. Confirms that the
+/// acknowledged ranges are contiguous.
 pub(crate) fn sums(acks: &[v1::ReportAck]) -> (u64, u64, u64) {
     let mut next = acks.first().map_or(1, |ack| ack.first_message);
     let mut sums = (0, 0, 0);
@@ -267,7 +267,7 @@ pub(crate) fn sums(acks: &[v1::ReportAck]) -> (u64, u64, u64) {
     sums
 }
 
-/// Answers of one query put together: header, objects, fixes.
+/// A complete answer, assembled from its chunks.
 pub(crate) struct Whole {
     pub(crate) header: v1::AnswerHeader,
     pub(crate) objects: Vec<u64>,
@@ -275,7 +275,7 @@ pub(crate) struct Whole {
     pub(crate) distance_m: Vec<f64>,
 }
 
-/// One message of an answer; neighbours have all that others have, and distances.
+/// One message of an answer; `NearestResponse` has the fields of all others.
 pub(crate) trait Chunk {
     fn widened(self) -> v1::NearestResponse;
 }
@@ -325,7 +325,7 @@ pub(crate) fn world() -> v1::Region {
     rectangle(-180.0, -90.0, 180.0, 90.0)
 }
 
-/// Ids of all objects in a region, at least as of a token.
+/// Ids of all objects in a region, at the epoch of a token or later.
 pub(crate) async fn objects_in(
     client: &mut QueryServiceClient<Channel>,
     region: v1::Region,
@@ -336,7 +336,7 @@ pub(crate) async fn objects_in(
     whole(client.range(request).await.unwrap().into_inner()).await.unwrap().objects
 }
 
-/// The path of the one wrong field of a request.
+/// The single violated field of a request.
 pub(crate) fn violated_field(status: &Status) -> String {
     let details = status.get_error_details();
     let violations =
@@ -345,7 +345,7 @@ pub(crate) fn violated_field(status: &Status) -> String {
     violations[0].field.clone()
 }
 
-/// The code of every reason that a server gives here.
+/// The status code of every error reason in these tests.
 const CODES: [(Code, &[&str]); 11] = [
     (Code::Aborted, &["FLEET_DELETED", "SESSION_TAKEN_OVER"]),
     (Code::AlreadyExists, &["FLEET_EXISTS"]),
@@ -366,7 +366,7 @@ const CODES: [(Code, &[&str]); 11] = [
     (Code::Unimplemented, &["COMPRESSION_UNSUPPORTED", "METHOD_UNKNOWN"]),
 ];
 
-/// Confirms the reason of a status, and its code.
+/// Confirms the reason and the code of a status.
 pub(crate) fn assert_refused(status: &Status, reason: &str) {
     let info = status.get_error_details().error_info().cloned();
     let info = info.unwrap_or_else(|| panic!("no ErrorInfo in {status:?}"));
@@ -375,14 +375,14 @@ pub(crate) fn assert_refused(status: &Status, reason: &str) {
     assert_eq!(status.code(), code, "{status:?}");
 }
 
-/// The status of a call that fails for a reason.
+/// Confirms that a call fails for a reason, and returns its status.
 pub(crate) fn refused<T>(result: Result<T, Status>, reason: &str) -> Status {
     let status = result.err().unwrap_or_else(|| panic!("not refused: {reason}"));
     assert_refused(&status, reason);
     status
 }
 
-/// Numbers that look random, from a seed that failing tests print.
+/// Pseudorandom numbers from a seed that failing tests print.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Shutdown: accepted messages are acknowledged, streams get the reason, and no peer delays it.
+//! Shutdown acknowledges accepted messages, ends streams with the reason, and waits for no peer.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn accepted_messages_are_acknowledged_and_the_stream_ends_unavailable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peers_that_never_read_are_cut() {
+async fn peers_that_never_read_are_disconnected() {
     let mut server = Running::start().await;
     let fixes = (0..200_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
     server.positions().await.once(rows(fixes)).await.unwrap();
@@ -51,7 +51,7 @@ async fn peers_that_never_read_are_cut() {
     let mut client = server.queries().await;
     let unread = client.range(request).await.unwrap().into_inner();
     server.begin_stop();
-    // `stopped` fails the test if this hangs; the promise of 10 s is in the constants.
+    // `stopped` fails the test if this hangs; constants define the limit of 10 s.
     server.stopped().await;
     drop(unread);
 }
@@ -73,7 +73,7 @@ async fn idle_streams_and_connections_end_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_hangs_does_not_hold_the_server_up() {
+async fn a_hung_engine_does_not_delay_shutdown() {
     let (gate, mut server) = Gate::start(options()).await;
     gate.shut();
     let (sender, receiver) = mpsc::channel(1);

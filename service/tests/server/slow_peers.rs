@@ -1,4 +1,4 @@
-//! Peers that stop, stall or vanish cost a bounded amount and do not disturb others.
+//! Peers that stop, stall or vanish use bounded resources and do not affect others.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -16,13 +16,13 @@ use crate::running::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_writes_all_and_then_reads_gets_every_acknowledgement() {
+async fn a_client_that_reads_after_all_writes_receives_every_acknowledgement() {
     let server = Running::start().await;
     const MESSAGES: u64 = 20_000;
     let (sender, receiver) = mpsc::channel(16);
     let mut client = server.positions().await;
     let acks = client.report(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-    // Nothing is read until the last message went out: acknowledgements must not block.
+    // The client reads only after its last message: acknowledgements must not block.
     for message in 0..MESSAGES {
         let bad = fix(message, START_MS, f64::NAN, 0.0);
         within(sender.send(rows(vec![fix(message, START_MS, 0.0, 0.0), bad]))).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_stopped_reader_of_a_large_answer_does_not_block_others() {
     let options = Some(v1::QueryOptions { projection, ..Default::default() });
     let region = Some(world());
     let request = v1::RangeRequest { options, region };
-    // They ask and never read.
+    // These clients send queries and never read.
     let mut stopped = Vec::new();
     for _ in 0..4 {
         let mut client = server.queries().await;
@@ -59,14 +59,14 @@ async fn a_stopped_reader_of_a_large_answer_does_not_block_others() {
         let answer = within(queries.get(get)).await.unwrap().into_inner();
         assert_eq!(whole(answer).await.unwrap().objects, [object]);
     }
-    // The memory of answers that were read is free again, that of the others is not.
+    // Only the memory of answers that were read is released.
     until(async || server.metric("shoal_answer_bytes").await == held).await;
     drop(stopped);
     until(async || server.metric("shoal_answer_bytes").await == 0.0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_dropped_inside_a_message_leave_nothing_behind() {
+async fn streams_dropped_inside_a_message_leak_nothing() {
     let server = Running::start().await;
     let whole = frame(&rows(vec![fix(1, START_MS, 0.0, 0.0)]).encode_to_vec());
     let large = rows(vec![fix(2, START_MS, 0.0, 0.0); 20_000]).encode_to_vec();
@@ -77,7 +77,7 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
         sender.send(Ok(begun.clone().into())).await.unwrap();
         let body = axum::body::Body::from_stream(ReceiverStream::new(receiver));
         let _stream = call(&server, path, &[], body).await;
-        // Half of the message has arrived, or is about to: its memory is reserved.
+        // Half of the message arrives: its memory is reserved.
         until(async || server.metric("shoal_message_bytes").await > 0.0).await;
         // An error of the body resets the stream.
         sender.send(Err(Status::cancelled("cut"))).await.unwrap();
@@ -90,9 +90,9 @@ async fn streams_dropped_inside_a_message_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_cut_inside_a_frame_is_forgotten() {
+async fn a_connection_closed_inside_a_frame_is_released() {
     let server = Running::start().await;
-    // The client of `start` may still be leaving.
+    // The client of `start` may still be disconnecting.
     until(async || server.metric("shoal_connections").await == 0.0).await;
     for garbage in
         [&b"GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", b"\xff"]
@@ -100,14 +100,14 @@ async fn a_connection_cut_inside_a_frame_is_forgotten() {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(garbage).await.unwrap();
         stream.shutdown().await.unwrap();
-        // The server closes its side; a reset is as good.
+        // The server closes or resets the connection.
         let _ = within(stream.read_to_end(&mut Vec::new())).await;
         until(async || server.metric("shoal_connections").await == 0.0).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_idle_connections_do_not_keep_others_out() {
+async fn a_thousand_idle_connections_do_not_block_others() {
     let server = Running::start().await;
     until(async || server.metric("shoal_connections").await == 0.0).await;
     let mut idle = Vec::new();
@@ -130,7 +130,7 @@ async fn connections_beyond_the_limit_are_closed() {
     let limits = shoal_service::ServerLimits { connections_max: 3, ..Default::default() };
     let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
     let server = Running::start_with(options).await;
-    // The first client of `start` may still be leaving.
+    // The client of `start` may still be disconnecting.
     until(async || server.metric("shoal_connections").await == 0.0).await;
     let mut open = Vec::new();
     for _ in 0..3 {
@@ -139,7 +139,7 @@ async fn connections_beyond_the_limit_are_closed() {
     until(async || server.metric("shoal_connections").await == 3.0).await;
     let refused = TcpStream::connect(server.address).await.unwrap();
     let mut byte = [0];
-    // Closed without a word.
+    // Closed without a response.
     let read = within(async {
         refused.readable().await.unwrap();
         refused.try_read(&mut byte)

@@ -1,20 +1,20 @@
-//! Subscribers that read slowly or never cost a bounded amount and do not delay others.
+//! Subscribers that read slowly or never use bounded memory and do not delay others.
 
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use shoal_service::ServerLimits;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::running::{Running, START_MS, fix, objects_in, report, rows, within, world};
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
-/// What each session of most of these tests may hold.
+/// Memory limit of a session in most of these tests, in bytes.
 const SESSION_BYTES: usize = 256 << 10;
 
 fn limits() -> ServerLimits {
     ServerLimits { session_bytes_max: SESSION_BYTES, ..ServerLimits::default() }
 }
 
-/// A client that takes little before it stops: what is on the way counts too.
+/// A client with small HTTP/2 windows, because bytes in transit count too.
 async fn narrow(server: &Running) -> SubscriptionServiceClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", server.address)).unwrap();
     let endpoint =
@@ -22,7 +22,7 @@ async fn narrow(server: &Running) -> SubscriptionServiceClient<Channel> {
     SubscriptionServiceClient::new(endpoint.connect().await.unwrap())
 }
 
-/// Every object reports, as one cycle; gives its epoch and token. In odd rounds some are away.
+/// Reports every object in one cycle; returns epoch and token. In odd rounds some objects are away.
 async fn stir(server: &Running, objects: u64, round: i64) -> (u64, Vec<u8>) {
     let fixes = (0..objects).map(|object| {
         let is_away = round % 2 == 1 && object % 10 == 0;
@@ -33,7 +33,7 @@ async fn stir(server: &Running, objects: u64, round: i64) -> (u64, Vec<u8>) {
     (acks[0].epoch, acks[0].token.clone())
 }
 
-/// The half of the world without the objects that are away.
+/// The half of the world that excludes objects that are away.
 fn near() -> shoal_proto::v1::Region {
     crate::running::rectangle(-10.0, -10.0, 10.0, 10.0)
 }
@@ -43,11 +43,11 @@ async fn session_bytes(server: &Running) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_readers_receive_coalesced_events_and_others_every_event() {
-    // Outcomes take a sixtieth of it.
+async fn a_slow_reader_receives_coalesced_events_and_others_every_event() {
+    // Outcomes take a sixtieth of this.
     const BYTES: usize = 1 << 20;
     let server = start(ServerLimits { session_bytes_max: BYTES, ..limits() }).await;
-    let request = subscribe(vec![standing(1, near())]);
+    let request = subscribe(vec![subscription(1, near())]);
     let mut slow = Subscriber::open(narrow(&server).await, request.clone()).await.unwrap();
     let mut fast = Subscriber::open(server.subscriptions().await, request).await.unwrap();
     let coalesced = r#"shoal_events_total{fleet="default",outcome="coalesced"}"#;
@@ -70,9 +70,9 @@ async fn slow_readers_receive_coalesced_events_and_others_every_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_too_slow_for_coalesced_events_lag_and_get_the_members() {
+async fn a_reader_too_slow_for_coalesced_events_lags_and_receives_a_snapshot() {
     let server = start(limits()).await;
-    let request = subscribe(vec![standing(1, near()), standing(2, near())]);
+    let request = subscribe(vec![subscription(1, near()), subscription(2, near())]);
     let mut slow = Subscriber::open(narrow(&server).await, request).await.unwrap();
     let lagged = r#"shoal_sessions_lagged_total{fleet="default"}"#;
     let mut round = 0;
@@ -82,7 +82,7 @@ async fn readers_too_slow_for_coalesced_events_lag_and_get_the_members() {
         assert!(session_bytes(&server).await <= SESSION_BYTES as f64);
         round += 1;
     }
-    // A session that lags receives no events, and holds no more for them.
+    // A lagging session receives and holds no events.
     for _ in 0..3 {
         last = stir(&server, 20_000, round).await;
         round += 1;
@@ -97,11 +97,11 @@ async fn readers_too_slow_for_coalesced_events_lag_and_get_the_members() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscribers_that_never_read_cost_what_was_stated() {
+async fn subscribers_that_never_read_use_at_most_their_limit() {
     let server = start(limits()).await;
     let mut silent = Vec::new();
     for _ in 0..8 {
-        let request = subscribe(vec![standing(1, world())]);
+        let request = subscribe(vec![subscription(1, world())]);
         silent.push(Subscriber::open(narrow(&server).await, request).await.unwrap());
     }
     for round in 0..60 {
@@ -113,10 +113,10 @@ async fn subscribers_that_never_read_cost_what_was_stated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_of_silent_subscribers_is_held_to_less() {
+async fn many_silent_subscribers_share_a_lower_limit() {
     let limits = ServerLimits { subscription_bytes_max: 0, ..limits() };
     let server = start(limits).await;
-    let request = subscribe(vec![standing(1, world())]);
+    let request = subscribe(vec![subscription(1, world())]);
     let silent = Subscriber::open(narrow(&server).await, request).await.unwrap();
     for round in 0..60 {
         stir(&server, 2_000, round).await;
@@ -126,10 +126,10 @@ async fn a_crowd_of_silent_subscribers_is_held_to_less() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cycle_beyond_the_limit_of_events_lags_its_last_regions() {
+async fn a_cycle_beyond_the_event_limit_lags_its_last_regions() {
     let limits = ServerLimits { cycle_events_max: 1_000, ..ServerLimits::default() };
     let server = start(limits).await;
-    let regions = (1..=3).map(|id| standing(id, near())).collect();
+    let regions = (1..=3).map(|id| subscription(id, near())).collect();
     let mut subscriber = server.subscriber(regions).await;
     stir(&server, 400, 0).await;
     let (_, token) = stir(&server, 10, 2).await;

@@ -1,7 +1,7 @@
 //! Streams broken inside a snapshot of any size resume at their token.
 //!
-//! A delivered snapshot remains in memory for a while, never at the expense of another answer.
-//! After its release only its region is sent again.
+//! A delivered snapshot remains in memory during its retention unless another answer needs the
+//! memory. After its release only its region is sent again.
 
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
@@ -13,9 +13,9 @@ use tonic::transport::Channel;
 use crate::running::{
     self, Running, START_MS, fix, millis, rectangle, report, rows, sums, until, within, world,
 };
-use crate::subscriber::{standing, start, subscribe};
+use crate::subscriber::{start, subscribe, subscription};
 
-/// Records of so many take 2.3 MB for the server: more than a session copies.
+/// Their records take 2.3 MB on the server, more than a session copies.
 const MEMBERS: u64 = 40_000;
 const WORLD: u64 = 1;
 const HARBOUR: u64 = 2;
@@ -24,15 +24,15 @@ const ANSWER_BYTES: &str = "shoal_answer_bytes";
 fn fixes(region_id: u64, region: v1::Region) -> v1::RegionSubscription {
     v1::RegionSubscription {
         projection: v1::Projection::Fixes.into(),
-        ..standing(region_id, region)
+        ..subscription(region_id, region)
     }
 }
 
 fn harbour() -> v1::RegionSubscription {
-    standing(HARBOUR, rectangle(100.0, 10.0, 101.0, 11.0))
+    subscription(HARBOUR, rectangle(100.0, 10.0, 101.0, 11.0))
 }
 
-/// Objects that lie along the equator, in messages of some thousands.
+/// Reports objects along the equator, in messages of several thousand.
 async fn fill(server: &Running, members: u64) {
     let messages = (0..members).step_by(20_000).map(|from| {
         let objects = from..members.min(from + 20_000);
@@ -42,7 +42,7 @@ async fn fill(server: &Running, members: u64) {
     assert_eq!(sums(&acks), (members, 0, 0));
 }
 
-/// One object more in the harbour; gives the epoch.
+/// Adds an object to the harbour; returns the epoch.
 async fn arrive(server: &Running, object: u64) -> u64 {
     let message = rows(vec![fix(object, START_MS + 1, 100.5, 10.5)]);
     report(&mut server.positions().await, vec![message]).await[0].epoch
@@ -54,7 +54,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Its first message is `opened`, which is not given.
+    /// Consumes the first message, `opened`.
     async fn open(server: &Running, request: v1::SubscribeRequest) -> Self {
         let mut client = server.subscriptions().await;
         let stream = within(client.subscribe(request)).await.unwrap().into_inner();
@@ -76,7 +76,7 @@ impl Reader {
         within(self.stream.message()).await.unwrap().expect("the stream ended")
     }
 
-    /// The next message that has a number.
+    /// The next message with a sequence number.
     async fn numbered(&mut self) -> v1::SubscribeResponse {
         loop {
             let message = self.next().await;
@@ -87,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Messages up to a number.
+    /// Messages through a sequence number.
     async fn up_to(&mut self, sequence: u64) -> Vec<v1::SubscribeResponse> {
         let mut messages = Vec::new();
         loop {
@@ -100,7 +100,7 @@ impl Reader {
         }
     }
 
-    /// Messages up to the end of a region's snapshot.
+    /// Messages through the end of a region's snapshot.
     async fn snapshot(&mut self, region_id: u64) -> Vec<v1::SubscribeResponse> {
         let mut messages = Vec::new();
         loop {
@@ -122,7 +122,7 @@ fn pieces(message: &v1::SubscribeResponse) -> impl Iterator<Item = &v1::RegionMe
     chunk.into_iter().flat_map(|chunk| &chunk.regions)
 }
 
-/// Members in the messages of a snapshot.
+/// The members in the messages of a snapshot.
 fn members(messages: &[v1::SubscribeResponse], region_id: u64) -> Vec<u64> {
     let pieces = messages.iter().flat_map(pieces).filter(|piece| piece.region_id == region_id);
     pieces.flat_map(|piece| piece.objects.iter().copied()).collect()
@@ -145,8 +145,8 @@ fn assert_no_holes(messages: &[v1::SubscribeResponse]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn snapshots_resume_after_every_message() {
-    // Copied into the session, and held where the engine wrote it.
+async fn a_snapshot_resumes_after_every_message() {
+    // Once copied into the session, once held in the engine's buffer.
     for count in [20_000, MEMBERS] {
         let server = start(ServerLimits::default()).await;
         fill(&server, count).await;
@@ -169,7 +169,7 @@ async fn snapshots_resume_after_every_message() {
                 assert_eq!(reader.up_to(last).await, whole[index + 1..], "after {index}");
             }
         }
-        // The stream continues behind it.
+        // The stream continues after it.
         arrive(&server, count + 1).await;
         let event = reader.numbered().await;
         assert_eq!(event.first_sequence, last + 1);
@@ -177,7 +177,7 @@ async fn snapshots_resume_after_every_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_beyond_a_session_continues_between_events_of_others() {
+async fn a_snapshot_beyond_the_session_limit_interleaves_with_other_events() {
     const MANY: u64 = 300_000;
     let limits = ServerLimits { session_bytes_max: 1 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
@@ -191,7 +191,7 @@ async fn a_snapshot_beyond_a_session_continues_between_events_of_others() {
         reader.resume(whole.last().unwrap()).await;
     }
     whole.extend(reader.snapshot(WORLD).await);
-    // Also when the last piece was taken.
+    // Also after the last piece is delivered.
     let middle = whole.len() / 2;
     reader.resume(&whole[middle]).await;
     let again = reader.up_to(whole.last().unwrap().last_sequence).await;
@@ -205,8 +205,8 @@ async fn a_snapshot_beyond_a_session_continues_between_events_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delivered_snapshot_gives_way_to_answers_and_only_its_region_is_repeated() {
-    // Memory for the snapshot or for a query, not for both.
+async fn a_delivered_snapshot_is_evicted_for_answers_and_only_its_region_is_repeated() {
+    // Memory for the snapshot or for a query, not both.
     const MANY: u64 = 100_000;
     let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
@@ -235,7 +235,7 @@ async fn a_delivered_snapshot_gives_way_to_answers_and_only_its_region_is_repeat
     assert!(members(&again[2..], WORLD).into_iter().eq(0..MANY));
     assert!(members(&again, HARBOUR).is_empty(), "the harbour was never uncertain");
     assert!(entered(&again, HARBOUR).into_iter().eq(MANY..MANY + 3));
-    // A second resume with the old token gives the same messages.
+    // A second resume with the old token returns the same messages.
     reader.resume(&whole[0]).await;
     let next = again.last().unwrap().last_sequence;
     assert_eq!(reader.up_to(next).await, again[1..]);
@@ -250,7 +250,7 @@ async fn a_delivered_snapshot_is_released_after_the_retention() {
     let mut reader = Reader::open(&server, request).await;
     let whole = reader.snapshot(WORLD).await;
     until(async || server.metric(ANSWER_BYTES).await == 0.0).await;
-    // The stream continues, and so does its session.
+    // Stream and session continue.
     reader.resume(&whole[0]).await;
     let Some(Kind::Lagged(_)) = reader.numbered().await.kind else { panic!("it is held") };
     let again = reader.snapshot(WORLD).await;
@@ -278,13 +278,13 @@ async fn a_snapshot_beyond_the_answer_memory_lags_until_it_fits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn small_snapshots_of_one_epoch_beyond_a_session_do_not_lag() {
+async fn small_snapshots_above_the_session_limit_do_not_lag() {
     const MANY: u64 = 20_000;
     let limits = ServerLimits { session_bytes_max: 1 << 20, ..ServerLimits::default() };
     let server = start(limits).await;
     fill(&server, MANY).await;
-    // Each is copied, together they are three times what the session may hold.
-    let regions = (1..=20).map(|region_id| standing(region_id, world())).collect();
+    // Each is copied; their sum is three times the session limit.
+    let regions = (1..=20).map(|region_id| subscription(region_id, world())).collect();
     let mut subscriber = server.subscriber(regions).await;
     subscriber.until(subscriber.opened.epoch).await;
     assert_eq!((subscriber.snapshots, subscriber.lagged), (20, 0));

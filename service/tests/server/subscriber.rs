@@ -1,5 +1,5 @@
-//! A subscriber that keeps the members of its regions and fails when a message is lost, repeated or
-//! out of order.
+//! A subscriber that tracks the members of its regions and panics on a lost, repeated or misordered
+//! message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::running::{Running, options, within};
 /// Members by region.
 pub(crate) type Held = BTreeMap<u64, BTreeSet<u64>>;
 
-/// See the file's head.
+/// One session and its reconstructed state.
 pub(crate) struct Subscriber {
     pub(crate) client: SubscriptionServiceClient<Channel>,
     stream: Streaming<v1::SubscribeResponse>,
@@ -25,17 +25,17 @@ pub(crate) struct Subscriber {
     pub(crate) token: Vec<u8>,
     pub(crate) last_sequence: u64,
     pub(crate) held: Held,
-    /// Everything up to this epoch is in `held`.
+    /// `held` is complete up to this epoch.
     pub(crate) epoch: u64,
-    /// Of the last message.
+    /// Epoch of the last message.
     message_epoch: u64,
-    /// What was held from an epoch on.
+    /// Members from an epoch on.
     history: Vec<(u64, Held)>,
-    /// Regions with a complete snapshot: their events must fit the members.
+    /// Regions with a complete snapshot: their events must match the members.
     complete: BTreeSet<u64>,
-    /// Regions whose members were lost and did not come yet.
+    /// Regions that await a snapshot after loss.
     pub(crate) uncertain: BTreeSet<u64>,
-    /// Last record that came with an event.
+    /// Last delivered record by region and object.
     pub(crate) fixes: BTreeMap<(u64, u64), v1::FixRecord>,
     pub(crate) events: u64,
     pub(crate) snapshots: u64,
@@ -44,14 +44,14 @@ pub(crate) struct Subscriber {
     pub(crate) gaps: Vec<v1::GapReason>,
 }
 
-/// A server whose subscribers are looked at.
+/// Starts a server with limits.
 pub(crate) async fn start(limits: ServerLimits) -> Running {
     let options = ServerOptions { limits, ..options() };
     Running::start_with(options).await
 }
 
-/// A region with snapshot and all events.
-pub(crate) fn standing(region_id: u64, region: v1::Region) -> v1::RegionSubscription {
+/// A subscription to a region with snapshot and all events.
+pub(crate) fn subscription(region_id: u64, region: v1::Region) -> v1::RegionSubscription {
     v1::RegionSubscription {
         region_id,
         region: Some(region),
@@ -71,7 +71,9 @@ impl Subscriber {
     ) -> Result<Self, Status> {
         let mut stream = within(client.subscribe(request)).await?.into_inner();
         let first = within(stream.message()).await?.unwrap();
-        let Some(Kind::Opened(opened)) = first.kind else { panic!("{first:?} came first") };
+        let Some(Kind::Opened(opened)) = first.kind else {
+            panic!("the first message is {first:?}")
+        };
         Ok(Self {
             client,
             stream,
@@ -93,7 +95,7 @@ impl Subscriber {
         })
     }
 
-    /// Breaks the stream and resumes it with the token; a new session gets these regions.
+    /// Breaks the stream and resumes it with the token; `regions` apply to a new session only.
     pub(crate) async fn reopen(
         &mut self,
         regions: Vec<v1::RegionSubscription>,
@@ -106,12 +108,14 @@ impl Subscriber {
         };
         self.stream = within(self.client.subscribe(request)).await?.into_inner();
         let first = within(self.stream.message()).await?.unwrap();
-        let Some(Kind::Opened(opened)) = first.kind else { panic!("{first:?} came first") };
+        let Some(Kind::Opened(opened)) = first.kind else {
+            panic!("the first message is {first:?}")
+        };
         self.opened = opened;
         Ok(())
     }
 
-    /// Takes one message in.
+    /// Receives and applies one message.
     pub(crate) async fn next(&mut self) -> Result<Option<Kind>, Status> {
         let Some(message) = within(self.stream.message()).await? else { return Ok(None) };
         if message.first_sequence > 0 {
@@ -211,20 +215,20 @@ impl Subscriber {
         self.held[&region_id].iter().copied().collect()
     }
 
-    /// Reads until everything up to an epoch is held.
+    /// Reads until the state is complete up to an epoch.
     pub(crate) async fn until(&mut self, epoch: u64) {
         while self.epoch < epoch || !self.uncertain.is_empty() {
             self.next().await.unwrap().expect("the stream ended");
         }
     }
 
-    /// What was held after an epoch.
+    /// Members after an epoch.
     pub(crate) fn at(&self, epoch: u64) -> Held {
         let found = self.history.iter().rev().find(|(from, _)| *from <= epoch);
         found.map(|(_, held)| held.clone()).unwrap_or_default()
     }
 
-    /// Reads until the stream ends, and says how.
+    /// Reads until the stream ends; returns its error, if any.
     pub(crate) async fn end(&mut self) -> Option<Status> {
         loop {
             match self.next().await {

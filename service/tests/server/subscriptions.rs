@@ -1,4 +1,4 @@
-//! What subscribers hold is what a query answers at that epoch, whatever happens in between.
+//! Applied events equal the result of a range query at the same epoch.
 
 use shoal_proto::v1;
 use shoal_proto::v1::EventKind;
@@ -10,7 +10,7 @@ use crate::running::{
     Random, ReportsOnce as _, Running, START_MS, assert_refused, detail, fix, options, path,
     reason, rectangle, refused, report, rows, until, whole, within, world,
 };
-use crate::subscriber::{Subscriber, standing, start, subscribe};
+use crate::subscriber::{Subscriber, start, subscribe, subscription};
 
 fn circle(x: f64, y: f64, radius_m: f64) -> v1::Region {
     v1::Region { kind: Some(v1::region::Kind::Circle(v1::Circle { x, y, radius_m })) }
@@ -21,7 +21,7 @@ fn triangle(x: f64, y: f64, side: f64) -> v1::Region {
     v1::Region { kind: Some(v1::region::Kind::Polygon(v1::Polygon { rings: vec![ring] })) }
 }
 
-/// Members of a region by a query, and the epoch at which they are.
+/// Members of a region by a range query, and its epoch.
 async fn queried(server: &Running, region: v1::Region, token: Vec<u8>) -> (u64, Vec<u64>) {
     let options = Some(v1::QueryOptions { min_token: token, ..Default::default() });
     let request = v1::RangeRequest { options, region: Some(region) };
@@ -31,7 +31,7 @@ async fn queried(server: &Running, region: v1::Region, token: Vec<u8>) -> (u64, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_fold_to_what_a_query_answers_at_every_epoch() {
+async fn applied_events_equal_a_query_at_every_epoch() {
     for seed in 1..=3 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -46,8 +46,8 @@ async fn events_fold_to_what_a_query_answers_at_every_epoch() {
         };
         report(&mut positions, vec![message(&mut random, 0)]).await;
         let regions = [circle(0.05, 0.05, 3_000.0), triangle(0.02, 0.02, 0.07), world()];
-        let standings = (0..).zip(regions.clone()).map(|(id, region)| standing(id, region));
-        let mut subscriber = server.subscriber(standings.collect()).await;
+        let added = (0..).zip(regions.clone()).map(|(id, region)| subscription(id, region));
+        let mut subscriber = server.subscriber(added.collect()).await;
         assert!(subscriber.opened.epoch > 0 && !subscriber.opened.resumed);
         let mut answers = Vec::new();
         for round in 1..40 {
@@ -74,31 +74,31 @@ async fn events_fold_to_what_a_query_answers_at_every_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_have_records_and_only_requested_kinds_are_delivered() {
+async fn events_have_records_and_the_requested_kinds() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;
     report(&mut positions, vec![rows(vec![fix(1, START_MS, 1.0, 1.0)])]).await;
     let fixes = v1::RegionSubscription {
         projection: v1::Projection::Fixes.into(),
-        ..standing(0, circle(1.0, 1.0, 1_000.0))
+        ..subscription(0, circle(1.0, 1.0, 1_000.0))
     };
     let leaves = v1::RegionSubscription {
         events: vec![EventKind::Left.into(), EventKind::Removed.into()],
         snapshot: false,
-        ..standing(9, circle(1.0, 1.0, 1_000.0))
+        ..subscription(9, circle(1.0, 1.0, 1_000.0))
     };
     let slow = v1::RegionSubscription {
         filter: Some(v1::Filter {
             speed_mps: Some(v1::Interval { min: 0.0, max: 2.0 }),
             ..Default::default()
         }),
-        ..standing(5, world())
+        ..subscription(5, world())
     };
     let mut subscriber = server.subscriber(vec![fixes, leaves, slow]).await;
     let Some(Kind::Snapshot(chunk)) = subscriber.next().await.unwrap() else { panic!() };
     assert_eq!(chunk.clock_ms, START_MS);
-    let told: Vec<_> = chunk.regions.iter().map(|of| (of.region_id, of.total)).collect();
-    assert_eq!(told, [(0, 1), (5, 0)]);
+    let totals: Vec<_> = chunk.regions.iter().map(|of| (of.region_id, of.total)).collect();
+    assert_eq!(totals, [(0, 1), (5, 0)]);
     assert_eq!((chunk.regions[0].fixes[0].x, chunk.regions[0].fixes[0].time_ms), (1.0, START_MS));
     let walk = v1::Fix { speed_mps: Some(1.0), ..fix(2, START_MS + 1, 1.001, 1.0) };
     report(&mut positions, vec![rows(vec![walk, fix(1, START_MS + 1, 1.002, 1.0)])]).await;
@@ -123,11 +123,12 @@ async fn events_have_records_and_only_requested_kinds_are_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_fleet_says_how_far_it_is() {
+async fn an_idle_fleet_reports_progress() {
     let server = start(ServerLimits::default()).await;
     let message = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
     let epoch = report(&mut server.positions().await, vec![message]).await[0].epoch;
-    let mut subscriber = server.subscriber(vec![standing(1, rectangle(5.0, 5.0, 6.0, 6.0))]).await;
+    let mut subscriber =
+        server.subscriber(vec![subscription(1, rectangle(5.0, 5.0, 6.0, 6.0))]).await;
     for _ in 0..2 {
         while !matches!(subscriber.next().await.unwrap(), Some(Kind::Progress(_))) {}
         assert!(subscriber.epoch > epoch);
@@ -135,19 +136,21 @@ async fn a_silent_fleet_says_how_far_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn regions_come_change_and_go_in_one_epoch() {
+async fn regions_are_added_changed_and_removed_in_one_epoch() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;
     let fixes = (0..10).map(|object| fix(object, START_MS, object as f64, 0.0)).collect();
     report(&mut positions, vec![rows(fixes)]).await;
-    let regions = vec![standing(1, rectangle(0.0, -1.0, 3.5, 1.0)), standing(2, world())];
+    let regions = vec![subscription(1, rectangle(0.0, -1.0, 3.5, 1.0)), subscription(2, world())];
     let mut subscriber = server.subscriber(regions).await;
-    let moved =
-        v1::RegionSubscription { snapshot: false, ..standing(1, rectangle(2.0, -1.0, 5.5, 1.0)) };
-    let bad = standing(8, circle(0.0, 0.0, -1.0));
+    let moved = v1::RegionSubscription {
+        snapshot: false,
+        ..subscription(1, rectangle(2.0, -1.0, 5.5, 1.0))
+    };
+    let bad = subscription(8, circle(0.0, 0.0, -1.0));
     let request = v1::ModifyRequest {
-        add: vec![standing(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad],
-        change: vec![moved, standing(77, world())],
+        add: vec![subscription(3, rectangle(7.0, -1.0, 9.5, 1.0)), bad],
+        change: vec![moved, subscription(77, world())],
         remove: vec![2, 78],
         ..Default::default()
     };
@@ -164,12 +167,12 @@ async fn regions_come_change_and_go_in_one_epoch() {
     let text = detail(response.errors[0].status.as_ref());
     assert!(text.starts_with("add[1].region.circle.radius_m: "), "{text}");
     subscriber.until(response.epoch).await;
-    let told = subscriber.at(response.epoch);
-    assert_eq!(told[&1].iter().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
-    assert_eq!(told[&3].iter().copied().collect::<Vec<_>>(), [7, 8, 9]);
+    let members = subscriber.at(response.epoch);
+    assert_eq!(members[&1].iter().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert_eq!(members[&3].iter().copied().collect::<Vec<_>>(), [7, 8, 9]);
     assert_eq!(subscriber.at(response.epoch - 1)[&1].len(), 4);
     assert_eq!(server.metric(r#"shoal_regions{fleet="default"}"#).await, 2.0);
-    // What ended is silent: object 9 moves in region 3 alone.
+    // Removed regions have no events: object 9 moves in region 3 only.
     let acks = report(&mut positions, vec![rows(vec![fix(9, START_MS + 1, 9.1, 0.0)])]).await;
     let before = subscriber.events;
     subscriber.until(acks[0].epoch).await;
@@ -177,17 +180,17 @@ async fn regions_come_change_and_go_in_one_epoch() {
     let nothing = subscriber.modify(v1::ModifyRequest { remove: vec![2], ..Default::default() });
     let nothing = nothing.await.unwrap();
     assert_eq!((nothing.epoch, nothing.errors.len()), (0, 1));
-    // The number is free again.
-    let again = v1::ModifyRequest { add: vec![standing(2, world())], ..Default::default() };
+    // The id can be reused.
+    let again = v1::ModifyRequest { add: vec![subscription(2, world())], ..Default::default() };
     let again = subscriber.modify(again).await.unwrap();
     subscriber.until(again.epoch).await;
     assert_eq!(subscriber.held[&2].len(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_session_ends_its_stream_well_and_frees_its_regions() {
+async fn a_closed_session_ends_its_stream_and_frees_its_regions() {
     let server = start(ServerLimits::default()).await;
-    let mut subscriber = server.subscriber(vec![standing(1, world())]).await;
+    let mut subscriber = server.subscriber(vec![subscription(1, world())]).await;
     let wrong = v1::ModifyRequest { close: true, remove: vec![1], ..Default::default() };
     refused(subscriber.modify(wrong).await, "FIELD");
     let close = v1::ModifyRequest { close: true, ..Default::default() };
@@ -200,14 +203,14 @@ async fn a_closed_session_ends_its_stream_well_and_frees_its_regions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
+async fn dropped_fleets_and_shutdown_end_streams_with_the_reason() {
     let mut server = start(ServerLimits::default()).await;
     let create = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
     server.fleets().await.create_fleet(create).await.unwrap();
     let request =
-        v1::SubscribeRequest { fleet: "other".into(), ..subscribe(vec![standing(1, world())]) };
+        v1::SubscribeRequest { fleet: "other".into(), ..subscribe(vec![subscription(1, world())]) };
     let mut of_other = Subscriber::open(server.subscriptions().await, request).await.unwrap();
-    let mut of_default = server.subscriber(vec![standing(1, world())]).await;
+    let mut of_default = server.subscriber(vec![subscription(1, world())]).await;
     let drop_fleet = v1::DeleteFleetRequest { name: "other".into() };
     within(server.fleets().await.delete_fleet(drop_fleet)).await.unwrap();
     assert_refused(&of_other.end().await.unwrap(), "FLEET_DELETED");
@@ -219,14 +222,15 @@ async fn dropped_fleets_and_shutdown_end_streams_as_they_end_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cycle_that_is_refused_changes_no_region() {
+async fn a_refused_cycle_changes_no_region() {
     let (gate, server) = Gate::start(options()).await;
-    let mut subscriber = server.subscriber(vec![standing(1, rectangle(0.0, 0.0, 2.0, 2.0))]).await;
+    let mut subscriber =
+        server.subscriber(vec![subscription(1, rectangle(0.0, 0.0, 2.0, 2.0))]).await;
     for shortage in [Shortage::Input, Shortage::Changes] {
         gate.set_shortage(shortage);
         let request = v1::ModifyRequest {
-            add: vec![standing(2, world())],
-            change: vec![standing(1, world())],
+            add: vec![subscription(2, world())],
+            change: vec![subscription(1, world())],
             ..Default::default()
         };
         refused(subscriber.modify(request.clone()).await, "ENGINE_MEMORY");

@@ -1,4 +1,4 @@
-//! What was acknowledged is seen; tokens of other runs are refused, not waited for.
+//! Queries with a token include the acknowledged writes; tokens of other terms are refused at once.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn range(min_token: Vec<u8>) -> v1::RangeRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_with_a_token_sees_what_was_written() {
+async fn a_query_with_a_token_includes_the_write() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
     let mut queries = server.queries().await;
@@ -30,7 +30,7 @@ async fn a_query_with_a_token_sees_what_was_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_an_earlier_run_is_refused_at_once() {
+async fn a_token_of_an_earlier_term_is_refused_at_once() {
     let server = Running::start().await;
     let mut positions = server.positions().await;
     let message = rows(vec![fix(1, START_MS, 0.0, 0.0)]);
@@ -41,7 +41,7 @@ async fn a_token_of_an_earlier_run_is_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
+async fn foreign_and_forged_tokens_are_refused() {
     let server = Running::start().await;
     let request = v1::CreateFleetRequest { name: "other".into(), ..Default::default() };
     let fleet =
@@ -52,14 +52,14 @@ async fn tokens_of_other_fleets_and_made_up_ones_are_refused() {
     for bytes in [vec![1], vec![9; 17], vec![0; 2000], b"token".to_vec()] {
         refused(queries.range(range(bytes)).await, "TOKEN");
     }
-    // A forged epoch must not be waited for.
+    // The server must not wait for a forged epoch.
     let own = server.fleet("").await;
     let early = shoal_service::fleet::Token::new(own.term, u64::MAX).to_bytes();
     refused(queries.range(range(early)).await, "TOKEN");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_names_its_state() {
+async fn every_answer_states_fleet_term_and_epoch() {
     let server = Running::start().await;
     let message = rows(vec![fix(1, START_MS + 77, 0.0, 0.0)]);
     let acks = report(&mut server.positions().await, vec![message]).await;
@@ -73,12 +73,12 @@ async fn every_answer_names_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_is_kept_while_the_engine_is_busy() {
+async fn a_deadline_is_enforced_while_the_engine_is_busy() {
     let (gate, server) = Gate::start(options()).await;
     gate.shut();
     let mut queries = server.queries().await;
     let mut request = Request::new(range(Vec::new()));
-    // As a client in another language would send it: ours would cut the call by itself.
+    // The header alone: the tonic client would enforce the deadline locally.
     request.metadata_mut().insert("grpc-timeout", "200m".parse().unwrap());
     refused(within(queries.range(request)).await, "DEADLINE");
     let mut request = Request::new(rows(vec![fix(1, START_MS, 0.0, 0.0)]));

@@ -1,4 +1,4 @@
-//! The files of a run: keys and their order, a row per column and one for all, plots that are text.
+//! Output files of a run: keys and their order, a row per column and one for all, plots as text.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::codec::options::Experiment;
 use crate::codec::run;
 use crate::harness::Files;
 
-/// The keys that others read, in this order.
+/// The published keys, in order.
 const KEYS: [&str; 10] = [
     "dataset",
     "column",
@@ -73,7 +73,7 @@ fn every_experiment_writes_rows_with_their_keys_and_plots() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_named() {
+fn unreadable_and_unwritable_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().display().to_string();
     let flags = ["--experiment", "recorded", "--data", &empty];

@@ -1,4 +1,5 @@
-//! Every codec on columns of every type and shape; the experiments at a small size and their files.
+//! Tests of every codec on columns of every type and shape, and of small experiments and their
+//! files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod files;
@@ -7,17 +8,17 @@ mod round_trip;
 use super::options::Options;
 use crate::harness::command::parsed;
 
-/// The product's own sample, from the package's folder, where tests run.
+/// The sample file, relative to the package folder, in which tests run.
 const SAMPLE: &str = "../sample";
 
-/// Flags on top of small sizes and a single run.
+/// Flags for small sizes and a single run.
 fn options(flags: &[&str]) -> Options {
     let small = ["--rows", "4000", "--objects", "300", "--runs", "1", "--data", SAMPLE];
     parsed(&small, flags).unwrap()
 }
 
 #[test]
-fn flags_without_sense_are_refused() {
+fn invalid_flags_are_refused() {
     for flags in [
         &["--experiment", "fast"][..],
         &["--codecs", "zip"],

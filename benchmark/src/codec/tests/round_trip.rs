@@ -1,4 +1,4 @@
-//! Every codec gives every column back: all types, few rows and many, flat, steep, wild.
+//! Every codec restores every column: all types, few and many rows, constant, steep and random.
 
 use std::time::Duration;
 
@@ -36,18 +36,18 @@ fn columns(shape: &str, patterns: &[u64]) -> Vec<(String, Values)> {
 }
 
 #[test]
-fn every_codec_gives_every_type_and_shape_back() {
+fn every_codec_restores_every_type_and_shape() {
     every_type_and_shape_comes_back(|name| !name.is_on_device());
 }
 
 #[cfg(feature = "cuda")]
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn the_device_gives_every_type_and_shape_back() {
+fn the_device_restores_every_type_and_shape() {
     every_type_and_shape_comes_back(|name| name.is_shoal() && name.is_on_device());
 }
 
-/// From the codecs that are asked for.
+/// Tests a list of codecs.
 fn every_type_and_shape_comes_back(is_asked: impl Fn(CodecName) -> bool) {
     let seed = 5;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -78,7 +78,7 @@ fn every_type_and_shape_comes_back(is_asked: impl Fn(CodecName) -> bool) {
 }
 
 #[test]
-fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
+fn blocks_of_fixes_are_restored_and_smaller_than_raw() {
     let file = recorded::files(SAMPLE.as_ref()).unwrap().remove(0);
     let (set, left_out) = recorded::positions(&file).unwrap();
     assert_eq!((set.name.as_str(), set.rows(), left_out), ("bus_austin", 33_140, 0));
@@ -97,7 +97,7 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
         assert_eq!(keyed == 0, name == CodecName::ShoalUnkeyed, "{name:?}: {keyed} are keyed");
         let whole = measure_whole(contender.whole(&blocks).unwrap(), &blocks, EFFORT).unwrap();
         let bytes: u64 = whole.encoded_bytes.iter().sum();
-        // Header and the padding of the directory come on top.
+        // Plus the header and the padding of the directory.
         let container = 2 * (128 + 63);
         assert!((columns..=columns + container).contains(&bytes), "{columns} and {bytes}");
         assert!(3 * bytes < whole.raw_bytes, "{bytes} of {}", whole.raw_bytes);
@@ -109,7 +109,7 @@ fn blocks_of_fixes_come_back_whole_and_smaller_than_raw() {
 #[cfg(feature = "cuda")]
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn the_device_makes_as_many_bytes_as_the_cpu() {
+fn the_device_encodes_to_the_same_size_as_the_cpu() {
     let file = recorded::files(SAMPLE.as_ref()).unwrap().remove(0);
     let (set, _) = recorded::positions(&file).unwrap();
     let blocks = set.blocks(20_000);

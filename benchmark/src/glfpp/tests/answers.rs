@@ -45,7 +45,7 @@ impl Naive {
     }
 }
 
-/// Hash of how much was found while running, objects in them, hash of the answers at rest.
+/// Hash of the answer sizes while running, their objects, hash of the answers at rest.
 fn naive(case: &Case) -> (String, u64, String) {
     let prepared = Prepared::new(case).unwrap();
     let mut naive = Naive::default();
@@ -58,7 +58,7 @@ fn naive(case: &Case) -> (String, u64, String) {
         results += naive.answer(&cycle.queries, |found| run.add_word(found.len() as u64));
     }
     let mut rest = AnswerHash::new();
-    assert!(!prepared.rest.is_empty(), "something is asked at rest");
+    assert!(!prepared.rest.is_empty(), "there are queries at rest");
     naive.answer(&prepared.rest, |found| rest.add_answer(found.len() as u64, found));
     (run.finish(), results, rest.finish())
 }
@@ -78,7 +78,7 @@ fn check(row: &Row, case: &Case) {
     assert_eq!(row.cells > 0, row.backend == BackendName::Pgrid, "{about}");
 }
 
-/// Runs every case of an experiment, as wide windows as make it find something.
+/// Runs every case of an experiment, with windows wide enough to find objects.
 fn check_experiment(experiment: Experiment, backends_per_case: usize) {
     let options = options(&["--windows-follow", "--seed", "7"]);
     for case in cases(experiment, &options) {
@@ -90,13 +90,13 @@ fn check_experiment(experiment: Experiment, backends_per_case: usize) {
     }
 }
 
-/// `threads` is for a device: no backend here takes part.
+/// `threads` requires a device, so no backend here runs it.
 #[test]
 fn answers_of_every_experiment_equal_a_scan() {
     for experiment in Experiment::value_variants() {
         let backends = match experiment {
             Experiment::Threads => 0,
-            // One backend can set its cells, the other keeps attributes.
+            // One backend has configurable cells, the other stores attributes.
             Experiment::CellsUpdates | Experiment::CellsQueries | Experiment::Attributes => 1,
             _ => 2,
         };

@@ -5,7 +5,7 @@ use std::fs;
 use super::options;
 use crate::glfpp::run;
 
-/// The keys that others read, in this order.
+/// The published keys, in order.
 const KEYS: [&str; 11] = [
     "experiment",
     "backend",

@@ -9,14 +9,14 @@ mod sweeps;
 use super::options::Options;
 use crate::harness::command::parsed;
 
-/// Flags on top of small sizes: three cycles, two threads.
+/// Flags for small sizes: three cycles, two threads.
 fn options(flags: &[&str]) -> Options {
     let small = ["--objects", "3000", "--updates", "12000", "--cycle", "4000", "--threads", "2"];
     parsed(&small, flags).unwrap()
 }
 
 #[test]
-fn flags_without_sense_are_refused() {
+fn invalid_flags_are_refused() {
     for flags in [
         &["--objects", "0"][..],
         &["--updates", "0"],

@@ -1,4 +1,4 @@
-//! Prepared rows: how many, how large, and the same again from the same flags.
+//! Prepared rows: number, size, and determinism.
 
 use shoal_codec::Block;
 
@@ -63,7 +63,7 @@ fn rows_have_the_stated_sizes() {
 }
 
 #[test]
-fn cases_are_those_of_the_paper() {
+fn cases_have_the_sizes_of_the_paper() {
     let options = options(&["--updates", "40000000", "--cycle", "4000000"]);
     let labels = |experiment| -> Vec<String> {
         cases(experiment, &options).iter().map(Case::label).collect()
@@ -74,8 +74,8 @@ fn cases_are_those_of_the_paper() {
     assert_eq!((mixed.updates, mixed.queries, mixed.cycles), (40_000_000, 4_000_000, 10));
     let small = cases(Experiment::Small, &options).remove(0);
     assert_eq!((small.cycle_updates(), small.cycle_queries()), (100_000, 10_000));
-    let asking = cases(Experiment::CellsQueries, &options).remove(0);
-    assert_eq!((asking.updates, asking.queries), (0, 4_000_000));
+    let queries_alone = cases(Experiment::CellsQueries, &options).remove(0);
+    assert_eq!((queries_alone.updates, queries_alone.queries), (0, 4_000_000));
     for large in cases(Experiment::Large, &options) {
         let results = large.window * large.window * large.objects as f64;
         assert!((results - 10.0).abs() < 1e-6, "{results} objects a window");

@@ -1,4 +1,4 @@
-//! Experiments over settings and mixes: which cases, on the same rows, and what they say together.
+//! Experiments over settings and mixes: their cases, shared rows, and comparisons.
 
 use super::options;
 use crate::glfpp::case::{Case, cases};
@@ -27,7 +27,7 @@ fn cells_grow_from_256_to_16_million() {
 }
 
 #[test]
-fn threads_grow_to_all_on_the_grid_of_the_paper() {
+fn the_threads_experiment_uses_the_grid_of_the_paper() {
     let cases = cases(Experiment::Threads, &options(&["--cuda-threads", "1000"]));
     let labels: Vec<String> = cases.iter().map(Case::label).collect();
     let (updating, querying) = cases.split_at(7);
@@ -55,7 +55,7 @@ fn settings_are_compared_on_the_same_rows() {
 }
 
 #[test]
-fn only_a_device_has_threads() {
+fn the_threads_experiment_requires_a_device() {
     let usual = options(&[]).experiment;
     assert!(usual.len() == 8 && !usual.contains(&Experiment::Threads), "{usual:?}");
     let case = cases(Experiment::Threads, &options(&[])).remove(0);
@@ -63,7 +63,7 @@ fn only_a_device_has_threads() {
 }
 
 #[test]
-fn answers_are_those_of_any_number_of_cells() {
+fn answers_do_not_depend_on_the_number_of_cells() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("rows.json").display().to_string();
     let experiments = ["--experiment", "cells-updates,cells-queries", "--json", &json];
@@ -81,7 +81,7 @@ fn answers_are_those_of_any_number_of_cells() {
 }
 
 #[test]
-fn updates_lose_a_part_of_their_rate() {
+fn the_loss_of_updates_is_computed_per_mix() {
     let mut rows = Vec::new();
     for (case, updates_per_s) in
         cases(Experiment::UpdatesAlone, &options(&[])).iter().zip([200.0, 180.0, 150.0])
@@ -103,7 +103,7 @@ fn updates_lose_a_part_of_their_rate() {
 }
 
 #[test]
-fn both_rates_of_a_width_come_together() {
+fn both_rates_of_a_width_are_joined() {
     let flags = ["--backends", "pgrid", "--pgrid-side", "16", "--pgrid-bucket-lines", "2"];
     let mut rows = Vec::new();
     for case in cases(Experiment::Threads, &options(&[])) {
@@ -128,7 +128,7 @@ fn both_rates_of_a_width_come_together() {
 }
 
 #[test]
-fn the_best_is_the_fastest_of_each_backend() {
+fn the_best_row_is_the_fastest_of_each_backend() {
     let case = cases(Experiment::UpdatesAlone, &options(&[])).remove(0);
     let mut rows = [rows_of(&case, &[]), rows_of(&case, &[])].concat();
     for (row, updates_per_s) in rows.iter_mut().zip([2.0, 3.0, 1.0, 4.0]) {

@@ -1,9 +1,9 @@
-//! While objects move, a query reports every object that was inside all the while, none that was
-//! outside all the while, and nobody twice.
+//! A query concurrent with updates reports every object that is inside during the whole query, none
+//! that is outside during the whole query, and each once.
 //!
-//! Threads note on one counter when each update and each query begins and ends. Afterwards every
-//! answer is judged by what its query could have seen. Space and cells are few, so that workers
-//! meet; a failing seed can be repeated, though not its schedule.
+//! Threads record the start and end of each update and query on one counter. Afterwards every
+//! answer is compared with the states that its query could observe. The space is small, so that
+//! workers collide; a failing seed can be repeated, but not its schedule.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -27,7 +27,7 @@ struct Event<T> {
 }
 
 type Moved = Event<Update>;
-type Asked = Event<(QuantaRect, Vec<u64>)>;
+type Queried = Event<(QuantaRect, Vec<u64>)>;
 
 fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
     let begin = counter.fetch_add(1, SeqCst);
@@ -35,11 +35,16 @@ fn timed<T>(counter: &AtomicU64, act: impl FnOnce() -> T) -> Event<T> {
     Event { begin, end: counter.fetch_add(1, SeqCst), what }
 }
 
-/// One thread: moves its own objects and asks between.
-fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<Moved>, Vec<Asked>) {
+/// One thread: moves its objects and runs queries between updates.
+fn wander(
+    grid: &PGrid,
+    number: usize,
+    seed: u64,
+    counter: &AtomicU64,
+) -> (Vec<Moved>, Vec<Queried>) {
     let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(number as u64));
     let mut worker = Worker::new(grid, number);
-    let (mut moved, mut asked) = (Vec::new(), Vec::new());
+    let (mut moved, mut queried) = (Vec::new(), Vec::new());
     for step in 1..=STEPS {
         let own = random.below(OBJECTS / THREADS as u32);
         let object = own * THREADS as u32 + number as u32;
@@ -51,7 +56,7 @@ fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<M
         }));
         if random.below(3) == 0 {
             let window = random.window();
-            asked.push(timed(counter, || {
+            queried.push(timed(counter, || {
                 let mut found = Vec::new();
                 worker.query(&window, &mut found);
                 (window, found)
@@ -61,15 +66,15 @@ fn wander(grid: &PGrid, number: usize, seed: u64, counter: &AtomicU64) -> (Vec<M
             worker.pass();
         }
     }
-    (moved, asked)
+    (moved, queried)
 }
 
-/// Judges one answer for one object by that object's moves, in their order.
-fn judge(asked: &Asked, object: u32, moves: &[&Moved], seed: u64) {
-    let (window, found) = &asked.what;
-    // The last move that was over before the query, and every one that overlaps it.
-    let before = moves.partition_point(|moved| moved.end < asked.begin);
-    let until = moves.partition_point(|moved| moved.begin < asked.end);
+/// Checks an answer for one object against that object's moves in order.
+fn check(queried: &Queried, object: u32, moves: &[&Moved], seed: u64) {
+    let (window, found) = &queried.what;
+    // The last move that ended before the query, and all that overlap it.
+    let before = moves.partition_point(|moved| moved.end < queried.begin);
+    let until = moves.partition_point(|moved| moved.begin < queried.end);
     let seen = &moves[before.saturating_sub(1)..until];
     let is_found = found.binary_search(&object.into()).is_ok();
     let is_inside = |moved: &&Moved| window.contains(moved.what.x, moved.what.y);
@@ -95,12 +100,12 @@ fn run(seed: u64, layout: Layout) -> (usize, usize) {
         moves[moved.what.object as usize].push(moved);
     }
     let (mut overlaps, mut found) = (0, 0);
-    for asked in logs.iter().flat_map(|(_, asked)| asked) {
-        assert!(asked.what.1.is_sorted_by(|a, b| a < b), "seed {seed}: twice or out of order");
-        overlaps += usize::from(asked.end > asked.begin + 1);
-        found += asked.what.1.len();
+    for queried in logs.iter().flat_map(|(_, queried)| queried) {
+        assert!(queried.what.1.is_sorted_by(|a, b| a < b), "seed {seed}: twice or out of order");
+        overlaps += usize::from(queried.end > queried.begin + 1);
+        found += queried.what.1.len();
         for (object, moves) in moves.iter().enumerate() {
-            judge(asked, object as u32, moves, seed);
+            check(queried, object as u32, moves, seed);
         }
     }
     grid.settle();
@@ -111,7 +116,7 @@ fn run(seed: u64, layout: Layout) -> (usize, usize) {
 }
 
 #[test]
-fn queries_see_what_was_there_all_the_while() {
+fn queries_report_objects_inside_during_the_whole_query() {
     let layouts = [(2, 1), (4, 1), (4, 2), (10, 1), (30, 4)];
     let (mut overlaps, mut found) = (0, 0);
     for seed in 0..6 {
@@ -126,7 +131,7 @@ fn queries_see_what_was_there_all_the_while() {
 }
 
 #[test]
-fn the_newest_report_wins_whoever_brings_it() {
+fn the_newest_report_wins_across_workers() {
     for seed in 0..20 {
         let grid = PGrid::new(bounds(), 8, THREADS, Layout { side: 3, bucket_lines: 1 });
         let last: Vec<Vec<Update>> = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The baseline against the plain truth: at rest, and while everything moves.
+//! The baseline compared with a reference map, at rest and during updates.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod concurrent;
@@ -27,7 +27,7 @@ impl Random {
         (((self.0.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// A point, every fourth one in a corner of the space that is crowded thereby.
+    /// A point; every fourth is in one corner, which becomes crowded.
     pub(super) fn point(&mut self) -> (i32, i32) {
         let side = if self.below(4) == 0 { SPACE / 10 } else { SPACE + 1 };
         (self.below(side as u32) as i32, self.below(side as u32) as i32)

@@ -1,4 +1,4 @@
-//! After updates by several workers, answers equal those of a map, exactly.
+//! After updates by several workers, answers equal those of a map.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Naive {
     }
 }
 
-/// Reports of random objects at distinct times, not quite in order.
+/// Reports of random objects at distinct times, slightly out of order.
 fn updates(random: &mut Random, objects: u32, rows: usize, first_ms: u32) -> Vec<Update> {
     let mut updates: Vec<Update> = (0..rows as u32)
         .map(|row| {
@@ -79,7 +79,7 @@ fn answers_at_rest_equal_a_map() {
 }
 
 #[test]
-fn buckets_of_a_crowd_that_left_serve_the_next() {
+fn buckets_of_a_dispersed_crowd_are_reused() {
     let layout = Layout { side: 4, bucket_lines: 1 };
     let mut grid = PGrid::new(bounds(), 3_000, 2, layout);
     let crowd = |x: i32, time_ms: u32| Stream {
@@ -95,14 +95,15 @@ fn buckets_of_a_crowd_that_left_serve_the_next() {
         grid.run(&crowd(if time_ms % 2 == 0 { SPACE } else { 0 }, time_ms));
         grid.settle();
     }
-    // A bucket may be missed while others are at the shared ones; 37 crowds would take 19 times.
+    // Contention for the shared buckets may miss some; without reuse, 37 crowds take 19 times
+    // these.
     let now = grid.memory_bytes();
     assert!(now <= 2 * bytes, "buckets are lost: {now} bytes after {bytes}");
     assert_eq!(grid.objects(), 3_000);
 }
 
 #[test]
-fn an_older_report_changes_nothing_wherever_it_points() {
+fn an_older_report_has_no_effect_at_any_position() {
     let grid = PGrid::new(bounds(), 1, 1, Layout { side: 10, bucket_lines: 1 });
     let update = |time_ms, x, y| Update { object: 0, time_ms, x, y };
     let updates = vec![update(5, 500, 500), update(4, 501, 501), update(3, 0, 0)];
@@ -115,7 +116,7 @@ fn an_older_report_changes_nothing_wherever_it_points() {
 }
 
 #[test]
-fn tuning_tries_neighbours_and_names_the_best_first() {
+fn tuning_tries_neighbours_and_lists_the_best_first() {
     let mut random = Random::new(1);
     let first = Stream { updates: updates(&mut random, 2_000, 4_000, 0), ..Stream::default() };
     let windows = (0..100).map(|_| random.window()).collect();

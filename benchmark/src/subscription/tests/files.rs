@@ -1,4 +1,4 @@
-//! The files of a run: keys, plots that are text; which combinations are left out, and why.
+//! Output files of a run, and skipped combinations.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::subscription::case::{Motion, cases};
 use crate::subscription::options::{Distribution, Experiment};
 use crate::subscription::run;
 
-/// The keys that others read.
+/// The published keys.
 const KEYS: [&str; 17] = [
     "experiment",
     "backend",
@@ -58,7 +58,7 @@ fn rows_are_written_with_their_keys() {
 }
 
 #[test]
-fn what_overlaps_too_much_is_left_out_and_said() {
+fn combinations_with_too_much_overlap_are_skipped_with_a_notice() {
     let sizes = ["--objects", "10000000", "--updates", "40000000", "--cycle", "4000000"];
     let circles = ["--regions", "0,1000,10000,100000,1000000", "--radius", "100,500,5000"];
     let options = options(&[&sizes[..], &circles].concat());

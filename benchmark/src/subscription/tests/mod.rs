@@ -7,18 +7,18 @@ mod files;
 use super::options::Options;
 use crate::harness::command::parsed;
 
-/// Flags on top of small sizes: three cycles, circles large enough to hold something.
+/// Flags for small sizes: three cycles, circles large enough to contain objects.
 fn options(flags: &[&str]) -> Options {
     let small = ["--objects", "1500", "--updates", "4500", "--cycle", "1500"];
     let small = [&small[..], &["--speed-range", "100-900"]].concat();
-    // A list that is given twice would be one longer list.
+    // A repeated list flag would append to the list.
     let lists = [["--regions", "0,40,150"], ["--radius", "3000,9000"]];
     let lists = lists.iter().filter(|[name, _]| !flags.contains(name)).flatten().copied();
     parsed(&small.into_iter().chain(lists).collect::<Vec<_>>(), flags).unwrap()
 }
 
 #[test]
-fn flags_without_sense_are_refused() {
+fn invalid_flags_are_refused() {
     for flags in [
         &["--objects", "0"][..],
         &["--updates", "0"],
