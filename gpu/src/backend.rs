@@ -156,7 +156,7 @@ impl CudaBackend {
         let changes = crate::pipeline::file(&self.options.space, changes);
         if self.spare.is_none() {
             // One arena more than cycles in flight: one is here or will be returned.
-            self.spare = Some(self.arenas.recv().map_err(|_| self.gone())?);
+            self.spare = Some(self.arenas.recv().map_err(|_| self.disconnected())?);
         }
         let (at, spare) = ((&*self.timeline, self.epoch_next), &mut self.spare);
         let (stream, query_parts) = (&self.copy_in, &mut self.query_parts);
@@ -171,7 +171,7 @@ impl CudaBackend {
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
         let sent = self.commands.as_ref().map(|commands| commands.send(command));
-        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(self.disconnected()) }
     }
 
     /// Checks a cycle's changes of regions. Requests the list of regions from the driver only when
@@ -181,7 +181,7 @@ impl CudaBackend {
         if self.regions_max + added > limits::REGIONS_MAX {
             let (reply, answer) = channel();
             self.send(Command::Regions(reply))?;
-            let regions = answer.recv().map_err(|_| self.gone())?;
+            let regions = answer.recv().map_err(|_| self.disconnected())?;
             input.check_regions(regions.len(), |region| regions.contains(&region))?;
             self.regions_max = regions.len();
         }
@@ -203,7 +203,7 @@ impl CudaBackend {
     }
 
     /// Why there is no driver any more.
-    fn gone(&mut self) -> EngineError {
+    fn disconnected(&mut self) -> EngineError {
         // It has hung up: this ends with its last word.
         while let Ok(output) = self.outputs.recv() {
             self.store(output);
@@ -232,7 +232,7 @@ impl CudaBackend {
             self.is_running()?;
             match self.outputs.recv() {
                 Ok(output) => self.store(output),
-                Err(_) => return Err(self.gone()),
+                Err(_) => return Err(self.disconnected()),
             }
         }
     }
@@ -318,7 +318,7 @@ impl Backend for CudaBackend {
         self.is_running()?;
         let (reply, answer) = channel();
         self.send(Command::Export(reply))?;
-        let snapshot = answer.recv().map_err(|_| self.gone())?;
+        let snapshot = answer.recv().map_err(|_| self.disconnected())?;
         snapshot.map_err(|error| self.note(error))
     }
 
@@ -327,7 +327,7 @@ impl Backend for CudaBackend {
         let (reply, answer) = channel();
         let epoch = snapshot.epoch;
         self.send(Command::Import(snapshot, reply))?;
-        let imported = answer.recv().map_err(|_| self.gone())?;
+        let imported = answer.recv().map_err(|_| self.disconnected())?;
         imported.map_err(|error| self.note(error))?;
         self.epoch_next = epoch + 1;
         Ok(())
@@ -340,8 +340,8 @@ impl Backend for CudaBackend {
             let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
             Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
         };
-        let stands_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
-        [expiry_ms(), stands_ms].into_iter().flatten().min()
+        let states_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
+        [expiry_ms(), states_ms].into_iter().flatten().min()
     }
 
     fn objects(&self) -> u64 {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_threads_fit_as_were_asked_for() {
+    fn requested_threads_fit() {
         for limits in &DEVICES {
             for each in [32, 64, 96, 128, 224, 256, 512, 768, 1_024, 1_280, 1_536] {
                 let width = Width::narrow(each * limits.multiprocessors, limits);

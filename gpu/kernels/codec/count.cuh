@@ -2,7 +2,7 @@
 // each in every two or four warps. Clusters of blocks; counters in shared memory.
 //
 // Warps count rows in their order, so a counter shows the rows of its code that come before. Blocks
-// tell each other their sums through device memory, which is faster than reading each other's shared
+// exchange their sums through device memory, which is faster than reading each other's shared
 // memory (19 GB/s a block, measured); each computes by itself where codes and its own rows begin.
 // Bytes count where a dictionary's codes are many: sums fall short where one overflows, and the
 // digits of order.cuh take their place.
@@ -154,7 +154,7 @@ __device__ __forceinline__ u32 counters_of(const Share& share) {
     return (share.rows + Memory::COUNTER_ROWS - 1) / Memory::COUNTER_ROWS;
 }
 
-// Sums up counters: leaves rows of earlier warps and of the block, which it tells the others.
+// Sums up counters: leaves rows of earlier warps and of the block, which it publishes to the others.
 template <class Memory>
 __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Memory& memory) {
     const u32 EACH = Memory::EACH;
@@ -173,7 +173,8 @@ __device__ __forceinline__ void sum_warps(const Share& share, u32* published, Me
 
 // Sums up the rows of all blocks: leaves where the block's begin, and its heads.
 template <class Memory>
-__device__ __forceinline__ void sum_blocks(const Share& share, const u32* published, Memory& memory) {
+__device__ __forceinline__ void sum_blocks(const Share& share, const u32* published,
+                                           Memory& memory) {
     typedef typename Memory::C C;
     // Words of a thread, and blocks whose loads are in flight together.
     const u32 EACH = Memory::EACH, TOGETHER = EACH > 4 ? 2 : 4;

@@ -66,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_BLOCKS_32
 }
 
 // The same where a launch has so few tiles that registers are there for more loads at once.
-extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_FEW_BLOCKS_32)
-    codec_few_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
+extern "C" __global__ void __launch_bounds__(32 * DECODE_WARPS, DECODE_SMALL_BLOCKS_32)
+    codec_small_plain_32(Codec codec, const CodecColumn* columns, u32 length, u32 tiles) {
     decode_plain<u32>(codec, columns, length, tiles);
 }
 

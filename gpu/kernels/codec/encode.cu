@@ -30,7 +30,7 @@ __device__ inline bool encode_step(Tile<T>& tile, const EncodeStep& step) {
         case CODEC_PATCH: encode_patch(tile, step); return false;
         case CODEC_KEYED_DELTA: encode_keyed(tile, step, false); return false;
         case CODEC_KEYED_DELTA2: encode_keyed(tile, step, true); return false;
-        case CODEC_KEEP: encode_keep(tile, step); return true;
+        case CODEC_STORE: encode_keep(tile, step); return true;
         case CODEC_CONST: encode_const(tile, step); return true;
         case CODEC_GFC: encode_gfc(tile, step); return true;
         case CODEC_DELTA2: encode_delta2(tile, step); return false;

@@ -31,17 +31,17 @@ __device__ __forceinline__ Cut choose_cut(const u32* lengths, u32 values, u32 le
     return cut;
 }
 
-// Writes the exceptions that stand in shared memory, positions as words and then what is added.
+// Writes the exceptions in shared memory, positions as words and then what is added.
 template <class T>
 __device__ __forceinline__ void write_exceptions(Lanes<T>& lanes, const EncodeStep& step,
                                                  u32 count, u32 shift, u32 width) {
     const u32* positions = (const u32*)(lanes.memory + TILE_VALUES);
     const T* additions = lanes.memory + TILE_VALUES + EXCEPTIONS_MAX;
     u32 first = words_of(count, POSITION_BITS), words = first + words_of(count, width);
-    u32* room = lanes.room();
+    u32* scratch = lanes.scratch();
     __syncwarp();
     for (u32 word = lane(); word < words; word += 32)
-        room[word] = word < first ? packed_word(positions, count, POSITION_BITS, word)
+        scratch[word] = word < first ? packed_word(positions, count, POSITION_BITS, word)
                                   : packed_word(additions, count, width, word - first);
     lanes.close(step, words, count | shift << 8 | width << 16);
 }

@@ -4,7 +4,7 @@
 
 __device__ inline u32 thread_number() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Values as 64-bit keys, close together, and the row of each. `before` tells where each tile of a
+// Values as 64-bit keys, close together, and the row of each. `before` says where each tile of a
 // sparse node begins among them. One block a tile.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     encode_keys(EncodeTask task, const u32* before, u64* keys, u32* rows) {

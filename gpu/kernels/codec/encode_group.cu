@@ -1,4 +1,4 @@
-// Brings the values of a column into grouped order. One block a segment.
+// Permutes the values of a column to grouped order. One block a segment.
 //
 // Values move within shared memory, 16 bits of each at a time because a whole segment fits so. In
 // device memory each scattered value would move a sector of 32 bytes.

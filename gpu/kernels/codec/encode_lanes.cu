@@ -1,7 +1,7 @@
 // Encodes tiles of columns whose trees have common nodes alone. One warp a tile, which it holds in
 // registers; shared memory for what several lanes see.
 #include "codec/encode_cuts.cuh"
-#include "codec/encode_few.cuh"
+#include "codec/encode_sparse.cuh"
 
 // Tiles of a block.
 static const u32 LANES_WARPS = ENCODE_LANES_TILES;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void encode_tiles(const EncodeTask& task) {
             heads = encode_keyed(lanes, step);
         } else if (encode_step(lanes, step) && IS_KEYED) {
             const EncodeStep *rest = steps + at + 1, *end = steps + task.steps_count;
-            if (are_few(heads, rest, end)) return encode_few(lanes, heads, rest, end);
+            if (are_sparse(heads, rest, end)) return encode_sparse(lanes, heads, rest, end);
             take_heads(lanes, heads);
         }
     }

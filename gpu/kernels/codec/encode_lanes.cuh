@@ -36,10 +36,10 @@ struct Lanes {
         for (u32 index = 0; index < LANE_VALUES; index++)
             if (index >= mine) at(index) = 0;
     }
-    __device__ __forceinline__ u32* room() {
+    __device__ __forceinline__ u32* scratch() {
         return (u32*)task.staged + (u64)number * task.staged_words + staged;
     }
-    // Keeps the words that were just written to `room` as the tile's part of a section.
+    // Commits the words just written to `scratch` as the tile's part of a section.
     __device__ __forceinline__ void close(const EncodeStep& step, u32 words, u32 entry) {
         if (lane() == 0) {
             u64 at = (u64)step.variable * task.tiles + number;
@@ -131,14 +131,14 @@ struct Packer {
     }
 };
 
-// Copies words from shared memory to the tile's room.
+// Copies words from shared memory to the tile's scratch memory.
 template <class T>
 __device__ __forceinline__ void stage(Lanes<T>& lanes, u32 words) {
     const u32* from = (const u32*)lanes.memory;
-    u32* room = lanes.room();
+    u32* scratch = lanes.scratch();
     __syncwarp();
 #pragma unroll 4
-    for (u32 word = lane(); word < words; word += 32) room[word] = from[bank_of(word)];
+    for (u32 word = lane(); word < words; word += 32) scratch[word] = from[bank_of(word)];
 }
 
 // FORMAT.md, section 6.2.

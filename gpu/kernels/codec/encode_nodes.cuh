@@ -83,7 +83,7 @@ __device__ inline void encode_scale(Tile<T>& tile, const EncodeStep& step) {
     replace(values, count, made);
 }
 
-// Bit pattern of the float that an integer pattern stands for.
+// Bit pattern of the float that an integer pattern represents.
 __device__ inline u64 to_float(u64 integer, u32 bits, double power) {
     if (bits == 64) return (u64)__double_as_longlong((double)(i64)integer / power);
     return (u64)__float_as_uint((float)((double)(int)(u32)integer / power));

@@ -36,7 +36,7 @@ __device__ __forceinline__ void clear(OrderMemory& memory) {
     __syncthreads();
 }
 
-// Low bits of a key tell it from all others of its segment.
+// Low bits of a key that distinguish it within its segment.
 __device__ __forceinline__ u32 counter_of(u64 key) { return (u32)key & (KEYS_MAX - 1); }
 
 // 1 in the half of its word that a counter has.
@@ -217,7 +217,7 @@ __device__ __forceinline__ void order_keys(const EncodeTask& task, u16* places, 
     else order_segment<K, false>(keys, rows, places, heads, failed);
 }
 
-// Keys are the values of the task; `failed` tells of which segments they are too far apart.
+// Keys are the values of the task; `failed` is 1 for segments whose keys are too far apart.
 extern "C" __global__ void __launch_bounds__(ENCODE_ORDER_THREADS, 2)
     encode_order(EncodeTask task, u16* places, u32* heads, u64* failed) {
     if (task.bits == 64) order_keys<u64>(task, places, heads, failed);

@@ -3,7 +3,7 @@
 #pragma once
 #include "codec/encode_nodes.cuh"
 
-// Writes the exceptions that stand in shared memory, `count` of them, all written.
+// Writes the exceptions in shared memory, `count` of them, all written.
 template <class T>
 __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u32 count,
                                         u32 shift) {
@@ -15,9 +15,9 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
     }
     u32 width = warp_max_u32(bits), first = words_of(count, POSITION_BITS);
     u32 words = first + words_of(count, width);
-    u32* room = tile.room();
+    u32* scratch = tile.scratch();
     for (u32 word = threadIdx.x; word < words; word += TILE_THREADS)
-        room[word] = word < first
+        scratch[word] = word < first
             ? packed_word(memory.positions, count, POSITION_BITS, word)
             : packed_word(memory.additions, count, width, word - first);
     tile.close(step, words, count | shift << 8 | width << 16);

@@ -36,10 +36,10 @@ struct Tile {
 
     __device__ T* values() { return memory.values[level]; }
     __device__ u32 count() { return memory.counts[level]; }
-    __device__ u32* room() {
+    __device__ u32* scratch() {
         return (u32*)task.staged + (u64)number * task.staged_words + staged;
     }
-    // Keeps the words that were just written to `room` as the tile's part of a section.
+    // Commits the words just written to `scratch` as the tile's part of a section.
     __device__ void close(const EncodeStep& step, u32 words, u32 entry) {
         if (threadIdx.x == 0) {
             u64 at = (u64)step.variable * task.tiles + number;

@@ -121,13 +121,13 @@ __device__ __forceinline__ u32* counts_of(const Grouping& grouping, const Segmen
     return (u32*)(grouping.output + column.counts) + number * column.passes * CODEC_DIGITS;
 }
 
-// Digits of one part as the pass under way finds them, with its number above 16 bits; without
-// them of no pass that would ask.
+// Digits of one part in the running pass, with the number of the pass above 16 bits; later parts wait
+// for that number.
 __device__ __forceinline__ u32* published_of(const Grouping& grouping, const Segment& segment,
-                                        u32 part) {
+                                             u32 part) {
     const CodecKeys& column = segment.column;
     u64 number = (u64)segment.number * CODEC_PARTS + part;
-    return (u32*)(grouping.output + column.told) + number * CODEC_DIGITS;
+    return (u32*)(grouping.output + column.published) + number * CODEC_DIGITS;
 }
 
 // The lanes whose digit is the same. Lanes without a row are no peers of others.
@@ -161,21 +161,21 @@ __device__ __forceinline__ u32 sum_before(u32 value, u32 (&sums)[WARPS]) {
     return before;
 }
 
-// Rows of the thread's digit in the parts before this one, once all of them have published; `published` is
-// this part's.
+// Rows of the thread's digit in the parts before this one; waits until all of them have published.
+// `published` is this part's.
 __device__ __forceinline__ u32 look_back(const u32* published, u32 part, u32 pass) {
     while (true) {
         u32 sum = 0;
-        bool are_told = true;
+        bool are_published = true;
 #pragma unroll
         for (u32 back = 1; back < CODEC_PARTS; back++) {
             // The first part's own once more where there are no more parts before.
             u32 found = *(volatile const u32*)(published - (back <= part ? back : 0) * CODEC_DIGITS
                                                + threadIdx.x);
-            are_told = are_told && found >> 16 == pass;
+            are_published = are_published && found >> 16 == pass;
             sum += back <= part ? found & 0xffff : 0;
         }
-        if (are_told) return sum;
+        if (are_published) return sum;
         __nanosleep(50);
     }
 }

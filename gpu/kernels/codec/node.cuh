@@ -28,14 +28,14 @@ __device__ __forceinline__ T section_value(const u8* input, const CodecStep& ste
 
 template <class T>
 __device__ __forceinline__ void apply_delta(const u8* input, const CodecStep& step, u32 tile_number,
-                                   Tile<T>& tile) {
+                                            Tile<T>& tile) {
     unstore(tile, step.extra);
     scan(tile, section_value<T>(input, step, tile_number));
 }
 
 template <class T>
-__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step, u32 tile_number,
-                                    Tile<T>& tile) {
+__device__ __forceinline__ void apply_delta2(const u8* input, const CodecStep& step,
+                                             u32 tile_number, Tile<T>& tile) {
     T base = section_value<T>(input, step, 2 * tile_number);
     T slope = section_value<T>(input, step, 2 * tile_number + 1);
     unstore(tile, step.extra);
@@ -183,8 +183,9 @@ __device__ __forceinline__ bool apply_dict(const T* table, u32 entries, u32 coun
 
 // The same where code `entries` means the next of `exceptions` values in `others`.
 template <class T>
-__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others, u32 exceptions,
-                                     u32 count, Places& places, Tile<T>& tile) {
+__device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const T* others,
+                                              u32 exceptions, u32 count, Places& places,
+                                              Tile<T>& tile) {
     bool is_wrong = false;
     places.clear();
 #pragma unroll
@@ -213,7 +214,7 @@ __device__ __forceinline__ bool apply_dict_or(const T* table, u32 entries, const
 // Lengths less one, of `runs` runs, become `count` values of `values`.
 template <class T>
 __device__ __forceinline__ bool apply_rle(const T* values, u32 runs, u32 count, Places& places,
-                                 Tile<T>& tile) {
+                                          Tile<T>& tile) {
     // Sums are below 2^26: lengths have 16 bits.
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++)

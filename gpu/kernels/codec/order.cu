@@ -9,7 +9,8 @@ struct Codes {
     u32 bits;
 };
 
-// Least and most keys of a block, which the others read while it continues: behind what it continues with.
+// Least and greatest keys of a block; the other blocks read them while it continues, so they lie
+// behind its working memory.
 struct RangeMemory {
     u64 least[ORDER_WARPS];
     u64 most[ORDER_WARPS];

@@ -99,7 +99,7 @@ __device__ __forceinline__ void rank_share(const Share& share, u32 shift, u32 bi
     }
 }
 
-// Brings the items of a block in order by one digit, and if there are more blocks, those of all.
+// Sorts the items of a block by one digit, and those of all blocks if there are several.
 __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits,
                                          OrderMemory& memory, u32 (&items)[ORDER_ITEMS]) {
     u32 mask = (1u << bits) - 1, ranks[ORDER_ITEMS / 2];
@@ -166,7 +166,7 @@ __device__ __forceinline__ void order_by(const Share& share, u32 shift, u32 bits
 // Parts of keys of positions that are compared together.
 static const u32 COMPARED = 4;
 
-// What tells the keys of so many items apart: what they take along, or where that is not all, the
+// What distinguishes the keys of so many items: what they take along, or where that is not all, the
 // keys themselves, all loads in flight at once.
 template <bool IS_WIDE>
 __device__ __forceinline__ void load_compared(const Segment& segment, const u32 (&items)[COMPARED],

@@ -6,7 +6,7 @@
 #include "primitives/warp.cuh"
 
 // `shared` are lanes that share their counter, all but one of each counter at least, and `now` is
-// where it stands: replaces how many rows of it come before.
+// its place: replaces how many rows of it come before.
 __device__ __forceinline__ void settle(u32 counter, u32 now, u32 shared, u32& rank) {
     while (shared != 0) {
         u32 leader = __shfl_sync(WHOLE_WARP, counter, __ffs((int)shared) - 1);

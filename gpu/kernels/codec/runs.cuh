@@ -33,8 +33,8 @@ __device__ __forceinline__ u32 word_of(u32 place) {
     return (unit ^ (unit / 8 & 7)) * 4 + place % 4;
 }
 
-// What three lanes know of the words of residuals, heads and exceptions.
-__device__ __forceinline__ TileWords told_by(const TileWords& at, u32 from) {
+// The words that lane `from` describes: of residuals, heads or exceptions.
+__device__ __forceinline__ TileWords words_of_lane(const TileWords& at, u32 from) {
     TileWords shown;
     shown.fields = __shfl_sync(WHOLE_WARP, at.fields, from);
     shown.words = (const u32*)__shfl_sync(WHOLE_WARP, (u64)at.words, from);
@@ -43,7 +43,7 @@ __device__ __forceinline__ TileWords told_by(const TileWords& at, u32 from) {
     return shown;
 }
 
-// Brings packed residuals to shared memory, many loads in flight at once.
+// Copies packed residuals to shared memory, many loads in flight at once.
 __device__ __forceinline__ void stage_words(const TileWords& at, u32* words) {
 #pragma unroll 1
     for (u32 start = lane(); start < at.length; start += 8 * 32) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void unpack_residuals(const u32* words, u32 group, u3
     }
 }
 
-// Puts the values of heads where residuals do not count, as residuals that stand for them.
+// Replaces the residuals of heads, which have no meaning, by residuals that yield their values.
 __device__ __forceinline__ void put_heads(const u32* words, u32 group, u32 base, u32 count,
                                           const u16* places, u32* tile) {
 #pragma unroll 1
@@ -131,7 +131,7 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     const uint4* loads = (const uint4*)(codec.steps + column.first_step);
     if (lane() < 3 * CODEC_RUN_STEPS) ((uint4*)memory.steps)[lane()] = loads[lane()];
     __syncwarp();
-    // Whatever waits for a load is asked for at once.
+    // All loads are issued together.
     u32 which = lane() == 0 ? RUNS_RESIDUALS : lane() == 1 ? RUNS_HEADS : RUNS_PATCH;
     TileWords mine = {0, (const u32*)input, 0, true};
     if (lane() < 3 && steps[which].code != 0)
@@ -140,7 +140,8 @@ __device__ __forceinline__ bool decode_runs(const Codec& codec, const CodecColum
     u32 base = steps[RUNS_SCALE].code != 0
         ? section_value<u32>(input, steps[RUNS_SCALE], number) : 0;
     bool is_right = !__any_sync(WHOLE_WARP, !mine.is_right);
-    TileWords residuals = told_by(mine, 0), values = told_by(mine, 1), patch = told_by(mine, 2);
+    TileWords residuals = words_of_lane(mine, 0), values = words_of_lane(mine, 1);
+    TileWords patch = words_of_lane(mine, 2);
     if (!is_right) return false;
     stage_words(residuals, memory.words);
     u32 group = afl_group(residuals, steps[RUNS_RESIDUALS].bits, count);

@@ -74,7 +74,7 @@ extern "C" __global__ void statistics_divisor(EncodeTask task, u32 width, u32 is
 }
 
 // Which numbers of decimals suit all floats of `width` bits: bit k of one number, which begins as all bits that
-// are asked for. `powers` holds the powers of ten.
+// are requested. `powers` holds the powers of ten.
 extern "C" __global__ void statistics_decimals(EncodeTask task, u32 width, const double* powers,
                                                u64* found) {
     u64 fitting = *(volatile u64*)found;

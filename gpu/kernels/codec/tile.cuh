@@ -191,7 +191,7 @@ struct Places {
 
     __device__ void add(u32 place) { atomicOr(&words[place / 32], 1u << place % 32); }
 
-    // Must be called before ranks are asked for. Gives the number of places.
+    // Must precede reading ranks. Returns the number of places.
     __device__ u32 count() {
         __syncwarp();
         u32 mine = __popc(words[lane()]), sum = warp_sum_to(mine);

@@ -115,13 +115,14 @@ __device__ __forceinline__ bool plain_step(const Codec& codec, const CodecColumn
 // Steps that take slots.
 template <class T, int SLOTS>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
-                                 const CodecStep& step, u32 number, TileMemory<T, SLOTS>& memory,
-                                 Counts& counts, Tile<T>& tile) {
+                                          const CodecStep& step, u32 number,
+                                          TileMemory<T, SLOTS>& memory, Counts& counts,
+                                          Tile<T>& tile) {
     const u8* input = codec.input;
     switch (step.code) {
         case CODEC_COUNT:
             return enter_sparse(codec, column, step, number, memory, counts);
-        case CODEC_KEEP:
+        case CODEC_STORE:
             keep(memory.slots[step.slot], counts.now, tile);
             counts.keep(step.slot);
             if (step.extra != 0) counts.leave();
@@ -152,16 +153,17 @@ __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn&
 
 template <class T>
 __device__ __forceinline__ bool slot_step(const Codec& codec, const CodecColumn& column,
-                                 const CodecStep& step, u32 number, TileMemory<T, 0>& memory,
-                                 Counts& counts, Tile<T>& tile) {
+                                          const CodecStep& step, u32 number,
+                                          TileMemory<T, 0>& memory, Counts& counts, Tile<T>& tile) {
     return plain_step(codec, column, step, number, counts.now, memory.tile, tile);
 }
 
 // Decodes one tile of a column; gives how many values it has. False means that the format refuses
 // it, and nothing of the tile is of use. Called by a whole warp with memory of its own.
 template <class T, int SLOTS>
-__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column, u32 number,
-                                   TileMemory<T, SLOTS>& memory, u32& count, Tile<T>& tile) {
+__device__ __forceinline__ bool decode_tile(const Codec& codec, const CodecColumn& column,
+                                            u32 number, TileMemory<T, SLOTS>& memory, u32& count,
+                                            Tile<T>& tile) {
     u32 left = column.rows - number * TILE_VALUES;
     count = left < TILE_VALUES ? left : TILE_VALUES;
     Counts counts = {count, 0, 0};
@@ -197,14 +199,15 @@ __device__ __forceinline__ bool are_outside(const CodecColumn& column, u32 k, u3
 
 // Whether one of the first `count` values does.
 template <class T>
-__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count, const Tile<T>& tile) {
+__device__ __forceinline__ bool is_outside(const CodecColumn& column, u32 count,
+                                           const Tile<T>& tile) {
     bool outside = false;
 #pragma unroll
     for (u32 k = 0; k < RUNS; k++) outside |= are_outside(column, k, count, tile.v[k]);
     return __any_sync(WHOLE_WARP, outside);
 }
 
-// Stores codes and the entries that they stand for, where they are wanted; false if there is no entry
+// Stores codes and their entries, where they are requested; false if there is no entry
 // for one of them.
 __device__ __forceinline__ bool store_entries(const Codec& codec, const CodecColumn& column,
                                               u32 number, u32 count, const Tile<u32>& tile) {
@@ -241,8 +244,8 @@ __device__ __forceinline__ bool store_entries(const Codec&, const CodecColumn&, 
 
 // Decodes tile `tile` of a launch to where its column wants it.
 template <class T, int SLOTS>
-__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns, u32 length,
-                                  u32 tile, TileMemory<T, SLOTS>& memory) {
+__device__ __forceinline__ void decode_one(const Codec& codec, const CodecColumn* columns,
+                                           u32 length, u32 tile, TileMemory<T, SLOTS>& memory) {
     let_next_begin();
     const CodecColumn& column = columns[column_of(columns, length, tile)];
     u32 number = tile - column.first_tile, count;

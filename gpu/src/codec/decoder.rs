@@ -18,9 +18,7 @@ use thiserror::Error;
 
 use super::decoding::{ChunkSource, Decoding, Form, List, OutputRequest, Place};
 use crate::device::Gpu;
-use crate::launch::{
-    ByteRange, CodecStretches, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault,
-};
+use crate::launch::{ByteRange, CodecRanges, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault};
 
 /// Every list begins at a multiple of this.
 const ALIGN: usize = 256;
@@ -50,7 +48,7 @@ pub struct Decoder {
 /// Content of the device's buffer.
 #[derive(Debug, Default)]
 struct Loaded {
-    lists: CodecStretches,
+    lists: CodecRanges,
     /// By request, the place of each column of its block.
     places: Vec<Vec<Place>>,
 }
@@ -289,7 +287,7 @@ impl Decoder {
                 List::Steps(list) => input.push(list),
                 List::Opens(list) => input.push(list),
                 List::Keys(list) => input.push(list),
-                List::Spreads(list) => input.push(list),
+                List::Scatters(list) => input.push(list),
                 List::Columns(list) => input.push(list),
             };
             ByteRange { at: front + range.at, ..range }

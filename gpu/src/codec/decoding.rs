@@ -9,14 +9,13 @@ use shoal_codec::encoding::dict::entries;
 use shoal_codec::tile::{SEGMENT_ROWS, TILE_VALUES, tiles};
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_DIGITS, CODEC_PARTS, CODEC_SEGMENT_ROWS, CODEC_SLOTS, CODEC_SPREAD_EACH,
-    CODEC_SPREAD_THREADS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecSpread, CodecStep,
-    NO_COLUMN,
+    CODEC_DIGITS, CODEC_PARTS, CODEC_SCATTER_EACH, CODEC_SCATTER_THREADS, CODEC_SEGMENT_ROWS,
+    CODEC_SLOTS, CodecColumn, CodecKeys, CodecOpen, CodecRange, CodecScatter, CodecStep, NO_COLUMN,
 };
 
 use super::runs;
 use super::steps::{Compiler, take};
-use crate::launch::{ByteRange, CodecStretches};
+use crate::launch::{ByteRange, CodecRanges};
 
 /// Every list of the output begins at a multiple of this.
 pub(super) const ALIGN: u64 = 256;
@@ -119,12 +118,12 @@ pub(crate) struct Decoding {
     pub(crate) steps: Vec<CodecStep>,
     pub(crate) opens: Vec<CodecOpen>,
     pub(crate) keys: Vec<CodecKeys>,
-    pub(crate) spreads: Vec<CodecSpread>,
+    pub(crate) scatters: Vec<CodecScatter>,
     /// Parts of all keys, and pieces of all keyed columns.
     pub parts: u32,
     pub pieces: u32,
     /// Bytes of the longest segment of a keyed column.
-    pub spread_bytes: u32,
+    pub scatter_bytes: u32,
     /// Segments of all keys, and rows of the longest.
     pub segments: u32,
     pub segment_rows: u32,
@@ -143,7 +142,7 @@ pub(crate) enum List<'a> {
     Steps(&'a [CodecStep]),
     Opens(&'a [CodecOpen]),
     Keys(&'a [CodecKeys]),
-    Spreads(&'a [CodecSpread]),
+    Scatters(&'a [CodecScatter]),
     Columns(&'a [CodecColumn]),
 }
 
@@ -299,13 +298,13 @@ impl Decoding {
         let output = take(&mut self.bytes, u64::from(rows) * bytes);
         if rows > 0 {
             let (first_piece, bytes) = (self.pieces, bytes as u32);
-            self.pieces += rows.div_ceil(CODEC_SPREAD_EACH * CODEC_SPREAD_THREADS);
+            self.pieces += rows.div_ceil(CODEC_SCATTER_EACH * CODEC_SCATTER_THREADS);
             let segment_rows = whole.min(SEGMENT_ROWS as u64) as u32;
-            self.spread_bytes = self.spread_bytes.max(segment_rows * bytes);
+            self.scatter_bytes = self.scatter_bytes.max(segment_rows * bytes);
             let grouped = values;
-            let spread =
-                CodecSpread { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
-            self.spreads.push(spread);
+            let scatter =
+                CodecScatter { grouped, places, output, first_piece, rows, bytes, reserved: 0 };
+            self.scatters.push(scatter);
         }
         (values, Place::Output(output))
     }
@@ -345,7 +344,7 @@ impl Decoding {
         let [places, heads] = [2 * whole, whole / 8].map(|bytes| take(&mut self.bytes, bytes));
         let segments = rows.div_ceil(SEGMENT_ROWS as u32);
         let parts = rows.div_ceil(SEGMENT_ROWS as u32 / CODEC_PARTS);
-        let [counts, told] = [parts * passes, parts]
+        let [counts, published] = [parts * passes, parts]
             .map(|lists| take(&mut self.bytes, 4 * u64::from(lists * CODEC_DIGITS)));
         let ranges = take(&mut self.bytes, u64::from(segments) * size_of::<CodecRange>() as u64);
         if rows > 0 {
@@ -357,7 +356,7 @@ impl Decoding {
                 work,
                 other,
                 counts,
-                told,
+                published,
                 ranges,
                 first_part: self.parts,
                 rows,
@@ -379,14 +378,11 @@ impl Decoding {
 
     /// Passes all lists to `push`, which returns the place of each on the device behind the
     /// output.
-    pub(crate) fn place<'a>(
-        &'a self,
-        push: &mut impl FnMut(List<'a>) -> ByteRange,
-    ) -> CodecStretches {
+    pub(crate) fn place<'a>(&'a self, push: &mut impl FnMut(List<'a>) -> ByteRange) -> CodecRanges {
         let columns = self.columns.each_ref().map(|classes| {
             classes.each_ref().map(|list| (push(List::Columns(&list.columns)), list.tiles))
         });
-        CodecStretches {
+        CodecRanges {
             front: self.bytes as usize,
             steps: push(List::Steps(&self.steps)),
             opens: push(List::Opens(&self.opens)),
@@ -394,9 +390,9 @@ impl Decoding {
             parts: self.parts,
             segments: self.segments,
             segment_rows: self.segment_rows,
-            spreads: push(List::Spreads(&self.spreads)),
+            scatters: push(List::Scatters(&self.scatters)),
             pieces: self.pieces,
-            spread_bytes: self.spread_bytes,
+            scatter_bytes: self.scatter_bytes,
             passes: self.passes,
             has_wide_keys: self.has_wide_keys,
             columns,

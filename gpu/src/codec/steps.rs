@@ -11,8 +11,8 @@ use shoal_codec::encoding::float_to_int::power_of_ten;
 use shoal_codec::tile::tiles;
 use shoal_codec::{Encoding, Plan, PlanNode};
 use shoal_engine::layout::{
-    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_KEEP,
-    CODEC_RUNS, CodecOpen, CodecStep, NO_COLUMN,
+    CODEC_COUNT, CODEC_DICT_OR, CODEC_ENTRIES, CODEC_EXCEPTIONS, CODEC_HEADS, CODEC_RUNS,
+    CODEC_STORE, CodecOpen, CodecStep, NO_COLUMN,
 };
 
 use super::code;
@@ -218,7 +218,8 @@ impl<'a> Compiler<'a> {
     /// Keeps the tile in a slot.
     fn keep(&mut self, slot: u32, ends: bool) {
         self.slots = self.slots.max(slot + 1);
-        let step = CodecStep { code: CODEC_KEEP, slot, extra: ends.into(), ..CodecStep::default() };
+        let step =
+            CodecStep { code: CODEC_STORE, slot, extra: ends.into(), ..CodecStep::default() };
         self.steps.push(step);
     }
 }

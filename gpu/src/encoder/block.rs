@@ -358,10 +358,10 @@ fn smallest(
 /// Uploads a column of values.
 fn uploaded(worker: &mut Worker, values: &Values) -> Result<Source, EngineError> {
     let bytes = values.to_le_bytes();
-    let room = worker.arena.room::<u8>(bytes.len())?;
-    room.upload(&worker.stream, &bytes)?;
+    let slice = worker.arena.allocate::<u8>(bytes.len())?;
+    slice.upload(&worker.stream, &bytes)?;
     worker.wait()?;
-    Ok(Source::column(room, values.value_type(), values.len() as u32))
+    Ok(Source::column(slice, values.value_type(), values.len() as u32))
 }
 
 /// Uploads a column of fixes in its wire form.
@@ -383,9 +383,9 @@ fn upload(
             bytes_of(&offsets)
         }
     };
-    let room = worker.arena.room::<u8>(bytes.len())?;
-    room.upload(&worker.stream, bytes)?;
+    let slice = worker.arena.allocate::<u8>(bytes.len())?;
+    slice.upload(&worker.stream, bytes)?;
     // `offsets` is dropped on return.
     worker.wait()?;
-    Ok(room)
+    Ok(slice)
 }

@@ -189,9 +189,10 @@ impl<'a> Writer<'a> {
         summary.resize(totals_at + variables, 0);
         let numbers = worker.upload(&summary)?;
         let steps = worker.upload(&listed)?;
-        let [sizes, entries, offsets] = [0; 3].map(|_| worker.arena.room::<u32>(variables * tiles));
+        let [sizes, entries, offsets] =
+            [0; 3].map(|_| worker.arena.allocate::<u32>(variables * tiles));
         let (sizes, entries, offsets) = (sizes?, entries?, offsets?);
-        let staged = worker.arena.room::<u32>(task.staged_words as usize * tiles)?;
+        let staged = worker.arena.allocate::<u32>(task.staged_words as usize * tiles)?;
         task.steps = steps.address();
         task.steps_count = steps.len() as u32;
         (task.sizes, task.entries) = (sizes.address(), entries.address());
@@ -235,7 +236,7 @@ impl<'a> Writer<'a> {
         let run = outcome.run;
         for part in &draft.parts {
             match *part {
-                Part::Bytes(room) => self.section(room.len() as u64, Origin::Bytes(room)),
+                Part::Bytes(slice) => self.section(slice.len() as u64, Origin::Bytes(slice)),
                 Part::Directory(variable) => {
                     let bytes = 8 * u64::from(source.tiles());
                     self.section(bytes, Origin::Directory { run, variable });
@@ -320,20 +321,20 @@ impl Run {
     ) -> Result<DeviceSlice<u8>, EngineError> {
         let tiles = self.task.tiles as usize;
         let bytes = |part: &Part| match part {
-            Part::Bytes(room) => room.len(),
+            Part::Bytes(slice) => slice.len(),
             Part::Directory(_) => 8 * tiles,
             Part::Words(_) => 0,
         };
         let fixed: usize = parts.iter().map(|part| padded(bytes(part))).sum();
         let most = 4 * self.task.staged_words as usize * tiles;
-        let payload = worker.arena.room(fixed + most + self.variables * SECTION_ALIGN_BYTES)?;
+        let payload = worker.arena.allocate(fixed + most + self.variables * SECTION_ALIGN_BYTES)?;
         let mut places = Places::moving(totals);
         let (mut start, mut behind) = (0, 0);
         for part in parts {
             let to = payload.part(start, bytes(part));
             start += padded(to.len());
             match *part {
-                Part::Bytes(room) => places.copy(room, to, behind),
+                Part::Bytes(slice) => places.copy(slice, to, behind),
                 Part::Directory(variable) => places.directory(variable, to),
                 Part::Words(variable) => {
                     assert_eq!(variable, behind, "words come in their order");
@@ -357,14 +358,14 @@ impl Sections {
         if let Some(placed) = self.placed {
             return Ok(placed.part(0, shape.payload_bytes()));
         }
-        let payload = worker.arena.room::<u8>(shape.payload_bytes())?;
+        let payload = worker.arena.allocate::<u8>(shape.payload_bytes())?;
         let mut of_runs: Vec<Places> =
             self.runs.iter().map(|run| Places::new(run.variables)).collect();
         for ((from, bytes), place) in self.from.iter().zip(&self.bytes).zip(shape.section_places())
         {
             let to = payload.part(place, *bytes as usize);
             match *from {
-                Origin::Bytes(room) => of_runs[0].copy(room, to, 0),
+                Origin::Bytes(slice) => of_runs[0].copy(slice, to, 0),
                 Origin::Directory { run, variable } => of_runs[run].directory(variable, to),
                 Origin::Words { run, variable } => of_runs[run].words(variable, to),
             }

@@ -247,7 +247,7 @@ impl<'a> Program<'a> {
                 }
                 SectionSpec::Own => unreachable!("dictionaries are built apart"),
             };
-            let slice = self.arena.room::<u8>(bytes)?;
+            let slice = self.arena.allocate::<u8>(bytes)?;
             step.section = slice.address();
             parts.push(Part::Bytes(slice));
         }
@@ -258,12 +258,12 @@ impl<'a> Program<'a> {
     fn store<'t>(&mut self, tree: &'t Tree, at: At) -> Result<Child<'t>, EncodeError> {
         let tiles = self.source.tiles() as usize;
         let At { value_type, count } = at;
-        let values = self.arena.room::<u8>(tiles * TILE_VALUES * value_type.width_bytes())?;
-        let counts = self.arena.room::<u16>(tiles)?;
+        let values = self.arena.allocate::<u8>(tiles * TILE_VALUES * value_type.width_bytes())?;
+        let counts = self.arena.allocate::<u16>(tiles)?;
         self.steps.push(EncodeStep {
             section: values.address(),
             second: counts.address(),
-            kind: layout::CODEC_KEEP,
+            kind: layout::CODEC_STORE,
             bits: width_bits(value_type),
             ..EncodeStep::default()
         });

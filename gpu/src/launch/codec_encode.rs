@@ -126,9 +126,9 @@ impl EncodeKernels {
         &self,
         stream: &CudaStream,
         task: &EncodeTask,
-        (steps, room): (&[EncodeStep], DeviceSlice<EncodeStep>),
+        (steps, target): (&[EncodeStep], DeviceSlice<EncodeStep>),
     ) -> Result<(), EngineError> {
-        assert_eq!((task.steps, task.steps_count as usize), (room.address(), room.len()));
+        assert_eq!((task.steps, task.steps_count as usize), (target.address(), target.len()));
         let are_common = steps.iter().all(|step| COMMON.contains(&step.kind));
         let is_wide = task.bits == 64;
         if task.counts == 0 && are_common {

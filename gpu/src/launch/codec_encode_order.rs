@@ -32,7 +32,7 @@ pub(crate) struct Ordering {
     pub(crate) other: DeviceSlice<u32>,
     /// Digits of each part, of every byte of a key, and once.
     pub(crate) counts: DeviceSlice<u32>,
-    pub(crate) told: DeviceSlice<u32>,
+    pub(crate) published: DeviceSlice<u32>,
     /// By segment.
     pub(crate) ranges: DeviceSlice<CodecRange>,
 }
@@ -51,7 +51,7 @@ impl Ordering {
         let shortest = self.order.len().min(self.work.len()).min(self.other.len());
         assert!(shortest.min(self.places.len()) >= whole, "whole tiles");
         assert!(self.counts.len() >= Self::digits(rows) * bytes, "digits of every byte");
-        assert!(self.told.len() >= Self::digits(rows), "digits of a pass");
+        assert!(self.published.len() >= Self::digits(rows), "digits of a pass");
         assert!(self.ranges.len() >= rows.div_ceil(SEGMENT_ROWS), "a range a segment");
         CodecKeys {
             keys: self.keys.address(),
@@ -61,7 +61,7 @@ impl Ordering {
             work: self.work.address(),
             other: self.other.address(),
             counts: self.counts.address(),
-            told: self.told.address(),
+            published: self.published.address(),
             ranges: self.ranges.address(),
             first_part: 0,
             rows: self.rows,

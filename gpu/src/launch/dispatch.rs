@@ -63,7 +63,7 @@ impl Kernels {
         objects: &DeviceBuffer<u64>,
         entries: u32,
     ) -> Result<(), EngineError> {
-        assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
+        assert!(objects.len() >= cycle.slots as usize, "every new slot fits");
         assert!(entries <= cycle.rules.rows, "an entry has a row");
         let CycleRows { input, rules, rows, index, records, .. } = *cycle;
         enqueue!(self.dispatch_entries, stream, entries; input, rules, rows, index, records,
@@ -78,7 +78,7 @@ impl Kernels {
         cycle: &CycleRows,
         objects: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
-        assert!(objects.len() >= cycle.slots as usize, "every new slot has room");
+        assert!(objects.len() >= cycle.slots as usize, "every new slot fits");
         enqueue!(self.dispatch_find, stream, cycle.rules.rows; cycle.input, cycle.rules, cycle.rows,
             cycle.index, objects)
     }

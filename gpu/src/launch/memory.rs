@@ -52,7 +52,7 @@ impl Memory {
     }
 
     /// What to allocate for `needed`, where `wanted` might save allocating again.
-    pub(super) fn roomy(&self, needed: usize, wanted: usize) -> usize {
+    pub(super) fn preferred(&self, needed: usize, wanted: usize) -> usize {
         if self.is_exact { needed } else { wanted.max(needed) }
     }
 
@@ -159,7 +159,7 @@ impl<T: Plain> DeviceBuffer<T> {
         if length <= self.length {
             return Ok(false);
         }
-        match self.replace(self.memory.roomy(length, length + length / 4)) {
+        match self.replace(self.memory.preferred(length, length + length / 4)) {
             Err(EngineError::OutOfMemory { .. }) => self.replace(length)?,
             other => other?,
         }

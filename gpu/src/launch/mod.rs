@@ -42,7 +42,7 @@ pub(crate) use argument_layout::{
     NewBinsArgument, Outgrown, QueriesArgument, RecordsArgument, RegionsArgument, RowsArgument,
     SceneArgument, Span, SpareArgument, TrajectoriesArgument, ViewArgument,
 };
-pub(crate) use codec_decode::{CodecStretches, Failed};
+pub(crate) use codec_decode::{CodecRanges, Failed};
 pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};
 pub(crate) use codec_encode_hash::HashTable;
 pub(crate) use codec_encode_memory::{Arena, DeviceSlice};

@@ -10,8 +10,8 @@ use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DriverError, result,
 use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
-    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SPREAD_BUFFERS, CODEC_SPREAD_BYTES,
-    CODEC_SPREAD_THREADS, Grid, Rules,
+    CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SCATTER_BUFFERS, CODEC_SCATTER_BYTES,
+    CODEC_SCATTER_THREADS, Grid, Rules,
 };
 
 use super::argument_layout::{
@@ -88,7 +88,7 @@ kernels! {
         dispatch_expire, ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
         update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
-        rebuild_rooms, rebuild_cells, rebuild_fill, dispatch_unknown;
+        rebuild_capacities, rebuild_cells, rebuild_fill, dispatch_unknown;
     "query/query": query_rows, query_items, query_count, query_bounds, query_write,
         query_write_many, query_fixes, query_get, query_export, index_fill;
     "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;
@@ -97,15 +97,15 @@ kernels! {
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
         subscription_gather, subscription_gather_ended, subscription_count,
         subscription_count_many, subscription_tally, subscription_write, subscription_write_many,
-        subscription_heads, subscription_columns, subscription_fixes, subscription_stands,
-        subscription_touched, subscription_touches, subscription_watch;
+        subscription_heads, subscription_columns, subscription_fixes, subscription_outcomes,
+        subscription_mark_observed, subscription_observe, subscription_watch;
     "subscription/trajectories": trajectories_widen, trajectories_mark, trajectories_rows;
     "query/sort": sort_short, sort_long, sort_tiles, sort_merge;
-    "codec/decode": codec_open, codec_plain_32, codec_few_plain_32, codec_plain_64;
-    "codec/slots": codec_slot_32, codec_few_slot_32, codec_slot_64, codec_slots_32,
+    "codec/decode": codec_open, codec_plain_32, codec_small_plain_32, codec_plain_64;
+    "codec/slots": codec_slot_32, codec_small_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
     "codec/runs": codec_runs_32, codec_repeats_32;
-    "codec/spread": codec_spread;
+    "codec/scatter": codec_scatter;
     "codec/group": codec_range, codec_count, codec_move, codec_heads;
     "codec/order": codec_order_codes, codec_order_keys;
 }
@@ -116,9 +116,9 @@ fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "query/sort" | "codec/group" => Width::FULL,
         "codec/decode" | "codec/runs" => Width::of_blocks(DECODE_THREADS),
-        "codec/spread" => {
-            let buffers = CODEC_SPREAD_BUFFERS.min(shared_bytes / CODEC_SPREAD_BYTES);
-            Width::with_shared(CODEC_SPREAD_THREADS, buffers * CODEC_SPREAD_BYTES)
+        "codec/scatter" => {
+            let buffers = CODEC_SCATTER_BUFFERS.min(shared_bytes / CODEC_SCATTER_BYTES);
+            Width::with_shared(CODEC_SCATTER_THREADS, buffers * CODEC_SCATTER_BYTES)
         }
         "codec/slots" => Width::of_blocks(SLOT_THREADS),
         "codec/order" => {
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
-    fn the_driver_lets_no_more_threads_run_than_were_asked_for() {
+    fn the_driver_limits_threads_as_requested() {
         let context = crate::Gpu::open(crate::Gpu::FIRST).unwrap().context;
         let count = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors = context.attribute(count).unwrap().unsigned_abs();

@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Shape};
+use shoal_engine::layout::{AnswerRecord, Shape};
 
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
@@ -12,7 +12,7 @@ use super::module::{Kernels, enqueue};
 /// Candidates of all queries, by query: their records, and the first of each query and the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a> {
-    pub(crate) fixes: &'a DeviceBuffer<Answered>,
+    pub(crate) fixes: &'a DeviceBuffer<AnswerRecord>,
     pub(crate) length: u32,
     pub(crate) bounds: &'a DeviceBuffer<u64>,
     pub(crate) queries: u32,
@@ -64,7 +64,7 @@ impl Kernels {
         of: Candidates<'_>,
         (takes, taken): (&DeviceBuffer<u64>, u32),
         (places, ranks): (&DeviceBuffer<u32>, &DeviceBuffer<u64>),
-        (neighbours, neighbour_ranks): (&DeviceBuffer<Answered>, &DeviceBuffer<u64>),
+        (neighbours, neighbour_ranks): (&DeviceBuffer<AnswerRecord>, &DeviceBuffer<u64>),
     ) -> Result<(), EngineError> {
         of.check();
         let queries = of.queries;
@@ -72,7 +72,7 @@ impl Kernels {
         assert!(takes.len() > queries as usize, "a sum a query and one more");
         assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
         let shortest = neighbours.len().min(neighbour_ranks.len());
-        assert!(shortest >= taken as usize, "room for every neighbour");
+        assert!(shortest >= taken as usize, "capacity for every neighbour");
         enqueue!(self.nearest_take, stream, taken; of.bounds, takes, queries, places, of.fixes,
             ranks, taken, neighbours, neighbour_ranks)
     }

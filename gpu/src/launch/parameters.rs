@@ -3,8 +3,8 @@
 //! The constructors assert what kernels rely on: lists with a common index are equally long.
 
 use shoal_engine::layout::{
-    Cell, DictionarySlot, Edge, Entry, Grid, Item, Optional, Place, Report, RowOutcomeCounts,
-    Version,
+    Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Optional, Place,
+    RowOutcomeCounts, Version,
 };
 
 use super::argument_layout::{
@@ -67,7 +67,7 @@ impl RowsArgument {
         best: &DeviceBuffer<u64>,
         moved: &DeviceBuffer<u32>,
         stamps: &DeviceBuffer<u32>,
-        report: &DeviceBuffer<Report>,
+        report: &DeviceBuffer<DispatchReport>,
     ) -> Self {
         assert!(stamps.len() >= best.len(), "every slot has a stamp");
         Self {
@@ -214,7 +214,7 @@ impl MatchesArgument {
         slots: &DeviceBuffer<u32>,
         length: usize,
     ) -> Self {
-        assert!(objects.len().min(slots.len()) >= length, "room for {length} matches");
+        assert!(objects.len().min(slots.len()) >= length, "capacity for {length} matches");
         Self { objects: objects.pointer(), slots: slots.pointer() }
     }
 }

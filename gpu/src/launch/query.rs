@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Answered, Item, KEPT, Lengths, Part};
+use shoal_engine::layout::{AnswerRecord, Item, KEPT, Lengths, Part};
 
 use super::argument_layout::{IndexArgument, QueriesArgument, RecordsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
@@ -53,7 +53,7 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(counts.len() >= length as usize, "a count an item");
-        assert!(kept.len() >= KEPT as usize * length as usize, "room for some matches an item");
+        assert!(kept.len() >= KEPT as usize * length as usize, "capacity for some matches an item");
         enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
     }
@@ -89,7 +89,7 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
-        assert!(objects.len().min(slots.len()) >= matches, "room for every match");
+        assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
         assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
         let (records, _) = view.records();
         let items = u64::from(length - first);
@@ -108,7 +108,7 @@ impl Kernels {
         view: &ViewArgument,
         slots: &DeviceBuffer<u32>,
         length: u32,
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(slots.len().min(fixes.len()) >= length as usize, "a record a slot");
         let (records, epoch) = view.records();
@@ -122,7 +122,7 @@ impl Kernels {
         view: &ViewArgument,
         (index, key): (&IndexArgument, u64),
         (input, ids): (&DeviceBuffer<u8>, ByteRange),
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= ids.length, "a record an id");
         let (records, epoch) = view.records();
@@ -137,7 +137,7 @@ impl Kernels {
         stream: &CudaStream,
         records: &RecordsArgument,
         (slots, epoch): (u32, u64),
-        fixes: &DeviceBuffer<Answered>,
+        fixes: &DeviceBuffer<AnswerRecord>,
     ) -> Result<(), EngineError> {
         assert!(fixes.len() >= slots as usize, "a record a slot");
         enqueue!(self.query_export, stream, slots; records, slots, epoch, fixes)

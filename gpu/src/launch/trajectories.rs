@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 
 use super::argument_layout::{Pointer, TrajectoriesArgument};
 use super::dispatch::CycleRows;
@@ -57,11 +57,11 @@ impl Kernels {
         stream: &CudaStream,
         cycle: &CycleRows,
         places: &DeviceBuffer<u32>,
-        (rows, first, length): (&DeviceBuffer<Answered>, u32, u32),
+        (rows, first, length): (&DeviceBuffer<AnswerRecord>, u32, u32),
     ) -> Result<(), EngineError> {
         let CycleRows { input, rules, .. } = *cycle;
         assert!(places.len() > rules.rows as usize, "a place an arrival and one more");
-        assert!(rows.len() >= length as usize, "room for all");
+        assert!(rows.len() >= length as usize, "capacity for all");
         enqueue!(self.trajectories_rows, stream, rules.rows; input, rules, places, first, length,
             rows)
     }

@@ -13,7 +13,8 @@ use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
 /// By cell its first entry and its room, and the first entry behind them all.
-pub(crate) type Rooms<'a> = (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
+pub(crate) type CellCapacities<'a> =
+    (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
 
 /// Threads of a kernel that takes its work from a list on the device.
 const LIST_THREADS: u64 = 1024 * BLOCK_THREADS as u64;
@@ -37,7 +38,7 @@ impl Clustered<'_> {
     fn check(&self) {
         let length = self.length as usize;
         assert!(self.keys.len().min(self.slots.len()) >= length, "a slot a key");
-        assert!(self.holes.len() >= length, "room for a hole a key");
+        assert!(self.holes.len() >= length, "capacity for a hole a key");
     }
 }
 
@@ -75,7 +76,7 @@ impl Kernels {
         sorted: &Clustered<'_>,
     ) -> Result<(), EngineError> {
         sorted.check();
-        assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its room");
+        assert!(sorted.outgrown_cells.len() >= cells.length(), "any cell may outgrow its capacity");
         let (length, threads) = (sorted.length, sorted.length);
         enqueue!(self.update_spans, stream, threads; sorted.keys, length, sorted.spans)?;
         enqueue!(self.update_holes, stream, threads; cells, sorted.keys, sorted.slots, length,
@@ -126,20 +127,21 @@ impl Kernels {
     }
 
     /// Counts the objects of every cell and finds its room.
-    pub(crate) fn rebuild_rooms(
+    pub(crate) fn rebuild_capacities(
         &self,
         stream: &CudaStream,
         sorted: &Clustered<'_>,
         (cells, mean, is_tight): (u32, f32, bool),
-        rooms: &DeviceBuffer<u32>,
+        capacities: &DeviceBuffer<u32>,
         squares: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
         assert!(sorted.keys.len() >= sorted.length as usize, "the keys are there");
-        assert!(sorted.spans.len().min(rooms.len()) >= cells as usize, "a room a cell");
+        assert!(sorted.spans.len().min(capacities.len()) >= cells as usize, "a capacity a cell");
         let length = sorted.length;
         enqueue!(self.rebuild_spans, stream, length; sorted.keys, length, sorted.spans)?;
         let is_tight = u32::from(is_tight);
-        enqueue!(self.rebuild_rooms, stream, cells; sorted.spans, cells, mean, is_tight, rooms,
+        enqueue!(self.rebuild_capacities, stream, cells; sorted.spans, cells, mean, is_tight,
+            capacities,
             squares)
     }
 
@@ -151,11 +153,11 @@ impl Kernels {
         length: u32,
         current: &DeviceBuffer<Entry>,
         sorted: &Clustered<'_>,
-        (starts, rooms, spare_first): Rooms<'_>,
+        (starts, capacities, spare_first): CellCapacities<'_>,
     ) -> Result<(), EngineError> {
-        assert!(starts.len().min(rooms.len()) >= length as usize, "a start a cell");
+        assert!(starts.len().min(capacities.len()) >= length as usize, "a start a cell");
         assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
-        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, rooms, length,
+        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, capacities, length,
             spare_first)?;
         let count = sorted.length;
         enqueue!(self.rebuild_fill, stream, count; cells, current, sorted.keys, sorted.slots, count,

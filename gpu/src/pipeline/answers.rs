@@ -10,7 +10,7 @@ use shoal_engine::{AnswerSet, CycleOutput, EngineError};
 use super::subscription::Events;
 use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
 
-/// Pinned buffers that are kept for the next answers.
+/// Pinned buffers that a pool retains.
 const KEPT: usize = 8;
 
 /// A pool of pinned memory for answers.
@@ -25,10 +25,10 @@ impl<T: Plain> Pool<T> {
         Self { memory: memory.clone(), free: Arc::default() }
     }
 
-    /// Room for `length` values.
+    /// A buffer for `length` values.
     pub(crate) fn take(&self, length: usize) -> Result<PooledBuffer<T>, EngineError> {
         let mut free = self.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The smallest that fits, so that large ones are there for large answers.
+        // The smallest that fits, so that large buffers serve large answers.
         let sizes = free.iter().map(PinnedBuffer::len).enumerate();
         let fitting = sizes.filter(|(_, size)| *size >= length);
         let at = fitting.min_by_key(|(_, size)| *size).map(|(at, _)| at);
@@ -45,7 +45,7 @@ impl<T: Plain> Pool<T> {
     }
 }
 
-/// Values in a buffer of a pool, which gets it back on drop.
+/// Values in a pooled buffer, which returns to its pool on drop.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer<T: Plain = u64> {
     buffer: Option<PinnedBuffer<T>>,
@@ -90,17 +90,17 @@ impl<T: Plain> Drop for PooledBuffer<T> {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
 pub(crate) enum Answers {
-    /// All there.
+    /// Complete.
     Here(AnswerSet),
     /// Ids of range queries.
     Coming {
-        /// Set when they are there.
+        /// Set when they are copied.
         copied: Arc<CudaEvent>,
         /// By query its first id, and the end.
         bounds: PooledBuffer,
         /// Ids of all queries.
         objects: PooledBuffer,
-        /// By query the most ids to return; empty when nothing is cut.
+        /// By query the most ids to return; empty without limits.
         limits: Vec<u64>,
     },
 }
@@ -118,10 +118,10 @@ impl Answers {
     }
 }
 
-/// A cycle that the driver is done with.
+/// The result of a cycle, from the driver.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Everything but the answers and the events.
+    /// Everything except the answers and the events.
     pub(crate) output: CycleOutput,
     pub(crate) answers: Answers,
     pub(crate) events: Events,

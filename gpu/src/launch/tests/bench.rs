@@ -33,13 +33,13 @@ impl Bench {
     }
 
     /// Room for `length` values, zero.
-    pub(crate) fn room<T: Plain>(&self, length: usize) -> DeviceBuffer<T> {
+    pub(crate) fn zeros<T: Plain>(&self, length: usize) -> DeviceBuffer<T> {
         DeviceBuffer::new(&self.memory, length).expect("there is memory")
     }
 
     /// A list on the device.
     pub(crate) fn there<T: Plain>(&self, values: &[T]) -> DeviceBuffer<T> {
-        let buffer = self.room(values.len());
+        let buffer = self.zeros(values.len());
         buffer.upload(&self.stream, 0, values).expect("values can be copied");
         self.wait();
         buffer

@@ -98,7 +98,7 @@ fn text<T: std::fmt::Debug>(result: Result<T, EngineError>, of: &str) -> String 
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn input_without_room_is_refused_and_the_engine_goes_on() {
+fn input_without_memory_is_refused_and_the_engine_continues() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     assert_eq!(engine.run(cycle(0, 3)).unwrap().objects, 3);
@@ -118,7 +118,7 @@ fn input_without_room_is_refused_and_the_engine_goes_on() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn objects_without_room_are_refused_and_the_engine_goes_on() {
+fn objects_without_memory_are_refused_and_the_engine_continues() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     let mut model = Model::new(options());
@@ -164,8 +164,8 @@ fn an_engine_fills_its_budget_and_still_answers() {
     }
     known.time_max_ms += 1;
     let removals = vec![Request::Remove((10..1_010).collect())];
-    let gone = CycleInput { requests: removals.into(), ..cycle(0, 0) };
-    for input in [known, gone, cycle(0, ROWS_FEW)] {
+    let removed = CycleInput { requests: removals.into(), ..cycle(0, 0) };
+    for input in [known, removed, cycle(0, ROWS_FEW)] {
         let (found, expected) = (engine.run(input.clone()).unwrap(), model.run(input).unwrap());
         assert_eq!(found.requests, expected.requests);
         assert_eq!((found.epoch, found.objects), (expected.epoch, expected.objects));
@@ -176,7 +176,7 @@ fn an_engine_fills_its_budget_and_still_answers() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn answers_without_room_are_refused_and_changes_stand() {
+fn answers_without_memory_are_refused_and_changes_apply() {
     let gpu = gpu();
     let mut engine = CudaBackend::with_budget(&gpu, options(), BUDGET_BYTES).unwrap();
     let mut model = Model::new(options());
@@ -201,7 +201,7 @@ fn answers_without_room_are_refused_and_changes_stand() {
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn a_grid_without_room_is_built_when_there_is_some() {
+fn a_grid_without_memory_is_built_later() {
     const SHARE_BYTES: u64 = 256 * MIB;
     const ROWS: u64 = 3_000;
     let gpu = gpu().with_share(SHARE_BYTES);

@@ -23,11 +23,11 @@ fn delay(bench: &Bench, filled: &DeviceBuffer<u8>) {
 #[ignore = "needs an NVIDIA GPU"]
 fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
     let bench = Bench::new();
-    let filled = bench.room(FILLED);
+    let filled = bench.zeros(FILLED);
     for length in LENGTHS {
         let values: Vec<u32> = (0..length as u32).collect();
         let mut changed = values.clone();
-        let to = bench.room::<u32>(length);
+        let to = bench.zeros::<u32>(length);
         delay(&bench, &filled);
         // More uploads than the ring has buffers.
         for _ in 0..12 {
@@ -43,10 +43,10 @@ fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
 #[ignore = "needs an NVIDIA GPU"]
 fn pinned_values_are_written_and_read_behind_their_copies() {
     let bench = Bench::new();
-    let filled = bench.room(FILLED);
+    let filled = bench.zeros(FILLED);
     for length in LENGTHS {
         let values: Vec<u32> = (1..=length as u32).collect();
-        let device = bench.room::<u32>(length);
+        let device = bench.zeros::<u32>(length);
         let mut pinned = PinnedBuffer::<u32>::new(&bench.memory, length).unwrap();
         pinned.as_mut_slice()[..length].copy_from_slice(&values);
         delay(&bench, &filled);
@@ -63,11 +63,11 @@ fn pinned_values_are_written_and_read_behind_their_copies() {
 fn a_slice_is_of_no_use_once_its_memory_was_taken_back() {
     let bench = Bench::new();
     let mut arena = Arena::new(&bench.memory);
-    let kept = arena.room::<u32>(10).unwrap();
+    let kept = arena.allocate::<u32>(10).unwrap();
     let mark = arena.mark();
-    let released = arena.room::<u32>(10).unwrap();
+    let released = arena.allocate::<u32>(10).unwrap();
     arena.release(mark);
-    let later = arena.room::<u32>(10).unwrap();
+    let later = arena.allocate::<u32>(10).unwrap();
     let is_stale = |slice: DeviceSlice<u32>| std::panic::catch_unwind(|| slice.address()).is_err();
     assert!(!is_stale(kept) && is_stale(released) && !is_stale(later));
     arena.clear().unwrap();

@@ -40,10 +40,10 @@ fn a_failed_device_ends_its_engines() {
         .spawn()
         .unwrap();
     let output = ended(child).wait_with_output().unwrap();
-    let (told, errors) =
+    let (printed, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{}\n{told}\n{errors}", output.status);
-    assert!(told.contains("1 passed"), "the process ran the test: {told}");
+    assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
+    assert!(printed.contains("1 passed"), "the process ran the test: {printed}");
 }
 
 /// The process once it has ended; ends it if it hangs.

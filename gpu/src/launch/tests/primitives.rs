@@ -34,7 +34,7 @@ fn pairs_are_sorted_stably(seed: u64) {
         let keys: Vec<u32> = keys.into_iter().map(|key| key | rest).collect();
         let values: Vec<u32> = (0..length as u32).collect();
         let from = (bench.there(&keys), bench.there(&values));
-        let to = (bench.room(length), bench.room(length));
+        let to = (bench.zeros(length), bench.zeros(length));
         let pairs = ((&from.0, &from.1), (&to.0, &to.1));
         scratch.sort_pairs(&bench.stream, pairs.0, pairs.1, length as u32, bits).unwrap();
         let mut sorted: Vec<(u32, u32)> = keys.into_iter().zip(values).collect();
@@ -54,13 +54,13 @@ fn values_are_summed_up(seed: u64) {
         let end = *random.pick(&[1, 2, 100, 1 << 14]);
         let mut values: Vec<u32> = (0..length).map(|_| random.below(end) as u32).collect();
         let there = bench.there(&values);
-        let sums = bench.room::<u32>(length);
+        let sums = bench.zeros::<u32>(length);
         scratch.sum_before(&bench.stream, &there, &sums, length as u32).unwrap();
         let expected: Vec<u32> = before(&values).map(|sum| sum as u32).collect();
         assert_eq!(bench.here(&sums, length), expected, "{length} values below {end}");
         // The wide sums go beyond 32 bits.
         values.iter_mut().for_each(|value| *value |= 0xffff_0000);
-        let (there, sums) = (bench.there(&values), bench.room::<u64>(length));
+        let (there, sums) = (bench.there(&values), bench.zeros::<u64>(length));
         scratch.sum_before(&bench.stream, &there, &sums, length as u32).unwrap();
         let expected: Vec<u64> = before(&values).collect();
         assert_eq!(bench.here(&sums, length), expected, "{length} wide values");
@@ -120,7 +120,7 @@ fn matches_of_each_query_are_sorted(seed: u64) {
         }
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
         let from = (bench.there(&objects), bench.there(&slots));
-        let to = (bench.room(pairs.len()), bench.room(pairs.len()));
+        let to = (bench.zeros(pairs.len()), bench.zeros(pairs.len()));
         let (lengths, list) = long_queries(&bounds);
         let (there, list) = (bench.there(&bounds), bench.there(&list));
         let found = MatchesArgument::new(&from.0, &from.1, pairs.len());

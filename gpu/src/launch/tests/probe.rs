@@ -12,7 +12,7 @@ use crate::launch::module::arguments;
 use crate::launch::{CellsArgument, DeviceBuffer};
 
 /// Numbers that a probe has room for.
-const ROOM: usize = 1 << 12;
+const CAPACITY: usize = 1 << 12;
 
 /// See the file's head.
 pub(crate) struct Probe {
@@ -53,14 +53,14 @@ impl Probe {
 
     /// The first `length` cells of a grid, and the entries of all their rooms.
     pub(crate) fn cells(&self, bench: &Bench, argument: &CellsArgument, length: u32) -> SeenCells {
-        let seen: DeviceBuffer<Cell> = bench.room(length as usize);
+        let seen: DeviceBuffer<Cell> = bench.zeros(length as usize);
         let address = seen.address();
         let threads = length.into();
         let arguments = arguments![*argument, length, address];
         launch(&self.cells, &bench.stream, threads, arguments);
         let cells = bench.here(&seen, length as usize);
         let end = cells.iter().map(|cell| cell.start + cell.capacity).max().unwrap_or(0);
-        let seen: DeviceBuffer<Entry> = bench.room(end as usize);
+        let seen: DeviceBuffer<Entry> = bench.zeros(end as usize);
         let address = seen.address();
         let arguments = arguments![*argument, end, address];
         launch(&self.entries, &bench.stream, end.into(), arguments);
@@ -69,7 +69,7 @@ impl Probe {
 
     /// The places of the first `slots` slots of a grid that was located.
     pub(crate) fn places(&self, bench: &Bench, argument: &CellsArgument, slots: u32) -> Vec<u32> {
-        let seen: DeviceBuffer<u32> = bench.room(slots as usize);
+        let seen: DeviceBuffer<u32> = bench.zeros(slots as usize);
         let address = seen.address();
         let arguments = arguments![*argument, slots, address];
         launch(&self.places, &bench.stream, slots.into(), arguments);
@@ -100,12 +100,12 @@ fn launch(function: &CudaFunction, stream: &CudaStream, threads: u64, to: &mut [
 }
 
 fn numbers(bench: &Bench, kernel: &CudaFunction) -> Vec<u32> {
-    let (seen, length) = (bench.room::<u32>(ROOM), bench.room::<u32>(1));
-    let (address, room, length_address) = (seen.address(), ROOM as u32, length.address());
-    let arguments = arguments![address, room, length_address];
+    let (seen, length) = (bench.zeros::<u32>(CAPACITY), bench.zeros::<u32>(1));
+    let (address, capacity, length_address) = (seen.address(), CAPACITY as u32, length.address());
+    let arguments = arguments![address, capacity, length_address];
     // A block of threads that all write the same.
     launch(kernel, &bench.stream, 1, arguments);
     let length = bench.here(&length, 1)[0] as usize;
-    assert!(length <= ROOM, "{length} numbers, room for {ROOM}");
+    assert!(length <= CAPACITY, "{length} numbers, capacity for {CAPACITY}");
     bench.here(&seen, length)
 }

@@ -104,12 +104,12 @@ impl Index {
     /// [`EngineError::OutOfMemory`]: nothing has changed.
     pub(super) fn fit(&mut self, stream: &CudaStream, more: usize) -> Result<(), EngineError> {
         let length = self.added + more;
-        let roomy = length + length / 2;
+        let grown = length + length / 2;
         if self.cells.len() < length {
-            widen(&self.memory, stream, &mut self.cells, roomy, self.added)?;
+            widen(&self.memory, stream, &mut self.cells, grown, self.added)?;
         }
         if self.references.len() < length {
-            widen(&self.memory, stream, &mut self.references, roomy, self.added)?;
+            widen(&self.memory, stream, &mut self.references, grown, self.added)?;
         }
         let capacity = capacity_for(length);
         // The small table is made anew with every addition.
@@ -118,7 +118,7 @@ impl Index {
         if self.recent.bins.len() < capacity || self.recent.references.len() < length {
             let mut wider = Filed::new(&self.memory)?;
             wider.bins.fit(capacity)?;
-            wider.references.fit(roomy)?;
+            wider.references.fit(grown)?;
             wider.levels = self.recent.levels;
             self.recent = wider;
             self.make_recent(stream)?;

@@ -44,13 +44,13 @@ impl Driver {
         }
         if let (Some(scene), false) = (scene, marks.is_empty()) {
             for mark in &marks {
-                table.standing[(mark >> 1) as usize].silent = self.epoch as u32;
+                table.queries[(mark >> 1) as usize].silent = self.epoch as u32;
             }
             subscriptions.marks.fit(marks.len())?;
             subscriptions.marks.upload(stream, 0, &marks)?;
-            let (standing, marked) =
-                (&subscriptions.on_device.standing, (&subscriptions.marks, marks.len()));
-            kernels.subscription_mark(stream, standing, marked, self.epoch)?;
+            let (queries, marked) =
+                (&subscriptions.on_device.queries, (&subscriptions.marks, marks.len()));
+            kernels.subscription_mark(stream, queries, marked, self.epoch)?;
             found.count(kernels, stream, scene)?;
             stream.synchronize().map_err(fault)?;
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaEvent;
 use shoal_codec::FixRow;
-use shoal_engine::layout::{Answered, STANDING_FIXES, Told};
+use shoal_engine::layout::{AnswerRecord, QUERY_FIXES, RegionHead};
 use shoal_engine::stage::registry::ContinuousQuery;
 use shoal_engine::{EngineError, EventHead, EventKind, EventSet, RegionId};
 
@@ -91,11 +91,11 @@ pub(crate) struct Columns {
     pub(super) objects: PooledBuffer<u64>,
     pub(super) kinds: PooledBuffer<u8>,
     /// Where each region's begin.
-    pub(super) heads: PooledBuffer<Told>,
+    pub(super) heads: PooledBuffer<RegionHead>,
     /// Number of these regions.
     pub(super) regions: PooledBuffer<u32>,
     /// Records of the events that want one.
-    pub(super) fixes: PooledBuffer<Answered>,
+    pub(super) fixes: PooledBuffer<AnswerRecord>,
 }
 
 /// A cycle's events.
@@ -149,7 +149,7 @@ impl Events {
             let end =
                 device_heads.get(number + 1).map_or(columns.events, |next| next.first as usize);
             let events = (of.first as usize, end);
-            let with_fixes = of.flags & STANDING_FIXES != 0;
+            let with_fixes = of.flags & QUERY_FIXES != 0;
             let fixes = if with_fixes { events.1 - events.0 } else { 0 };
             let region = RegionId(of.region);
             let fixes = (first_fix, first_fix + fixes);

@@ -125,8 +125,8 @@ fn evaluate_one(
         events.push((kind, *row));
     });
     // An object that is gone without an observation has no membership.
-    let gone = FixRow::new(object.object, 0, 0, 0);
-    let row = object.after.map_or(gone, |after| *after.row());
+    let unobserved = FixRow::new(object.object, 0, 0, 0);
+    let row = object.after.map_or(unobserved, |after| *after.row());
     let matters = held.is_some() || state.is_some() || !events.is_empty();
     let place = held.map(|held| held.place);
     matters.then_some(Evaluated { number, place, row, state, events })

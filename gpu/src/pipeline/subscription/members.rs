@@ -3,7 +3,7 @@
 //! Members before the cycle or after it, and what the cycle left of them. Waits for the device;
 //! rare compared with fixes.
 
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::subscription::tick_ms;
 use shoal_engine::{EngineError, Filter, Region};
 
@@ -29,9 +29,9 @@ pub(super) struct Members {
     bounds: Vec<u64>,
     pub(super) objects: Vec<u64>,
     /// What the cycle left of them.
-    pub(super) outcomes: Vec<Answered>,
+    pub(super) outcomes: Vec<AnswerRecord>,
     /// Their records at the epoch.
-    pub(super) records: Vec<Answered>,
+    pub(super) records: Vec<AnswerRecord>,
 }
 
 impl Members {
@@ -90,8 +90,8 @@ impl Driver {
             let outcomes = DeviceBuffer::new(&self.memory, found)?;
             let records = (&self.records.argument(), self.epoch);
             let (kernels, slots) = (&self.gpu.kernels, &sorted.slots);
-            kernels.subscription_stands(&stream, records, slots, (&outcomes, found))?;
-            members.outcomes = vec![Answered::default(); found];
+            kernels.subscription_outcomes(&stream, records, slots, (&outcomes, found))?;
+            members.outcomes = vec![AnswerRecord::default(); found];
             outcomes.download(&stream, 0, &mut members.outcomes)?;
             stream.synchronize().map_err(fault)?;
         }

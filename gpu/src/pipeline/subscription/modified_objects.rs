@@ -4,7 +4,7 @@
 //! every fix (`trajectories.rs`), or have a membership: the device watches a bit of each slot.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::stage::subscription::Observation;
 use shoal_engine::{EngineError, EventKind};
 
@@ -23,7 +23,7 @@ pub(super) struct ModifiedObjects {
     /// Slots that there are bits for.
     slots: usize,
     /// Of each object its record before the cycle and after it.
-    touches: Pieces,
+    observed: Pieces,
     objects: DeviceBuffer<u64>,
     begins: DeviceBuffer<u32>,
 }
@@ -33,7 +33,7 @@ impl ModifiedObjects {
         Ok(Self {
             watched: DeviceBuffer::new(memory, 1)?,
             slots: 0,
-            touches: Pieces::new(memory, 2)?,
+            observed: Pieces::new(memory, 2)?,
             objects: DeviceBuffer::new(memory, 1)?,
             begins: DeviceBuffer::new(memory, 1)?,
         })
@@ -41,7 +41,7 @@ impl ModifiedObjects {
 
     /// Reserves memory for a cycle with `written` listed objects on `slots` slots.
     pub(super) fn fit(&mut self, written: usize, slots: usize) -> Result<(), EngineError> {
-        self.touches.fit(written)?;
+        self.observed.fit(written)?;
         if self.watched.fit(slots.div_ceil(32))? {
             self.forget();
         }
@@ -81,17 +81,24 @@ impl ModifiedObjects {
         Ok(())
     }
 
-    /// Queues counting the objects of a scene that the host evaluates; with `ways` also those that
-    /// may have passed through a region that evaluates every fix.
+    /// Queues counting the objects of a scene that the host evaluates; with `trajectories` also
+    /// those that may have crossed a region that evaluates every fix.
     pub(super) fn count(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         (scene, length): (&SceneArgument, u32),
-        ways: Option<&Trajectories>,
+        trajectories: Option<&Trajectories>,
     ) -> Result<(), EngineError> {
-        let (watched, ways) = ((&self.watched, self.slots), ways.map(Trajectories::argument));
-        kernels.subscription_touched(stream, scene, watched, ways, &self.touches.marks)?;
-        self.touches.count(stream, length)
+        let (watched, trajectories) =
+            ((&self.watched, self.slots), trajectories.map(Trajectories::argument));
+        kernels.subscription_mark_observed(
+            stream,
+            scene,
+            watched,
+            trajectories,
+            &self.observed.marks,
+        )?;
+        self.observed.count(stream, length)
     }
 
     /// The objects that were counted, ascending. Waits.
@@ -101,21 +108,21 @@ impl ModifiedObjects {
         scene: &SceneArgument,
     ) -> Result<Vec<ObservedObject>, EngineError> {
         let write = |piece: Piece<'_>| {
-            let touches = (piece.records, piece.first, piece.length);
-            kernels.subscription_touches(stream, scene, piece.places, touches)
+            let observed = (piece.records, piece.first, piece.length);
+            kernels.subscription_observe(stream, scene, piece.places, observed)
         };
-        self.touches.take(stream, write, |touch| object_of(&touch[0], &touch[1]))
+        self.observed.take(stream, write, |pair| object_of(&pair[0], &pair[1]))
     }
 }
 
-fn object_of(before: &Answered, after: &Answered) -> ObservedObject {
+fn object_of(before: &AnswerRecord, after: &AnswerRecord) -> ObservedObject {
     let before = (before.found != 0).then(|| row(before));
     let (object, after) = (after.object, observation_of(after));
     ObservedObject { object, before, after, changes: Vec::new() }
 }
 
 /// What the cycle left of an object; `None` where it neither existed nor exists.
-pub(super) fn observation_of(object: &Answered) -> Option<Observation> {
+pub(super) fn observation_of(object: &AnswerRecord) -> Option<Observation> {
     if object.found != 0 {
         return Some(Observation::Live { row: row(object), is_written: object.reserved != 0 });
     }

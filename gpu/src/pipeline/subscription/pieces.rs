@@ -5,7 +5,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 
 use crate::launch::{DeviceBuffer, Memory, PinnedBuffer, Scratch, fault};
 
@@ -19,10 +19,10 @@ pub(super) struct Pieces {
     pub(super) marks: DeviceBuffer<u32>,
     places: DeviceBuffer<u32>,
     /// Of one piece.
-    records: DeviceBuffer<Answered>,
+    records: DeviceBuffer<AnswerRecord>,
     /// Records of each that is marked.
     each: usize,
-    length_here: PinnedBuffer<u32>,
+    length_host: PinnedBuffer<u32>,
     scratch: Scratch,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Pieces {
 pub(super) struct Piece<'a> {
     /// By mark: how many are marked before it.
     pub(super) places: &'a DeviceBuffer<u32>,
-    pub(super) records: &'a DeviceBuffer<Answered>,
+    pub(super) records: &'a DeviceBuffer<AnswerRecord>,
     /// Place of the first that is marked in the piece.
     pub(super) first: u32,
     pub(super) length: u32,
@@ -45,7 +45,7 @@ impl Pieces {
             places: DeviceBuffer::new(memory, 1)?,
             records: DeviceBuffer::new(memory, 1)?,
             each,
-            length_here: PinnedBuffer::new(memory, 1)?,
+            length_host: PinnedBuffer::new(memory, 1)?,
             scratch: Scratch::new(memory)?,
         })
     }
@@ -60,7 +60,7 @@ impl Pieces {
     /// Queues counting what is marked among so many.
     pub(super) fn count(&mut self, stream: &CudaStream, marks: u32) -> Result<(), EngineError> {
         self.scratch.sum_before(stream, &self.marks, &self.places, marks + 1)?;
-        let here = self.length_here.first(1);
+        let here = self.length_host.first(1);
         self.places.download(stream, marks as usize, here)
     }
 
@@ -70,12 +70,12 @@ impl Pieces {
         &self,
         stream: &CudaStream,
         write: impl Fn(Piece<'_>) -> Result<(), EngineError>,
-        read: impl Fn(&[Answered]) -> T,
+        read: impl Fn(&[AnswerRecord]) -> T,
     ) -> Result<Vec<T>, EngineError> {
         stream.synchronize().map_err(fault)?;
-        let all = self.length_here.as_slice()[0];
+        let all = self.length_host.as_slice()[0];
         let mut taken = Vec::with_capacity(all as usize);
-        let mut here = vec![Answered::default(); self.each * PIECE.min(all as usize)];
+        let mut here = vec![AnswerRecord::default(); self.each * PIECE.min(all as usize)];
         for first in (0..all).step_by(PIECE) {
             let length = (all - first).min(PIECE as u32);
             write(Piece { places: &self.places, records: &self.records, first, length })?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::layout::{Happened, REFERENCE_BITS};
+use shoal_engine::layout::{EventCounts, REFERENCE_BITS};
 use shoal_engine::stage::region_changes::RegionChanges;
 use shoal_engine::stage::subscription::CycleTime;
 use shoal_engine::{EngineError, EventSet, RegionId, Space};
@@ -29,9 +29,9 @@ use super::trajectories::Trajectories;
 use crate::launch::{
     CycleRows, DeviceBuffer, IndexArgument, Kernels, Memory, SceneArgument, fault,
 };
+use crate::pipeline::dispatch_staging::Staged;
 use crate::pipeline::driver::Driver;
 use crate::pipeline::query_batch::Sorted;
-use crate::pipeline::staging::Staged;
 
 /// The continuous queries of a fleet on the device.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Subscriptions {
                     number
                 }
                 (None, Some(number)) => {
-                    self.table.standing[number as usize].silent = epoch as u32;
+                    self.table.queries[number as usize].silent = epoch as u32;
                     marks.push(number << 1);
                     number
                 }
@@ -176,8 +176,8 @@ impl Subscriptions {
         }
         self.on_device.take(&self.stream, &self.table, from)?;
         self.marks.upload(&self.stream, 0, &marks)?;
-        let (standing, marked) = (&self.on_device.standing, (&self.marks, marks.len()));
-        kernels.subscription_mark(&self.stream, standing, marked, epoch)?;
+        let (queries, marked) = (&self.on_device.queries, (&self.marks, marks.len()));
+        kernels.subscription_mark(&self.stream, queries, marked, epoch)?;
         if !cells.is_empty() {
             self.index.add(&self.stream, (&cells, &references), levels)?;
         }
@@ -224,8 +224,8 @@ impl Subscriptions {
         let scene = SceneArgument::new(tables, regions, records, (objects, slots), length);
         self.found.count(kernels, &self.stream, &scene)?;
         if has_host {
-            let ways = has_steps.then_some(&self.trajectories);
-            self.modified.count((kernels, &self.stream), (&scene, length), ways)?;
+            let trajectories = has_steps.then_some(&self.trajectories);
+            self.modified.count((kernels, &self.stream), (&scene, length), trajectories)?;
         }
         Ok(scene)
     }
@@ -256,17 +256,24 @@ impl Driver {
         }
         let (stream, kernels) = (&self.dispatch, &self.gpu.kernels);
         let found = &mut subscriptions.found;
-        found.gathered.fill(stream, 0, 1)?;
+        found.written_objects.fill(stream, 0, 1)?;
         let others = self.options.ttl_ms.is_some() || !staged.clears.is_empty();
         let (moved, _) = &self.moved[self.epoch as usize % 3];
         let ended = others.then_some((moved, &self.report));
         let records = (&cycle.index, &cycle.records);
         let (arrived, lists) = ((&self.slots, staged.rows), (&found.objects, &found.slots));
-        kernels.subscription_gather(stream, arrived, ended, records, &found.gathered, lists)?;
+        kernels.subscription_gather(
+            stream,
+            arrived,
+            ended,
+            records,
+            &found.written_objects,
+            lists,
+        )?;
         if subscriptions.host.has_every_fix() {
             subscriptions.trajectories.widen((kernels, stream), cycle)?;
         }
-        found.gathered.download(stream, 0, found.gathered_here.first(1))
+        found.written_objects.download(stream, 0, found.written_objects_host.first(1))
     }
 
     /// Applies the cycle's changes and queues counting its events, once dispatch is done.
@@ -399,7 +406,7 @@ impl Driver {
         let host = host?;
         let scene = begun.scene.transpose()?;
         let stream = self.subscriptions.stream.clone();
-        let mut counted = Happened::default();
+        let mut counted = EventCounts::default();
         if let Some(scene) = &scene {
             stream.synchronize().map_err(fault)?;
             counted = self.subscriptions.found.counted();

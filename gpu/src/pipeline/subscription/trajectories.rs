@@ -5,7 +5,7 @@
 //! their rows alone.
 
 use cudarc::driver::CudaStream;
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::{EngineError, Space, space};
 
 use super::pieces::{Piece, Pieces};
@@ -68,7 +68,7 @@ impl Trajectories {
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
         cycle: &CycleRows,
-    ) -> Result<Vec<Answered>, EngineError> {
+    ) -> Result<Vec<AnswerRecord>, EngineError> {
         kernels.trajectories_mark(stream, cycle, &self.passing, &self.rows.marks)?;
         self.rows.count(stream, cycle.rules.rows)?;
         let write = |piece: Piece<'_>| {

@@ -12,7 +12,7 @@ use shoal_codec::{
     Mode, Tree,
 };
 use shoal_engine::conformance::random::Random;
-use shoal_engine::layout::{NO_SLOT, Report};
+use shoal_engine::layout::{DispatchReport, NO_SLOT};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{
     Backend as _, Clock, CycleInput, EngineOptions, Model, Refusal, Request, RequestOutcome,
@@ -21,10 +21,10 @@ use shoal_engine::{
 
 use super::scene::Scene;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
+use crate::pipeline::dispatch_staging::{Arena, stage};
 use crate::pipeline::driver::{Driver, Status};
 use crate::pipeline::query_answers;
 use crate::pipeline::query_parts::QueryParts;
-use crate::pipeline::staging::{Arena, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::tuning::Tuning;
 
@@ -186,8 +186,8 @@ struct Trial {
 }
 
 /// What dispatch told of a cycle.
-struct Told {
-    report: Report,
+struct Dispatched {
+    report: DispatchReport,
     outcomes: Vec<RequestOutcome>,
 }
 
@@ -206,7 +206,7 @@ impl Trial {
     }
 
     /// One cycle through the stage, and the update that takes its moves into the newest positions.
-    fn dispatch(&mut self, input: CycleInput) -> Told {
+    fn dispatch(&mut self, input: CycleInput) -> Dispatched {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.clone());
         let newcomers = self.unknown(&input);
         let (timeline, spare) = (self.driver.timeline.clone(), &mut self.spare);
@@ -224,7 +224,7 @@ impl Trial {
         self.driver.conclude_update().unwrap();
         self.driver.settle().unwrap();
         self.spare = Some(staged.arena);
-        Told { report, outcomes }
+        Dispatched { report, outcomes }
     }
 
     /// Rows, entries of dictionaries and removals of objects that no slot was drawn for.
@@ -244,18 +244,18 @@ impl Trial {
     fn cycle(&mut self, input: CycleInput) {
         let what = format!("cycle {}", self.driver.epoch + 1);
         let before = self.model.records().clone();
-        let told = self.dispatch(input.clone());
+        let found = self.dispatch(input.clone());
         let judge = RowValidator::new(&self.driver.options.space, input.time_max_ms);
-        for (request, outcome) in input.requests.iter().zip(&told.outcomes) {
+        for (request, outcome) in input.requests.iter().zip(&found.outcomes) {
             check_refusals(&judge, request, outcome, &what);
         }
         let expected = self.model.run(input).unwrap();
-        assert_eq!(told.outcomes, expected.requests, "{what}: outcomes");
-        assert_eq!(told.report.expired, expected.expired, "{what}: expired");
+        assert_eq!(found.outcomes, expected.requests, "{what}: outcomes");
+        assert_eq!(found.report.expired, expected.expired, "{what}: expired");
         assert_eq!(self.driver.objects, expected.objects, "{what}: objects");
         assert_eq!(self.driver.clock_ms, expected.clock_ms, "{what}: clock");
         self.check_records(&what);
-        self.check_moves(&before, told.report.moves, &what);
+        self.check_moves(&before, found.report.moves, &what);
     }
 
     /// The records after the cycle are the model's, and so are the newest positions.

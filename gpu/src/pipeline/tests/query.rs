@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
-use shoal_engine::layout::Answered;
+use shoal_engine::layout::AnswerRecord;
 use shoal_engine::sphere::EARTH_RADIUS_M;
 use shoal_engine::{CycleInput, Filter, Projection, Query, QueryKind, Ranker, Region, Space};
 
@@ -15,10 +15,10 @@ use super::scene::Scene;
 use crate::launch::ViewArgument;
 use crate::launch::tests::{BOUNDARIES, Bench, seeds};
 use crate::pipeline::dispatch_records::Records;
+use crate::pipeline::dispatch_staging::{Arena, Staged, stage};
 use crate::pipeline::query_answers::{self, AnswerBuilder};
 use crate::pipeline::query_batch::{QueryBatch, Sorted};
 use crate::pipeline::query_parts::QueryParts;
-use crate::pipeline::staging::{Arena, Staged, stage};
 use crate::pipeline::timeline::Timeline;
 use crate::pipeline::update_cells::Cells;
 use crate::pipeline::update_tables::Tables;
@@ -27,11 +27,11 @@ const NOW_MS: i64 = 1_704_067_200_000;
 /// Objects of which one answer is longer than a block sorts.
 const MANY: usize = 6_000;
 
-fn known(scene: &mut Scene, object: u64) -> Answered {
+fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
     let (x, y) = scene.point();
     let random = &mut scene.random;
     let has = |random: &mut shoal_engine::conformance::random::Random| random.once_in(2);
-    Answered {
+    AnswerRecord {
         object,
         time_ms: NOW_MS - random.between(0, 30_000),
         x,
@@ -50,7 +50,7 @@ fn known(scene: &mut Scene, object: u64) -> Answered {
 }
 
 /// Objects with ids of every size, in no order, some in one crowd and some in another.
-fn objects(scene: &mut Scene, length: usize) -> Vec<Answered> {
+fn objects(scene: &mut Scene, length: usize) -> Vec<AnswerRecord> {
     let mut rows = BTreeMap::new();
     while rows.len() < length {
         if scene.random.once_in(100) {
@@ -60,15 +60,15 @@ fn objects(scene: &mut Scene, length: usize) -> Vec<Answered> {
         let object = scene.random.word() >> (64 - bits);
         rows.insert(object, known(scene, object));
     }
-    let mut rows: Vec<Answered> = rows.into_values().collect();
+    let mut rows: Vec<AnswerRecord> = rows.into_values().collect();
     scene.shuffle(&mut rows);
     rows
 }
 
-/// What is asked of: records and one grid, and the lists of the stage.
+/// The state that queries read: records, one grid and the lists of the stage.
 struct Stage {
     bench: Bench,
-    rows: Vec<Answered>,
+    rows: Vec<AnswerRecord>,
     records: Records,
     cells: Cells,
     query_batch: QueryBatch,
@@ -200,7 +200,7 @@ impl Stage {
         }
     }
 
-    /// Records of every id that is asked for, known or not.
+    /// Records of every requested id, with or without an object.
     fn get(&mut self, staged: &Staged, queries: &[Query], what: &str) {
         if staged.gets.length == 0 {
             return;
@@ -237,13 +237,13 @@ impl Stage {
         for (query, bound) in queries.iter().zip(found.bounds.windows(2)) {
             let range = bound[0] as usize..bound[1] as usize;
             let seen = found.ranks[range.clone()].iter().zip(&found.fixes[range]);
-            let seen: Vec<(u64, Answered)> = seen.map(|(rank, row)| (*rank, *row)).collect();
+            let seen: Vec<(u64, AnswerRecord)> = seen.map(|(rank, row)| (*rank, *row)).collect();
             assert_eq!(seen, self.neighbours(space, query), "{what}: {query:?}");
         }
     }
 
     /// The first `k` by (rank, object) of all that pass.
-    fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, Answered)> {
+    fn neighbours(&self, space: &Space, query: &Query) -> Vec<(u64, AnswerRecord)> {
         let QueryKind::Nearest { x, y, k, rank_max } = query.kind else { return Vec::new() };
         let ranker = Ranker::new(space, x, y);
         let passing = self.rows.iter().filter(|row| query.passes(&query_answers::row(row), NOW_MS));
@@ -255,19 +255,19 @@ impl Stage {
     }
 
     /// The rows that match, ascending by object.
-    fn scan(&self, query: &Query) -> Vec<Answered> {
+    fn scan(&self, query: &Query) -> Vec<AnswerRecord> {
         let QueryKind::Range(region) = &query.kind else { return Vec::new() };
         let passes = |row: &FixRow| query.passes(row, NOW_MS);
         let matches =
-            |row: &&Answered| region.contains(row.x, row.y) && passes(&query_answers::row(row));
-        let mut found: Vec<Answered> = self.rows.iter().filter(matches).copied().collect();
+            |row: &&AnswerRecord| region.contains(row.x, row.y) && passes(&query_answers::row(row));
+        let mut found: Vec<AnswerRecord> = self.rows.iter().filter(matches).copied().collect();
         found.sort_unstable_by_key(|row| row.object);
         found
     }
 }
 
 /// Where an object is, or may be.
-fn place(scene: &mut Scene, rows: &[Answered]) -> (i32, i32) {
+fn place(scene: &mut Scene, rows: &[AnswerRecord]) -> (i32, i32) {
     if rows.is_empty() || scene.random.once_in(3) {
         return scene.point();
     }
@@ -304,7 +304,7 @@ fn circle(scene: &mut Scene, a: (i32, i32), b: (i32, i32)) -> Option<Region> {
 
 /// Rings which may cross each other and themselves: even-odd decides in one polygon, the union
 /// among several.
-fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
+fn polygon(scene: &mut Scene, rows: &[AnswerRecord]) -> Option<Region> {
     let rings = 1 + scene.random.below(4);
     let mut ring = |_| {
         let count = 3 + scene.random.below(12);
@@ -322,7 +322,7 @@ fn polygon(scene: &mut Scene, rows: &[Answered]) -> Option<Region> {
     Region::multi_polygon(&scene.space, &parts).ok()
 }
 
-fn region(scene: &mut Scene, rows: &[Answered]) -> Region {
+fn region(scene: &mut Scene, rows: &[AnswerRecord]) -> Region {
     loop {
         let (a, b) = (place(scene, rows), place(scene, rows));
         let region = match scene.random.below(3) {
@@ -359,7 +359,7 @@ fn filter(scene: &mut Scene) -> Filter {
     filter
 }
 
-fn query(scene: &mut Scene, rows: &[Answered]) -> Query {
+fn query(scene: &mut Scene, rows: &[AnswerRecord]) -> Query {
     let kind = if scene.random.once_in(8) {
         let count = scene.random.below(40);
         let mut id = |_| match rows.len() {
@@ -386,9 +386,9 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
     for objects in BOUNDARIES.into_iter().chain([MANY]) {
         scene.turn();
         let mut stage = Stage::new(&mut scene, objects);
-        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
-            let queries: Vec<Query> = (0..asked).map(|_| query(&mut scene, &stage.rows)).collect();
-            let what = format!("{objects} objects, {asked} queries");
+        for length in [1, *scene.random.pick(&BOUNDARIES)] {
+            let queries: Vec<Query> = (0..length).map(|_| query(&mut scene, &stage.rows)).collect();
+            let what = format!("{objects} objects, {length} queries");
             stage.ask(&queries, &what);
             stage.ask_briefly(&queries, &what);
         }
@@ -413,7 +413,7 @@ fn neighbours_are_those_of_a_scan(seed: u64) {
     for objects in BOUNDARIES.into_iter().chain([MANY]) {
         scene.turn();
         let mut stage = Stage::new(&mut scene, objects);
-        for asked in [1, *scene.random.pick(&BOUNDARIES)] {
+        for length in [1, *scene.random.pick(&BOUNDARIES)] {
             let nearest = |scene: &mut Scene| {
                 let (x, y) = place(scene, &stage.rows);
                 let k = *scene.random.pick(&[0, 1, 2, 7, 33, 600, 4_096]);
@@ -425,8 +425,8 @@ fn neighbours_are_those_of_a_scan(seed: u64) {
                 let kind = QueryKind::Nearest { x, y, k, rank_max };
                 Query { kind, filter, projection: Projection::Fixes, limit: None }
             };
-            let queries: Vec<Query> = (0..asked).map(|_| nearest(&mut scene)).collect();
-            let what = format!("{objects} objects, {asked} nearest queries");
+            let queries: Vec<Query> = (0..length).map(|_| nearest(&mut scene)).collect();
+            let what = format!("{objects} objects, {length} nearest queries");
             stage.ask_nearest(&scene.space, &queries, &what);
         }
     }

@@ -52,9 +52,9 @@ impl Trial {
             tables: Tables::new(&bench.memory).unwrap(),
             newest: vec![NOBODY; slots],
             held: vec![NOBODY; slots],
-            current: bench.room(slots),
-            versions: bench.room(2 * slots.max(1)),
-            objects: bench.room(slots),
+            current: bench.zeros(slots),
+            versions: bench.zeros(2 * slots.max(1)),
+            objects: bench.zeros(slots),
             stamps: vec![0; slots],
             epoch: 0,
             bench,
@@ -132,7 +132,7 @@ impl Trial {
             if is_in_order {
                 assert!(cell.start >= end, "{what}: cell {number} begins in another's room");
             }
-            assert!(cell.count <= cell.capacity, "{what}: cell {number} outgrew its room");
+            assert!(cell.count <= cell.capacity, "{what}: cell {number} outgrew its capacity");
             end = cell.start + cell.capacity;
             let range = cell.start as usize..(cell.start + cell.count) as usize;
             let mut found = seen.entries[range].to_vec();
@@ -257,7 +257,7 @@ impl Trial {
     /// Every slot that moved is a deletion, an insertion, both, or moves inside its cell.
     fn classify(&self, moved: &MovedArgument, before: &[u32], now: &[u32]) {
         let length = 2 * (before.len() + now.len());
-        let (keys, slots) = (self.bench.room(length), self.bench.room(length));
+        let (keys, slots) = (self.bench.zeros(length), self.bench.zeros(length));
         let (kernels, stream) = (&self.bench.gpu.kernels, &self.bench.stream);
         let lists = (&keys, &slots);
         let from = (moved, &self.records());
