@@ -12,7 +12,7 @@ use shoal_engine::{
 };
 use shoal_gpu::{CudaBackend, Gpu};
 
-/// 2024-01-01T00:00:00Z, where a trial's clocks begin.
+/// 2024-01-01T00:00:00Z, the initial clock of a trial.
 const START_MS: i64 = 1_704_067_200_000;
 const OBJECTS: u64 = 60;
 
@@ -21,7 +21,7 @@ fn cuda(options: EngineOptions) -> Box<dyn Backend> {
     Box::new(CudaBackend::new(&gpu, options).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// A place where the trial's objects are: near the middle, or near a border.
+/// The place of a trial's objects: near the middle, or near a border.
 fn place(random: &mut Random, space: &Space) -> (i32, i32) {
     let bounds = space.bounds();
     let (x_mid, reach) = (if space.is_geographic() { 0 } else { bounds.x_max / 2 }, 40_000);
@@ -175,8 +175,8 @@ churns! {
         (24, 6_000, 1_500);
 }
 
-/// Members that left the cells of their region are looked at though slots get other places: while
-/// a fleet outgrows its memory, and when most of its objects are gone.
+/// Members that left the cells of their region are evaluated although slots are renumbered: while a
+/// fleet outgrows its memory, and when most of its objects have been removed.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn members_are_watched_while_a_fleet_grows() {

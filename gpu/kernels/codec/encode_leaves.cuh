@@ -1,5 +1,5 @@
-// Leaves of a tree as they write a tile: raw, afl, gfc and const as in FORMAT.md, section 6, and
-// `keep`, which puts values by for a node that looks at whole columns.
+// Encoding leaves of a tree: raw, afl, gfc and const as in FORMAT.md, section 6, and `store`, which
+// stores values for a node that needs whole columns.
 #pragma once
 #include "codec/encode_tile.cuh"
 
@@ -12,14 +12,14 @@ __device__ inline void encode_raw(Tile<T>& tile, const EncodeStep& step) {
                       tile.values()[at]);
 }
 
-// Values of a tile in memory of its own, and how many.
+// Values of a tile in separate memory, and their number.
 template <class T>
-__device__ inline void encode_keep(Tile<T>& tile, const EncodeStep& step) {
+__device__ inline void encode_store(Tile<T>& tile, const EncodeStep& step) {
     encode_raw(tile, step);
     if (threadIdx.x == 0) ((unsigned short*)step.second)[tile.number] = tile.count();
 }
 
-// FORMAT.md, section 6.11: the least and the greatest value must be one in the end.
+// FORMAT.md, section 6.11: the least and the greatest value must be equal.
 template <class T>
 __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
     u32 count = tile.count();
@@ -38,9 +38,9 @@ __device__ inline void encode_const(Tile<T>& tile, const EncodeStep& step) {
     }
 }
 
-// Chooses widths from `memory.widths`, of the first warp's lanes one a group: varied ones where
-// they save words. Leaves each group's width above the least in `groups`, its words' place in
-// `offsets`; in `chosen` the least width, the bits of the others, and the words of all.
+// Chooses widths from `memory.widths`, one group per lane of the first warp: varied ones if they
+// save words. Leaves each group's width above the least in `groups`, its words' place in `offsets`;
+// in `chosen` the least width, the bits of the others, and the words of all.
 template <class T>
 __device__ inline void choose_widths(TileMemory<T>& memory, u32 count) {
     u32 groups = (count + 31) / 32, group = lane();

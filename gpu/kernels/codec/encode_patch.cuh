@@ -1,5 +1,5 @@
-// The exceptions of a tile, and what is left without them (FORMAT.md, section 6.8): high bits where
-// that makes groups cheaper, or values that a given divisor or number of decimals does not fit.
+// The exceptions of a tile, and the values without them (FORMAT.md, section 6.8): high bits if that
+// makes groups cheaper, or values that a given divisor or number of decimals does not fit.
 #pragma once
 #include "codec/encode_nodes.cuh"
 
@@ -24,7 +24,7 @@ __device__ inline void write_exceptions(Tile<T>& tile, const EncodeStep& step, u
     __syncthreads();
 }
 
-// How many lanes of the warp have more bits than this one.
+// The number of lanes of the warp with more bits than this one.
 template <class T>
 __device__ inline u32 lanes_above(u32 bits) {
     u32 equal = WHOLE_WARP, greater = 0;
@@ -39,7 +39,7 @@ __device__ inline u32 lanes_above(u32 bits) {
 }
 
 // The width of least cost for each of the thread's groups, and how many values exceed it. Only
-// lengths that occur can be of least cost: between them the cost grows with the width.
+// lengths that occur can have the least cost: between them the cost grows with the width.
 __device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&above)[TILE_EACH],
                                    u32 count, u32 greatest, u32 penalty, u32 (&widths)[TILE_EACH],
                                    u32 (&exceeding)[TILE_EACH]) {
@@ -49,7 +49,7 @@ __device__ inline void choose_cuts(const u32 (&bits)[TILE_EACH], const u32 (&abo
         u32 values = group_count(count, group_of(item));
         u32 each = POSITION_BITS + greatest - bits[item] + penalty;
         u32 cost = values * bits[item] + above[item] * each;
-        // The greater width wins where costs are equal.
+        // Of equal costs the greater width wins.
         u32 key = is_there ? cost << 7 | (127 - bits[item]) : ~0u;
         widths[item] = 127 - (warp_min_u32(key) & 127u);
         u32 votes = __ballot_sync(WHOLE_WARP, is_there && bits[item] > widths[item]);

@@ -1,8 +1,8 @@
-// One tile of a column while a block encodes it: bit patterns of up to 32 (T is u32) or 64 bits (u64)
-// in shared memory, where nodes change them one after another.
+// One tile of a column that a block encodes: bit patterns of up to 32 (T is u32) or 64 bits (u64)
+// in shared memory, where nodes transform them one after another.
 //
 // A node with two children leaves the second one's values a level below the first one's. Every
-// function is called by all threads of the block; at its beginning all have written their part.
+// function is called by all threads of the block, after a barrier.
 #pragma once
 #include "codec/encode_bits.cuh"
 
@@ -31,7 +31,7 @@ struct Tile {
     const EncodeTask& task;
     u32 number;
     u32 level;
-    // Words of this tile that are staged already.
+    // Words of this tile already staged.
     u32 staged;
 
     __device__ T* values() { return memory.values[level]; }
@@ -100,7 +100,7 @@ __device__ inline void sum_groups(TileMemory<T>& memory) {
     __syncthreads();
 }
 
-// Numbers the values with `flags` in their order: place of each in `at`, all of them as result.
+// Numbers the values with `flags` in their order: place of each in `at`; returns their number.
 template <class T>
 __device__ inline u32 number_flags(TileMemory<T>& memory, const bool (&flags)[TILE_EACH],
                                    u32 (&at)[TILE_EACH]) {

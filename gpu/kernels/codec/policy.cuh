@@ -27,8 +27,8 @@ static const u32 GROUP_BLOCKS = 3;
 static const u32 GROUP_KEYS = 8;
 // Grouped order by clusters: blocks that must fit a multiprocessor.
 static const u32 ORDER_BLOCKS = 2;
-// Counters of each code, and where two bytes count as many codes as bytes may: no count is too much
-// for them, but more warps wait for each other.
+// Counters of each code, for bytes and, with as many codes, for two bytes: no count overflows them,
+// but more warps wait for each other.
 static const u32 COUNTERS_MANY = 8;
 static const u32 COUNTERS_WIDE = 4;
 // Rows of a thread that are counted before any is settled, and lanes among those that share codes from
@@ -50,11 +50,11 @@ static const u32 PLACED_WORDS = 8;
 // are copied to shared memory without registers.
 static const u32 GROUP_BATCH = 2;
 static const u32 GROUP_AHEAD = 4;
-// Places of the hash table that are tried before there are too many values.
+// Places of the hash table that are probed before there are too many values.
 static const u32 TRIED_MAX = 256;
 // Warps that rank rows, as many as two blocks of a multiprocessor have counters for.
 static const u32 ORDER_RANKERS = 6;
-// Pairs of rows whose loads are in flight together, and rows that are counted so.
+// Pairs of rows whose loads are in flight together, and rows that are counted together.
 static const u32 ORDER_PAIRS = 16;
 static const u32 ORDER_COUNTED = 16;
 // Lanes among those of a batch that share keys, from which on all are compared by bits.

@@ -10,7 +10,7 @@
 
 static const u32 SCATTER_STEPS = CODEC_SCATTER_EACH / SCATTER_NEIGHBOURS;
 
-// What a block works on.
+// The work of a block.
 struct Piece {
     const u16* places;
     u32 rows;

@@ -116,7 +116,7 @@ __device__ inline Row read_validated(const Input& input, const Rules& rules,
     return read;
 }
 
-// The first fault of a row, 0 without one; the twin of the engine's `RowValidator`.
+// The first fault of a row, 0 without one; equals the engine's `RowValidator`.
 __device__ inline u32 validate(const Rules& rules, const Row& row, const Optional& optional) {
     if (row.object == NO_OBJECT) return REFUSED_OBJECT;
     if (row.x == POISON_NOT_FINITE) return REFUSED_NOT_FINITE;

@@ -36,7 +36,9 @@ __device__ inline void store(Version* version, Version value) {
     words[1] = ((int4*)&value)[1];
 }
 
-__device__ inline Optional unknown() { return {SPEED_UNKNOWN, ALTITUDE_UNKNOWN, HEADING_UNKNOWN, 0u}; }
+__device__ inline Optional unknown() {
+    return {SPEED_UNKNOWN, ALTITUDE_UNKNOWN, HEADING_UNKNOWN, 0u};
+}
 
 __device__ inline Optional optional_of(const Records& records, u32 slot, u32 version) {
     return records.optional == nullptr ? unknown() : records.optional[2ull * slot + version];

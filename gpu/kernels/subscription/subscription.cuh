@@ -195,8 +195,8 @@ __device__ inline u32 evaluate_object(const Scene& scene, u32 entry, Each each) 
             const u32* references =
                 (lookup & 1) != 0 ? scene.recent.references : scene.base.references;
             visited += count;
-            evaluate_bin<GROUP>(scene, subject, references + start, count, is_one, (lookup & 2) == 0,
-                             each);
+            evaluate_bin<GROUP>(scene, subject, references + start, count, is_one,
+                                (lookup & 2) == 0, each);
         }
     }
     return visited;

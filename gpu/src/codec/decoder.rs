@@ -20,7 +20,7 @@ use super::decoding::{ChunkSource, Decoding, Form, List, OutputRequest, Place};
 use crate::device::Gpu;
 use crate::launch::{ByteRange, CodecRanges, DeviceBuffer, Failed, Memory, Plain, bytes_of, fault};
 
-/// Every list begins at a multiple of this.
+/// Alignment of lists, bytes.
 const ALIGN: usize = 256;
 
 /// Failure of a decoder.
@@ -85,7 +85,7 @@ pub struct EncodedColumn<'a> {
 }
 
 impl EncodedColumn<'_> {
-    /// Checks everything but the tiles.
+    /// Checks everything except the tiles.
     fn check(&self) -> Result<(), BlockError> {
         if let Some(key) = self.key {
             let root = key.plan.root();
@@ -265,7 +265,7 @@ impl Decoder {
                 .iter()
                 .map(|(id, plan, sections)| ChunkSource { id: *id, plan, sections })
                 .collect();
-            // Keys are not read back, so raw ones may stay in the input.
+            // Keys are not read back, so raw ones may remain in the input.
             let output = |form| OutputRequest { form, request, limits: None };
             let mut outputs = vec![output(Form::Rows); sources.len()];
             outputs[sources.len() - 1] = output(Form::Decoded);
@@ -301,7 +301,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes the input on the device; returns milliseconds by its clock. Results stay there.
+    /// Decodes the input on the device; returns milliseconds by its clock. Results remain there.
     ///
     /// # Errors
     /// [`EngineError::Device`].

@@ -1,5 +1,5 @@
-//! The lists of a decode: columns of any number of blocks by the kernel that takes their trees, so
-//! that the number of launches does not depend on the number of blocks.
+//! The lists of a decode: columns of any number of blocks by kernel, so that the number of launches
+//! does not depend on the number of blocks.
 //!
 //! This file allocates places in input and output; it copies and launches nothing.
 
@@ -17,12 +17,12 @@ use super::runs;
 use super::steps::{Compiler, take};
 use crate::launch::{ByteRange, CodecRanges};
 
-/// Every list of the output begins at a multiple of this.
+/// Alignment of lists of the output, bytes.
 pub(super) const ALIGN: u64 = 256;
 
 const _: () = assert!(SEGMENT_ROWS == CODEC_SEGMENT_ROWS as usize, "the format's");
 
-/// A chunk that a block's bytes hold.
+/// An encoded chunk of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkSource<'a> {
     /// Number of its column.
@@ -38,11 +38,11 @@ pub(crate) enum Form {
     /// By row.
     #[default]
     Decoded,
-    /// By row; a column of plan raw stays where it is.
+    /// By row; a column of plan raw remains in the input.
     Rows,
     /// As rows, but in grouped order if they are keyed by this column.
     Grouped(u16),
-    /// As rows, but codes if they are a dictionary's of no more entries than there are rows.
+    /// As rows, but codes if they have a dictionary with no more entries than rows.
     Codes,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct OutputRequest {
     pub(crate) form: Form,
     /// The request that fails with it.
     pub(crate) request: u32,
-    /// Least value and how far others may be above it, of 32-bit columns.
+    /// Least value and greatest distance above it, of 32-bit columns.
     pub(crate) limits: Option<(u32, u32)>,
 }
 
@@ -66,15 +66,15 @@ pub(crate) enum Place {
     /// Bytes from the start of the output: of values in grouped order, and by row of their places
     /// within segments, of 16 bits.
     Grouped { values: u64, places: u64 },
-    /// Bytes from the start of the output: of codes of 16 bits by row, and of the 64-bit entries
-    /// that they stand for, so many.
+    /// Bytes from the start of the output: of codes of 16 bits by row, and of their 64-bit entries;
+    /// number of entries.
     Codes { codes: u64, table: u64, entries: u32 },
 }
 
 /// Kernel of a tree, by the width of its arithmetic and the slots that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Of 32 bits: 0 slots, 1 or as many as there are.
+    /// Of 32 bits: 0, 1 or any number of slots.
     Narrow(u32),
     /// The same of 64 bits.
     Wide(u32),
@@ -159,7 +159,7 @@ struct Compiled {
     first_step: u32,
     /// See [`Columns`].
     class: usize,
-    /// The dictionary whose codes they give, `NO_COLUMN` without one, and its entries.
+    /// The dictionary of the codes, `NO_COLUMN` without one, and its entries.
     table: u64,
     entries: u32,
 }
@@ -195,7 +195,7 @@ impl Decoding {
         places
     }
 
-    /// Adds one column; returns its place, and that of its codes if they are kept.
+    /// Adds one column; returns its place, and that of its codes if they are stored.
     fn add(
         &mut self,
         start: u64,
@@ -324,7 +324,7 @@ impl Decoding {
         class
     }
 
-    /// Adds a key column that orders the rows of a block, by its codes if they are kept.
+    /// Adds a key column that orders the rows of a block, by its codes if they are stored.
     fn group(&mut self, chunk: &ChunkSource<'_>, place: Place, codes: u64) -> Grouped {
         let root = chunk.plan.root();
         let rows = root.values;

@@ -1,7 +1,8 @@
 //! Encoding of one column on the device: runs programs, collects nodes and sections.
 //!
-//! Programs run one after another, separated by nodes that need all values. Sections stay in place
-//! until all are final; those of a single program are placed before the host reads their lengths.
+//! Programs run one after another, separated by nodes that need all values. Sections remain in
+//! place until all are final; those of a single program are placed before the host reads their
+//! lengths.
 
 use shoal_codec::assemble::ChunkShape;
 use shoal_codec::encoding::float_to_int::{DECIMALS_MAX, power_of_ten};
@@ -19,7 +20,7 @@ use crate::launch::{DeviceSlice, Places};
 const DEPTH_MAX: usize = shoal_codec::limits::PLAN_DEPTH_MAX;
 const NODES_MAX: usize = shoal_codec::limits::PLAN_NODES_MAX;
 
-/// Sections are padded to multiples of so many bytes.
+/// Alignment of sections, bytes.
 const SECTION_ALIGN_BYTES: usize = shoal_codec::limits::SECTION_ALIGN_BYTES;
 
 /// Location of a section before it is placed.
@@ -45,7 +46,7 @@ pub(crate) struct Sections {
     bytes: Vec<u64>,
     from: Vec<Origin>,
     runs: Vec<Run>,
-    /// All of them one behind the other, if they were placed.
+    /// All sections, contiguous, if they were placed.
     placed: Option<DeviceSlice<u8>>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn encode(
     sections(Writer::new(worker, key_column, true), source, tree)
 }
 
-/// The shape of what [`encode`] makes, without the sections.
+/// The shape of the result of [`encode`], without the sections.
 pub(crate) fn measure(
     worker: &mut Worker,
     source: &Source,
@@ -249,7 +250,7 @@ impl<'a> Writer<'a> {
         }
         for child in &draft.children {
             match child {
-                Child::Here(child) => self.append(child, outcome, source)?,
+                Child::Inline(child) => self.append(child, outcome, source)?,
                 Child::Stored(stored) => {
                     let length = outcome.count(stored.count);
                     let is_sparse =
@@ -383,7 +384,7 @@ fn padded(bytes: usize) -> usize {
 }
 
 impl Worker {
-    /// The divisor that the values of a dense source share.
+    /// The common divisor of the values of a dense source.
     pub(crate) fn common(&mut self, source: &Source) -> Result<Option<DivisorChoice>, EngineError> {
         if source.rows == 0 || source.value_type.is_float() {
             return Ok(None);

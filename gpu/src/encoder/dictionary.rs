@@ -12,7 +12,7 @@ use crate::launch::{DeviceSlice, HashTable, Runs, TILE_VALUES};
 
 /// Codes at most.
 const CODES_MAX: u32 = 65_536;
-/// Slots of a hash table for each value that it may hold.
+/// Slots of a hash table per value.
 const SLOTS_PER_VALUE: usize = 4;
 const TOO_MANY: &str = "more different values than the dictionary may have";
 

@@ -34,7 +34,7 @@ impl Order {
         Self::by_parts(worker, keys)
     }
 
-    /// The same with the values of a column in this order, queued while the order is found.
+    /// The same with the values of a column in this order, queued during the ordering.
     pub(crate) fn with(
         worker: &mut Worker,
         keys: &Source,
@@ -63,7 +63,7 @@ impl Order {
         Ok(Source { values, heads: self.heads, ..*column })
     }
 
-    /// By a block of threads per segment; fails where the span of keys is too large.
+    /// By a block of threads per segment; fails if the span of keys is too large.
     fn by_segments(worker: &mut Worker, keys: &Source) -> Result<Self, EngineError> {
         assert!(keys.counts.is_none() && keys.heads.address() == 0, "keys are in row order");
         let whole = (keys.rows as usize).next_multiple_of(TILE_VALUES);

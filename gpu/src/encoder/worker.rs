@@ -1,7 +1,7 @@
 //! Device state for one column at a time: a stream, memory, and scratch of sorts.
 //!
-//! Operations on whole columns are here: bounds, keys, distinct values. Slices are valid until the
-//! arena is cleared. Trees do not matter here.
+//! Implements operations on whole columns: bounds, keys, distinct values. Slices are valid until
+//! the arena is cleared. Independent of trees.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Worker {
     pub(crate) memory: Memory,
     pub(crate) kernels: Arc<EncodeKernels>,
     pub(crate) stream: Arc<CudaStream>,
-    /// Carries small copies in both directions beside the work of `stream`.
+    /// Copies small data in both directions beside the work of `stream`.
     copies: Arc<CudaStream>,
     /// Orders one of the two streams behind the other.
     reached: CudaEvent,

@@ -299,8 +299,8 @@ argument_layouts! {
         /// Different values at most.
         limit: (u32),
     }
-    /// Places of sections: of words, each with its directory, and of bytes that are copied. Zeros pad
-    /// a section to a multiple of its alignment. With totals, sections are shifted by the words
+    /// Places of sections: of words, each with its directory, and of bytes that are copied. Zeros
+    /// pad a section to a multiple of its alignment. With totals, sections are shifted by the words
     /// counted before them.
     SectionPlacesArgument {
         totals: (u64),

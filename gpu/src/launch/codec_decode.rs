@@ -1,7 +1,7 @@
 //! Launches that decode columns of blocks; their number does not depend on the number of blocks.
 //!
 //! Blocks, lists and output share one buffer: decoded columns first, then the input. The code that
-//! makes the lists asserts that places lie inside.
+//! builds the lists asserts that places lie inside.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -22,7 +22,7 @@ pub(super) const DECODE_THREADS: u32 = 128;
 /// Threads of a block of the kernels with slots.
 pub(super) const SLOT_THREADS: u32 = 32;
 
-/// Tiles of a launch that run at once even with kernels of more registers: 16 on each of 132
+/// Greatest number of tiles that run at once even with kernels of more registers: 16 on each of 132
 /// multiprocessors.
 const SMALL_TILES: u32 = 2112;
 

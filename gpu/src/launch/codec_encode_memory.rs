@@ -1,8 +1,8 @@
-//! Slices of device memory, and the arena of one encoding at a time: pieces of large allocations,
-//! handed out one after another and taken back all at once.
+//! Slices of device memory, and the arena of one encoding at a time, which allocates slices from
+//! large pieces and frees all at once.
 //!
-//! A slice knows its length, so launches can assert it, and what lent it its memory: using a slice
-//! whose memory was taken back or freed panics.
+//! A slice has its length, so that launches can assert it, and its owner: using a slice whose
+//! memory was released panics.
 
 use std::marker::PhantomData;
 use std::sync::Mutex;
@@ -15,15 +15,15 @@ use super::host::{CopySource, CopyTarget, Staging, lock};
 use super::memory::{DeviceBuffer, Memory, fault, is_allocated};
 use super::plain::Plain;
 
-/// Every slice of an arena begins at a multiple of so many bytes: sections of blocks do at 64.
+/// Alignment of slices of an arena, bytes; sections of blocks need 64.
 const ALIGN_BYTES: usize = 256;
-/// The least that is allocated.
+/// Least size of a piece.
 const PIECE_BYTES: usize = 1 << 22;
 
-/// What lent a slice its memory.
+/// The owner of a slice's memory.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    /// Nothing: there are no values.
+    /// None: there are no values.
     Nothing,
     /// An allocation, by its number.
     Buffer(u64),
@@ -60,10 +60,10 @@ impl<T: Plain> DeviceSlice<T> {
         Self { address: 0, length: 0, owner: Owner::Nothing, values: PhantomData }
     }
 
-    /// Where the values lie.
+    /// The address of the values.
     ///
     /// # Panics
-    /// When the memory was taken back.
+    /// When the memory was released.
     pub(crate) fn address(self) -> u64 {
         let is_live = match self.owner {
             Owner::Nothing => true,
@@ -102,12 +102,12 @@ impl<T: Plain> DeviceSlice<T> {
             return Ok(());
         }
         let bytes = self.length * size_of::<T>();
-        // SAFETY: the slice lies within memory that is still lent; ordered by the stream.
+        // SAFETY: the slice lies within live memory, as `address` asserts; ordered by the stream.
         unsafe { result::memset_d8_async(self.address(), byte, bytes, stream.cu_stream()) }
             .map_err(fault)
     }
 
-    /// Copies values to its start, through a staging buffer of its arena or its fleet's.
+    /// Copies values to its start, through a staging buffer of its arena or its own.
     pub(crate) fn upload<'a>(
         self,
         stream: &CudaStream,
@@ -128,7 +128,7 @@ impl<T: Plain> DeviceSlice<T> {
         };
         let mut staging = lock(staging);
         let staging = staging.get_or_insert_with(|| Staging::new(stream.context()));
-        // SAFETY: the values lie within memory that is still lent.
+        // SAFETY: the values lie within live memory, as `address` asserts.
         unsafe { values.copy_to(stream, self.address(), staging) }
     }
 
@@ -144,7 +144,7 @@ impl<T: Plain> DeviceSlice<T> {
         if values.len() == 0 {
             return Ok(());
         }
-        // SAFETY: the values lie within memory that is still lent.
+        // SAFETY: the values lie within live memory, as `address` asserts.
         unsafe { values.copy_from(stream, self.address()) }
     }
 }
@@ -172,24 +172,24 @@ impl<T: Plain> OnDevice for &DeviceBuffer<T> {
     }
 }
 
-/// What an arena has lent. It outlives the arena, so that slices can ask for it ever after, and
-/// then serves another arena.
+/// The live allocations of an arena. Outlives the arena, so that slices can always check their
+/// allocation, and then serves another arena.
 #[derive(Debug, Default)]
 struct Allocations {
     numbers: Mutex<Numbers>,
-    /// Made when it is needed first.
+    /// Allocated on first use.
     staging: Mutex<Option<Staging>>,
 }
 
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Of the allocations that hold, ascending.
+    /// Numbers of live allocations, ascending.
     live: Vec<u64>,
-    /// Of the last allocation; no number is given twice.
+    /// Number of the last allocation; numbers are unique.
     last: u64,
 }
 
-/// Allocations without an arena.
+/// Idle registers of allocations, for new arenas.
 static SPARE: Mutex<Vec<&'static Allocations>> = Mutex::new(Vec::new());
 
 impl Allocations {
@@ -209,13 +209,13 @@ impl Allocations {
         number
     }
 
-    /// Ends all allocations but the first `length`.
+    /// Ends all allocations except the first `length`.
     fn truncate(&self, length: usize) {
         lock(&self.numbers).live.truncate(length);
     }
 }
 
-/// A state of an arena to go back to.
+/// A state of an arena to return to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     allocations: usize,
@@ -228,9 +228,9 @@ pub(crate) struct Mark {
 pub(crate) struct Arena {
     memory: Memory,
     pieces: Vec<DeviceBuffer<u8>>,
-    /// Bytes of the last piece that are handed out.
+    /// Allocated bytes of the last piece.
     used_bytes: usize,
-    /// Bytes of the pieces before it.
+    /// Bytes of the earlier pieces.
     before_bytes: usize,
     allocations: &'static Allocations,
 }
@@ -267,14 +267,14 @@ impl Arena {
         Ok(DeviceSlice { address, length, owner, values: PhantomData })
     }
 
-    /// How much is handed out.
+    /// The present state.
     pub(crate) fn mark(&self) -> Mark {
         let allocations = lock(&self.allocations.numbers).live.len();
         Mark { allocations, pieces: self.pieces.len(), used_bytes: self.used_bytes }
     }
 
-    /// Takes back what was handed out since. What was queued on the stream comes before what will
-    /// be queued with the same memory.
+    /// Releases all allocations after the mark. Work that is queued on the stream precedes later
+    /// work with the same memory.
     pub(crate) fn release(&mut self, mark: Mark) {
         self.allocations.truncate(mark.allocations);
         while self.pieces.len() > mark.pieces.max(1) {
@@ -284,7 +284,7 @@ impl Arena {
         self.used_bytes = if mark.pieces == 0 { 0 } else { mark.used_bytes };
     }
 
-    /// Takes everything back. What was in several pieces will be in one.
+    /// Releases all allocations. Replaces several pieces by one.
     pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
         self.allocations.truncate(0);
         if self.pieces.len() > 1 {
@@ -300,7 +300,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         self.allocations.truncate(0);
-        // Waits for what was staged.
+        // Waits for staged copies.
         *lock(&self.allocations.staging) = None;
         lock(&SPARE).push(self.allocations);
     }

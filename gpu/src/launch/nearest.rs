@@ -9,7 +9,7 @@ use shoal_engine::layout::{AnswerRecord, Shape};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// Candidates of all queries, by query: their records, and the first of each query and the end.
+/// Candidates of all queries, by query: their records, and the first candidate of each query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a> {
     pub(crate) fixes: &'a DeviceBuffer<AnswerRecord>,
@@ -26,7 +26,7 @@ impl Candidates<'_> {
 }
 
 impl Kernels {
-    /// Ranks from the queries' centres, and the candidates' own places beside them.
+    /// Ranks from the queries' centres, and the places of the candidates.
     pub(crate) fn nearest_rank(
         &self,
         stream: &CudaStream,
@@ -56,8 +56,8 @@ impl Kernels {
         enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
 
-    /// The first candidates of each query with their ranks, `taken` in all; `takes` are those of
-    /// all queries before each.
+    /// The first candidates of each query with their ranks, `taken` in all; `takes` has the sums of
+    /// the queries before each.
     pub(crate) fn nearest_take(
         &self,
         stream: &CudaStream,

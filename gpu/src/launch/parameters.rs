@@ -1,6 +1,6 @@
-//! The arguments that kernels take by value, made from buffers.
+//! Builds the arguments that kernels take by value from buffers.
 //!
-//! The constructors assert what kernels rely on: lists with a common index are equally long.
+//! The constructors assert the kernels' preconditions: lists with a common index are equally long.
 
 use shoal_engine::layout::{
     Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Optional, Place,
@@ -19,7 +19,7 @@ use super::plain::Plain;
 pub(crate) struct ByteRange {
     /// Bytes from the start of the input.
     pub(crate) at: usize,
-    /// Values.
+    /// Number of values.
     pub(crate) length: usize,
 }
 
@@ -126,9 +126,9 @@ impl CellsArgument {
 }
 
 impl SpareArgument {
-    /// What is behind all cells, for cells that are as full as `mean` on average.
+    /// Free entries behind all cells, for cells of `mean` objects on average.
     pub(crate) fn new(first: &DeviceBuffer<u64>, entries: &DeviceBuffer<Entry>, mean: f32) -> Self {
-        // Places are 32-bit numbers, of which the last means none.
+        // Places are 32-bit numbers; the last one means none.
         let end = (entries.len() as u64).min(u64::from(u32::MAX));
         Self { first: first.pointer(), end, mean, reserved: 0 }
     }
@@ -141,7 +141,7 @@ impl Outgrown {
         self.count
     }
 
-    /// Whether the grid must be built anew.
+    /// Whether the grid must be rebuilt.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed != 0
     }
@@ -173,7 +173,7 @@ impl MovedArgument {
         self.length
     }
 
-    /// Slots that moved in this cycle.
+    /// Number of slots that moved in this cycle.
     pub(crate) fn now_length(&self) -> u32 {
         self.length - self.before_length
     }
@@ -186,7 +186,7 @@ impl PolygonsArgument {
 }
 
 impl ViewArgument {
-    /// `is_tight`: no cell has room to spare.
+    /// `is_tight`: no cell has spare capacity.
     pub(crate) fn new(
         (cells, is_tight): (&CellsArgument, bool),
         records: RecordsArgument,

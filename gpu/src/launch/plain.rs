@@ -1,4 +1,4 @@
-//! Values that are nothing but their bytes.
+//! Values defined by their bytes alone.
 
 use shoal_engine::layout;
 

@@ -77,7 +77,7 @@ impl Kernels {
             first_items, offsets, bounds, lengths, long_queries)
     }
 
-    /// Writes the matches of items `first` on; there are `matches` of them.
+    /// Writes the matches of items from `first` on; there are `matches` of them.
     pub(crate) fn query_write(
         &self,
         stream: &CudaStream,
@@ -115,7 +115,7 @@ impl Kernels {
         enqueue!(self.query_fixes, stream, length; records, epoch, slots, length, fixes)
     }
 
-    /// The records of some ids.
+    /// The records of a list of ids.
     pub(crate) fn query_get(
         &self,
         stream: &CudaStream,

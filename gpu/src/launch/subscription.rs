@@ -16,9 +16,9 @@ use super::argument_layout::{
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// Threads that share the bins of one object where these are long.
+/// Threads that share the bins of one object if these are long; `OBJECT_THREADS` of the kernels.
 const MANY: u64 = 8;
-/// Threads that look through the slots that moved.
+/// Threads that scan the slots that moved.
 const ENDED_THREADS: u64 = 1 << 18;
 
 impl BinsArgument {
@@ -47,7 +47,7 @@ impl NewBinsArgument {
         Self { bins, references, mask: (capacity - 1) as u32, most: Self::most(capacity) }
     }
 
-    /// Bins in use from which a table is too full: probing gets long.
+    /// Bins in use beyond which a table is too full: probing takes long.
     pub(crate) fn most(capacity: usize) -> u32 {
         (capacity / 8 * 5) as u32
     }
@@ -69,13 +69,13 @@ impl RegionsArgument {
     }
 }
 
-/// References that are added to a table: their cells beside them.
+/// References that are added to a table, with their cells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added<'a> {
     pub(crate) cells: &'a DeviceBuffer<u64>,
     pub(crate) references: &'a DeviceBuffer<u32>,
     pub(crate) length: usize,
-    /// New numbers of all regions, where they change.
+    /// New numbers of all regions, if they change.
     pub(crate) numbers: Option<&'a DeviceBuffer<u32>>,
 }
 
@@ -106,14 +106,13 @@ impl SceneArgument {
         u64::from(self.length) * if is_long { MANY } else { 1 }
     }
 
-    /// Objects of it.
+    /// Number of objects.
     pub(crate) fn length(&self) -> u32 {
         self.length
     }
 }
 
-/// Lists of sorted events: by event its key and its object's place, and the sums of what precedes
-/// it.
+/// Lists of sorted events: by event its key and its object's place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -159,7 +158,7 @@ impl Kernels {
         enqueue!(self.subscription_counts, stream, threads; table, counts)
     }
 
-    /// Files added references and those of an older table, from where each bin's begin.
+    /// Files added references and those of an older table, with the start of each bin.
     pub(crate) fn subscription_file(
         &self,
         stream: &CudaStream,
@@ -179,7 +178,7 @@ impl Kernels {
             table)
     }
 
-    /// Lets regions end or be silent in this cycle; see the kernel for what a mark is.
+    /// Ends queries or suppresses their events in this cycle; the kernel defines marks.
     pub(crate) fn subscription_mark(
         &self,
         stream: &CudaStream,
@@ -192,8 +191,8 @@ impl Kernels {
         enqueue!(self.subscription_mark, stream, length; queries, marks, length, epoch)
     }
 
-    /// Lists the objects that rows and removals name, whose slots are in `arrived`, and of the
-    /// slots that the report counts those that `ended`.
+    /// Lists the objects of rows and removals, whose slots are in `arrived`, and those that `ended`
+    /// of the slots that the report counts.
     pub(crate) fn subscription_gather(
         &self,
         stream: &CudaStream,
@@ -219,8 +218,8 @@ impl Kernels {
         Ok(())
     }
 
-    /// Counts the events of every object, 0 behind the last, and lists those with some; `is_long`
-    /// says that many threads are to share the bins of one.
+    /// Counts the events of every object, 0 behind the last, and lists the objects with events;
+    /// `is_long`: several threads share the bins of an object.
     pub(crate) fn subscription_count(
         &self,
         stream: &CudaStream,
@@ -245,7 +244,7 @@ impl Kernels {
         enqueue!(self.subscription_tally, stream, scene.threads(true); scene, tallies)
     }
 
-    /// Writes the events that were counted, of the first `length` objects that have some.
+    /// Writes the events that were counted, of the first `length` objects with events.
     pub(crate) fn subscription_write(
         &self,
         stream: &CudaStream,
@@ -266,7 +265,7 @@ impl Kernels {
             events.keys, events.entries)
     }
 
-    /// Marks the first event of each region, and with `fixes` those that want a record.
+    /// Marks the first event of each region, and with `fixes` the events with a record.
     pub(crate) fn subscription_heads(
         &self,
         stream: &CudaStream,
@@ -301,7 +300,7 @@ impl Kernels {
             written, heads, queries, regions, objects, kinds, region_heads)
     }
 
-    /// Writes the records of events that want one; `places` has the sums of their marks.
+    /// Writes the records of events with a record; `places` has the sums of their marks.
     pub(crate) fn subscription_fixes(
         &self,
         stream: &CudaStream,
@@ -317,7 +316,7 @@ impl Kernels {
             records, epoch, fixes)
     }
 
-    /// What became of the objects of the first `length` slots in cycle `epoch`.
+    /// The outcomes of the objects of the first `length` slots in cycle `epoch`.
     pub(crate) fn subscription_outcomes(
         &self,
         stream: &CudaStream,
@@ -331,8 +330,8 @@ impl Kernels {
             outcomes)
     }
 
-    /// Marks the objects that the host looks at, 0 behind the last. `watched` has a bit a slot, and
-    /// `passing` where there are trajectories.
+    /// Marks the objects that the host evaluates, 0 behind the last. `watched` has a bit a slot,
+    /// and `passing` if there are trajectories.
     pub(crate) fn subscription_mark_observed(
         &self,
         stream: &CudaStream,
@@ -367,7 +366,7 @@ impl Kernels {
             observed)
     }
 
-    /// Begins (1) or ends (0) to watch the first `length` objects.
+    /// Starts (1) or stops (0) watching the first `length` objects.
     pub(crate) fn subscription_watch(
         &self,
         stream: &CudaStream,

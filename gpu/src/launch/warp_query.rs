@@ -1,6 +1,6 @@
-//! Launches that answer whole queries; part of stage query.
+//! Launches of warp queries; part of stage query.
 //!
-//! One safe function a kernel. What is counted is read back before it is written, as for items.
+//! One safe function a kernel. Counts are read back before matches are written, as for items.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -15,7 +15,8 @@ use super::parameters::QueryRanges;
 type BatchInput<'a> = (&'a DeviceBuffer<u8>, &'a QueryRanges);
 
 impl Kernels {
-    /// Counts the matches of every query, keeps the few of most and lists the others.
+    /// Counts the matches of every query, stores those of short answers and lists the other
+    /// queries.
     pub(crate) fn warp_query_count(
         &self,
         stream: &CudaStream,
@@ -36,7 +37,7 @@ impl Kernels {
             parts, queries, counts, kept, lengths, long_queries)
     }
 
-    /// Writes what was kept of `queries` queries, `matches` with those that were not.
+    /// Writes the stored matches of `queries` queries; `matches` counts all matches.
     pub(crate) fn warp_query_write(
         &self,
         stream: &CudaStream,

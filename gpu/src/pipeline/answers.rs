@@ -91,7 +91,7 @@ impl<T: Plain> Drop for PooledBuffer<T> {
 #[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
 pub(crate) enum Answers {
     /// Complete.
-    Here(AnswerSet),
+    Ready(AnswerSet),
     /// Ids of range queries.
     Coming {
         /// Set when they are copied.
@@ -109,7 +109,7 @@ impl Answers {
     /// Waits for them.
     pub(crate) fn wait(self) -> Result<AnswerSet, EngineError> {
         match self {
-            Self::Here(answers) => Ok(answers),
+            Self::Ready(answers) => Ok(answers),
             Self::Coming { copied, bounds, objects, limits } => {
                 copied.synchronize().map_err(fault)?;
                 Ok(AnswerSet::of_ids(Arc::new(bounds), Arc::new(objects), limits))

@@ -306,7 +306,7 @@ impl Driver {
             Ok(answers) => (answers, None),
             Err(error) => {
                 self.release_answers()?;
-                (Answers::Here(AnswerSet::default()), Some(error))
+                (Answers::Ready(AnswerSet::default()), Some(error))
             }
         };
         timeline.end((epoch, "query"), querying, &query)?;

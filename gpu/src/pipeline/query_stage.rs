@@ -32,7 +32,7 @@ impl Driver {
     pub(super) fn view(&self, epoch: u64, clock_ms: i64) -> Result<ViewArgument, EngineError> {
         let cells = &self.cells[epoch as usize % 2];
         if cells.epoch != Some(epoch) {
-            let unknown = || EngineError::Device("a grid was not brought up".to_owned());
+            let unknown = || EngineError::Device("a grid was not updated".to_owned());
             return Err(self.lacking.clone().unwrap_or_else(unknown));
         }
         let of = (&cells.argument(), cells.is_tight);
@@ -101,7 +101,7 @@ impl Driver {
         counted: Counted,
     ) -> Result<Answers, EngineError> {
         let Some((view, progress)) = counted else {
-            return Ok(Answers::Here(AnswerSet::default()));
+            return Ok(Answers::Ready(AnswerSet::default()));
         };
         let stream = self.query_batch.stream.clone();
         stream.synchronize().map_err(fault)?;
@@ -135,7 +135,7 @@ impl Driver {
                     clock_ms: self.answer_clock_ms,
                     objects: self.objects_before,
                 };
-                maker.make(staged, bounds, totals).map(Answers::Here)
+                maker.make(staged, bounds, totals).map(Answers::Ready)
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Copies whose host memory is changed, dropped or read right after they were queued.
 //!
 //! A long fill on the same stream delays every copy, so a copy that did not own its memory would
-//! see the change.
+//! read the change.
 
 use super::bench::Bench;
 use crate::launch::{Arena, DeviceBuffer, DeviceSlice, PinnedBuffer};
 
-/// Lengths in values: nothing, one, a staging buffer's least, and more than its most.
+/// Lengths in values: nothing, one, a staging buffer's least, and more than its greatest.
 const LENGTHS: [usize; 4] = [0, 1, 1 << 14, (1 << 20) + 7];
 
 /// Bytes of a fill.
@@ -35,7 +35,7 @@ fn lists_of_ordinary_memory_are_taken_before_an_upload_returns() {
         }
         changed.fill(0);
         drop(changed);
-        assert_eq!(bench.here(&to, length), values, "{length} values");
+        assert_eq!(bench.download(&to, length), values, "{length} values");
     }
 }
 

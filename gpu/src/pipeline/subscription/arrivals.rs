@@ -1,7 +1,7 @@
 //! The changes of each object in a cycle, for queries that evaluate every fix.
 //!
-//! Refused rows and those of failed blocks never get here; late rows are dropped by comparing them
-//! with the record at the start.
+//! Refused rows and those of failed blocks are not part of the input; late rows are dropped by
+//! comparing them with the record at the start.
 
 use rayon::prelude::*;
 use shoal_codec::FixRow;
@@ -13,7 +13,7 @@ use shoal_engine::stage::subscription::{ObjectChange, Observation};
 use super::host_evaluation::ObservedObject;
 use crate::pipeline::query_answers::row;
 
-/// Objects that a thread takes at a time at least.
+/// Least number of objects of a thread.
 const MANY: usize = 1 << 10;
 
 /// One row or removal.

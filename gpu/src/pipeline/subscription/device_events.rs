@@ -1,4 +1,4 @@
-//! The lists in which the device finds a cycle's events.
+//! The lists of a cycle's events on the device.
 //!
 //! Written objects are gathered and sorted; their events are counted, written in that order and
 //! stably sorted by region, so that they are ordered by (region, object). Columns are copied from
@@ -17,8 +17,8 @@ use crate::launch::{
 };
 use crate::pipeline::answers::Pool;
 
-/// References of an object from which several threads share them, and below which one takes them
-/// again; a guess.
+/// References of an object from which several threads share them, and below which one thread visits
+/// them again; a guess.
 const LONG: u64 = 8;
 const LONG_AGAIN: u64 = 6;
 
@@ -49,7 +49,7 @@ pub(super) struct DeviceEvents {
     offsets: DeviceBuffer<u64>,
     event_counts: DeviceBuffer<EventCounts>,
     event_counts_host: PinnedBuffer<EventCounts>,
-    /// Whether bins are long enough for many threads to share.
+    /// Whether bins are so long that several threads share them.
     is_long: bool,
     events_host: PinnedBuffer<u64>,
     keys: DeviceBuffer<u32>,
@@ -158,7 +158,7 @@ impl DeviceEvents {
         self.offsets.download(stream, length, self.events_host.first(1))
     }
 
-    /// Chooses for the next cycle whether threads share references, by those that were counted.
+    /// Chooses for the next cycle whether threads share references, by the visited ones.
     pub(super) fn learn(&mut self, scene: &SceneArgument) {
         // Overestimates cycles of few blocks, which several threads an object do not slow down.
         let visited = self.event_counts_host.as_slice()[0].visited * u64::from(SAMPLED_BLOCKS);
@@ -166,7 +166,7 @@ impl DeviceEvents {
         self.is_long = visited > most;
     }
 
-    /// What was counted.
+    /// The counts.
     pub(super) fn counted(&self) -> EventCounts {
         EventCounts {
             events: self.events_host.as_slice()[0],
@@ -204,7 +204,7 @@ impl DeviceEvents {
         let EventCounts { events, fixes, busy, .. } = self.counted();
         let (events, fixes) = (events as usize, fixes as usize);
         self.fit_events(events, numbers, (parity, fixes))?;
-        // All of the pinned memory is there before anything is queued.
+        // All pinned memory is allocated before anything is queued.
         let mut objects = self.words.take(events + others)?;
         let mut kinds = self.bytes.take(events + others)?;
         let mut region_heads = self.region_heads.take(events.min(numbers))?;

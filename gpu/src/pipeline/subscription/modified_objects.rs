@@ -1,7 +1,8 @@
-//! The objects of a cycle that the host evaluates, and what the cycle left of them.
+//! The objects of a cycle that the host evaluates, with their outcomes.
 //!
-//! Those that were or are in a cell of a host's query, may have passed through one that evaluates
-//! every fix (`trajectories.rs`), or have a membership: the device watches a bit of each slot.
+//! Objects before or after the cycle in a cell of a host's query, that may have crossed one that
+//! evaluates every fix (`trajectories.rs`), or with a membership: the device watches a bit per
+//! slot.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::AnswerRecord;
@@ -20,9 +21,9 @@ use crate::pipeline::query_answers::row;
 pub(super) struct ModifiedObjects {
     /// A bit a slot.
     watched: DeviceBuffer<u32>,
-    /// Slots that there are bits for.
+    /// Number of slots with a bit.
     slots: usize,
-    /// Of each object its record before the cycle and after it.
+    /// Of each object its record before the cycle and its outcome.
     observed: Pieces,
     objects: DeviceBuffer<u64>,
     begins: DeviceBuffer<u32>,
@@ -48,12 +49,12 @@ impl ModifiedObjects {
         Ok(())
     }
 
-    /// Takes note that slots are now those of other objects.
+    /// Invalidates the bits after slots were renumbered.
     pub(super) fn forget(&mut self) {
         self.slots = 0;
     }
 
-    /// Has the device watch the objects with memberships; there are `slots` slots.
+    /// Uploads the changes of the watched objects; there are `slots` slots.
     pub(super) fn watch(
         &mut self,
         (kernels, stream): (&Kernels, &CudaStream),
@@ -121,7 +122,7 @@ fn object_of(before: &AnswerRecord, after: &AnswerRecord) -> ObservedObject {
     ObservedObject { object, before, after, changes: Vec::new() }
 }
 
-/// What the cycle left of an object; `None` where it neither existed nor exists.
+/// The outcome of an object; `None` if it existed neither before nor after the cycle.
 pub(super) fn observation_of(object: &AnswerRecord) -> Option<Observation> {
     if object.found != 0 {
         return Some(Observation::Live { row: row(object), is_written: object.reserved != 0 });

@@ -1,4 +1,4 @@
-//! The continuous queries as the device reads them: a record by number, and their shapes.
+//! The continuous queries on the device: a record by number, and their shapes.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::layout::{DeviceQuery, Edge, Shape};
@@ -19,7 +19,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Those of a table.
+    /// The lengths of a table.
     pub(super) fn of(table: &QueryTable) -> Self {
         Self {
             regions: table.numbers(),
@@ -94,7 +94,7 @@ impl OnDevice {
         widen(memory, stream, &mut self.edges, edges, present.edges)
     }
 
-    /// Uploads what a table has from these lengths on; memory for it is reserved.
+    /// Uploads the entries of a table from these lengths on; memory for them is reserved.
     pub(super) fn take(
         &self,
         stream: &CudaStream,

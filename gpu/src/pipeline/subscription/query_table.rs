@@ -1,8 +1,8 @@
-//! All continuous queries under the numbers that the device knows them by.
+//! All continuous queries by their number on the device.
 //!
-//! Numbers are given in order and end with their query; a changed query gets a new one. When many
-//! have ended, all are renumbered in the order of their ids, so that numbers nearly ascend with
-//! ids. Holds the device's record of each query, but knows no device.
+//! Numbers are assigned in order and end with their query; a changed query gets a new one. When
+//! many have ended, all are renumbered in the order of their ids, so that numbers nearly ascend
+//! with ids. Holds the device's record of each query, but makes no calls to a device.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use shoal_engine::{
 
 use crate::pipeline::query_parts::Shapes;
 
-/// Ended numbers, beside as many in use, before all are renumbered.
+/// Ended numbers, in addition to as many in use, before all are renumbered.
 const ENDED_MIN: usize = 1 << 14;
 
 /// A query under its number; without a subscription when it has ended.
@@ -36,7 +36,7 @@ pub(super) struct QueryTable {
     pub(super) queries: Vec<DeviceQuery>,
     /// By number.
     pub(super) ids: Vec<u64>,
-    /// What regions other than circles without a filter are tested against.
+    /// The shapes of regions other than circles without a filter.
     pub(super) shapes: Shapes,
 }
 
@@ -58,7 +58,7 @@ impl QueryTable {
         self.numbers.len()
     }
 
-    /// Numbers given so far.
+    /// Numbers assigned so far.
     pub(super) fn numbers(&self) -> usize {
         self.regions.len()
     }
@@ -98,7 +98,7 @@ impl QueryTable {
         Some(subscription)
     }
 
-    /// Adds a query, silent in cycle `epoch`; returns its number.
+    /// Adds a query, whose events are suppressed in cycle `epoch`; returns its number.
     pub(super) fn add(&mut self, id: RegionId, subscription: Box<Subscription>, epoch: u64) -> u32 {
         let number = self.regions.len() as u32;
         let query = device_query(&subscription, &mut self.shapes);
@@ -133,7 +133,7 @@ impl QueryTable {
             let Some(NumberedQuery { id, subscription: Some(subscription) }) = old else {
                 continue;
             };
-            // A query that was silent in this cycle has events from the next one on.
+            // A query whose events were suppressed in this cycle has events from the next one on.
             let silent = before.queries[number as usize].silent;
             self.add(id, subscription, silent.into());
         }

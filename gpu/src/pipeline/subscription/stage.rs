@@ -2,8 +2,9 @@
 //! of the cycle's records.
 //!
 //! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
-//! record before it is done. Without continuous queries nothing is queued. Events that do not fit
-//! memory become lagged: memberships follow from the records, so none is lost.
+//! Runs on its own stream after dispatch, beside update and queries; the next cycle writes no
+//! record before it has ended. Without continuous queries nothing is queued. Events without memory
+//! make queries lag: memberships follow from the records, so none is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,13 +44,13 @@ pub(crate) struct Subscriptions {
     pub(super) found: DeviceEvents,
     pub(super) members: Sorted,
     pub(super) marks: DeviceBuffer<u32>,
-    /// Queries that the host evaluates.
+    /// Queries evaluated by the host.
     host: HostQueries,
     modified: ModifiedObjects,
     trajectories: Trajectories,
-    /// Whether the objects that the running cycle wrote are listed.
+    /// Whether the written objects of the running cycle are listed.
     gathers: bool,
-    /// Set when nothing of the stage reads records any more.
+    /// Set when the stage no longer reads records.
     done: Option<CudaEvent>,
 }
 
@@ -57,13 +58,14 @@ pub(crate) struct Subscriptions {
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
     changed: Vec<ChangedQuery>,
-    /// The host had queries before the cycle and evaluates the objects near them.
+    /// The host had queries before the cycle, so it evaluates the objects near them.
     has_host: bool,
-    /// The host had queries that evaluate every fix: the rows and removals of the objects.
+    /// The host had queries that evaluate every fix, so it reads the rows and removals of the
+    /// objects.
     steps: Option<CycleRows>,
-    /// What events are counted in; `None` when there can be none, an error where memory is short.
+    /// The input of counting; `None` if there can be no events, an error if memory ended.
     scene: Option<Result<SceneArgument, EngineError>>,
-    /// When the stage began, if the timeline is recorded.
+    /// The start of the stage, if the timeline is recorded.
     began: Option<CudaEvent>,
 }
 
@@ -95,17 +97,17 @@ impl Subscriptions {
         self.table.iter().map(|(region, _)| region).collect()
     }
 
-    /// Makes a stream that writes records wait for the cycle before.
+    /// Makes a stream that writes records wait for the previous cycle.
     pub(crate) fn wait(&self, stream: &CudaStream) -> Result<(), EngineError> {
         self.done.as_ref().map_or(Ok(()), |done| stream.wait(done)).map_err(fault)
     }
 
-    /// Takes note that slots are now those of other objects.
+    /// Invalidates the watched objects after slots were renumbered.
     pub(crate) fn forget_slots(&mut self) {
         self.modified.forget();
     }
 
-    /// Reserves memory for what changes add, and for a list of so many objects on so many slots.
+    /// Reserves memory for the additions of changes, and for `written` objects on `slots` slots.
     fn fit(&mut self, changes: &Changes, written: usize, slots: usize) -> Result<(), EngineError> {
         if self.table.len() > 0 {
             self.found.fit(written)?;
@@ -192,7 +194,7 @@ impl Subscriptions {
         let numbers = self.table.numbering();
         match self.index.merge(&self.stream, &numbers) {
             Ok(()) => {}
-            // Tried again when there is memory.
+            // Repeated when there is memory.
             Err(EngineError::OutOfMemory { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -201,7 +203,7 @@ impl Subscriptions {
         self.stream.synchronize().map_err(fault)
     }
 
-    /// Has the device watch the objects with memberships; memory for these slots is reserved.
+    /// Uploads the watched objects; memory for these slots is reserved.
     fn watch(
         &mut self,
         kernels: &Kernels,
@@ -211,7 +213,7 @@ impl Subscriptions {
         self.modified.watch((kernels, &self.stream), &mut self.host, index, slots)
     }
 
-    /// Queues counting the events of what was gathered.
+    /// Queues counting the events of the listed objects.
     fn count(
         &mut self,
         kernels: &Kernels,
@@ -243,7 +245,7 @@ impl Driver {
         self.subscriptions.fit(&staged.changes, written, slots)
     }
 
-    /// Queues listing the objects that the cycle may have written, behind dispatch.
+    /// Queues listing the objects that the cycle may have written, after dispatch.
     pub(in crate::pipeline) fn gather(
         &mut self,
         staged: &Staged,
@@ -276,7 +278,7 @@ impl Driver {
         found.written_objects.download(stream, 0, found.written_objects_host.first(1))
     }
 
-    /// Applies the cycle's changes and queues counting its events, once dispatch is done.
+    /// Applies the cycle's changes and queues counting its events, after dispatch.
     pub(in crate::pipeline) fn begin_events(
         &mut self,
         staged: &mut Staged,
@@ -291,8 +293,8 @@ impl Driver {
             begun.began = self.timeline.begin(&subscriptions.stream)?;
         }
         if begun.has_host {
-            // Slots may have new numbers, and more of them. Before changes, for the host evaluates
-            // the members of a changed query once more.
+            // Slots may have been renumbered, and there may be more. Precedes the changes, because
+            // the host evaluates the members of a changed query again.
             let index = (&self.records.index(), self.records.key());
             subscriptions.watch(&kernels, index, self.records.capacity())?;
         }
@@ -341,7 +343,7 @@ impl Driver {
         Ok(events)
     }
 
-    /// Takes note that what was queued so far is all that reads records.
+    /// Records that no later work reads records.
     fn mark_done(&mut self) -> Result<(), EngineError> {
         let done = self.subscriptions.stream.record_event(None).map_err(fault)?;
         self.subscriptions.done = Some(done);
@@ -349,7 +351,7 @@ impl Driver {
     }
 
     /// Evaluates the host's queries for the cycle's objects, and the changed queries. The inner
-    /// error is that of events alone.
+    /// error concerns events only.
     fn host_events(
         &mut self,
         staged: &Staged,

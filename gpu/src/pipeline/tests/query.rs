@@ -1,6 +1,6 @@
 //! Range and nearest queries against a linear scan, in all shapes, under all filters.
 //!
-//! From parts to sorted ids and records, through the steps that the driver queues. The twin is
+//! From parts to sorted ids and records, through the steps that the driver queues. The model is
 //! `Region::contains` and `Filter::passes`, row by row.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
     }
 }
 
-/// Objects with ids of every size, in no order, some in one crowd and some in another.
+/// Objects with ids of every size, in no order, in two crowds.
 fn objects(scene: &mut Scene, length: usize) -> Vec<AnswerRecord> {
     let mut rows = BTreeMap::new();
     while rows.len() < length {
@@ -110,8 +110,8 @@ impl Stage {
         ViewArgument::new(cells, self.records.argument(), 0, NOW_MS)
     }
 
-    /// Asks all queries in one cycle and compares what is counted and found.
-    fn ask(&mut self, queries: &[Query], what: &str) {
+    /// Runs all queries in one cycle and compares the counts and matches.
+    fn run(&mut self, queries: &[Query], what: &str) {
         let input = CycleInput { queries: queries.to_vec(), ..CycleInput::default() };
         let (memory, stream) = (&self.bench.memory, &self.bench.stream);
         let (timeline, spare) = (Timeline::default(), &mut self.spare);
@@ -137,8 +137,8 @@ impl Stage {
         self.spare = Some(staged.arena);
     }
 
-    /// Asks the ranges among the queries for ids alone, which a warp answers each.
-    fn ask_briefly(&mut self, queries: &[Query], what: &str) {
+    /// Runs the ranges among the queries with ids alone, as warp queries.
+    fn run_by_warp(&mut self, queries: &[Query], what: &str) {
         let ranges = queries.iter().filter(|query| matches!(query.kind, QueryKind::Range(_)));
         let plain = |query: &Query| Query { projection: Projection::Ids, ..query.clone() };
         let queries: Vec<Query> = ranges.map(plain).collect();
@@ -162,13 +162,13 @@ impl Stage {
             for (query, bound) in queries.iter().zip(bounds.windows(2)) {
                 let ids: Vec<u64> = self.scan(query).iter().map(|row| row.object).collect();
                 let found = &objects[bound[0] as usize..bound[1] as usize];
-                assert_eq!(found, ids, "{what}: ids of {query:?}, briefly");
+                assert_eq!(found, ids, "{what}: ids of {query:?}, by warp");
             }
         }
         self.spare = Some(staged.arena);
     }
 
-    /// Bounds of what is listed, and totals of what is counted, by query.
+    /// Bounds of listed matches, and totals of counted ones, by query.
     fn count(&mut self, staged: &Staged) -> (Vec<u64>, Vec<u64>) {
         let queries = staged.queries.len();
         let (mut bounds, mut totals) = (vec![0; queries + 1], vec![0; queries]);
@@ -221,7 +221,7 @@ impl Stage {
         assert_eq!(found, expected, "{what}: gets");
     }
 
-    /// Asks nearest queries in one cycle.
+    /// Runs nearest queries in one cycle.
     fn ask_nearest(&mut self, space: &Space, queries: &[Query], what: &str) {
         let view = self.view();
         let mut maker = AnswerBuilder {
@@ -266,7 +266,7 @@ impl Stage {
     }
 }
 
-/// Where an object is, or may be.
+/// The position of an object, or a random one.
 fn place(scene: &mut Scene, rows: &[AnswerRecord]) -> (i32, i32) {
     if rows.is_empty() || scene.random.once_in(3) {
         return scene.point();
@@ -389,10 +389,10 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         for length in [1, *scene.random.pick(&BOUNDARIES)] {
             let queries: Vec<Query> = (0..length).map(|_| query(&mut scene, &stage.rows)).collect();
             let what = format!("{objects} objects, {length} queries");
-            stage.ask(&queries, &what);
-            stage.ask_briefly(&queries, &what);
+            stage.run(&queries, &what);
+            stage.run_by_warp(&queries, &what);
         }
-        // Everything, on its own: the longest answer there is.
+        // Everything in one query: the longest possible answer.
         let bounds = scene.space.bounds();
         let (west, south) = scene.space.to_api(bounds.x_min, bounds.y_min);
         let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
@@ -402,8 +402,8 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
         let everything = Query { kind, filter, projection, limit: None };
         assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
         let what = format!("all of {objects} objects");
-        stage.ask(std::slice::from_ref(&everything), &what);
-        stage.ask_briefly(&[everything], &what);
+        stage.run(std::slice::from_ref(&everything), &what);
+        stage.run_by_warp(&[everything], &what);
     }
 }
 
@@ -418,7 +418,7 @@ fn neighbours_are_those_of_a_scan(seed: u64) {
                 let (x, y) = place(scene, &stage.rows);
                 let k = *scene.random.pick(&[0, 1, 2, 7, 33, 600, 4_096]);
                 let filter = if scene.random.once_in(3) { filter(scene).boxed() } else { None };
-                // Through an object, in the middle of them, or none.
+                // Through an object, among the objects, or through none.
                 let (to_x, to_y) = place(scene, &stage.rows);
                 let rank = Ranker::new(&scene.space, x, y).rank(to_x, to_y);
                 let rank_max = *scene.random.pick(&[u64::MAX, u64::MAX, rank, rank / 2, 0]);
