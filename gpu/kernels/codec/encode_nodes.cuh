@@ -3,12 +3,6 @@
 #pragma once
 #include "codec/encode_tile.cuh"
 
-// Value at `at`, 0 before the tile.
-template <class T>
-__device__ inline T value_before(const T* values, u32 at, u32 back) {
-    return at >= back ? values[at - back] : (T)0;
-}
-
 // Replaces the tile's values, from registers.
 template <class T>
 __device__ inline void replace(T* values, u32 count, const T (&by)[TILE_EACH]) {

@@ -63,7 +63,7 @@ extern "C" __global__ void subscription_mark(DeviceQuery* queries, const u32* ma
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= length) return;
     DeviceQuery* marked = queries + marks[at] / 2;
-    marked->silent = epoch;
+    marked->suppressed_epoch = epoch;
     if ((marks[at] & 1u) != 0) marked->flags = 0;
 }
 

@@ -135,7 +135,8 @@ __device__ inline void evaluate_bin(const Scene& scene, const Subject& subject,
                 number = reference >> REFERENCE_BITS;
                 DeviceQuery query = load(scene.regions.queries + number);
                 flags = query.flags;
-                bool reports = (flags & QUERY_ACTIVE) != 0 && query.silent != (u32)scene.epoch;
+                bool reports = (flags & QUERY_ACTIVE) != 0
+                    && query.suppressed_epoch != (u32)scene.epoch;
                 if (reports)
                     kind = evaluate_region(scene, subject, query, whole, is_one, from_before);
                 if ((flags >> kind & 1u) == 0) kind = 0;

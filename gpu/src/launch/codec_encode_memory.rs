@@ -70,7 +70,7 @@ impl<T: Plain> DeviceSlice<T> {
             Owner::Buffer(number) => is_allocated(number),
             Owner::Arena(allocations, number) => allocations.has(number),
         };
-        assert!(is_live, "the memory of a slice was taken back");
+        assert!(is_live, "the memory of a slice was released");
         self.address
     }
 
@@ -260,7 +260,7 @@ impl Arena {
             self.pieces.push(piece);
             self.used_bytes = 0;
         }
-        let piece = self.pieces.last().expect("there is one now");
+        let piece = self.pieces.last().expect("a piece exists");
         let address = piece.address() + self.used_bytes as u64;
         self.used_bytes += bytes;
         let owner = Owner::Arena(self.allocations, self.allocations.begin());

@@ -68,7 +68,7 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         of.check();
         let queries = of.queries;
-        assert!(taken <= of.length, "no more than there are");
+        assert!(taken <= of.length, "at most all candidates");
         assert!(takes.len() > queries as usize, "a sum a query and one more");
         assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
         let shortest = neighbours.len().min(neighbour_ranks.len());

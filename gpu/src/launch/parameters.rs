@@ -114,7 +114,10 @@ impl CellsArgument {
         entries: &DeviceBuffer<Entry>,
         places: &DeviceBuffer<u32>,
     ) -> Self {
-        assert!(grid.columns as usize * grid.rows as usize <= cells.len(), "every cell is there");
+        assert!(
+            grid.columns as usize * grid.rows as usize <= cells.len(),
+            "every cell is in range"
+        );
         let (cells, entries, places) = (cells.pointer(), entries.pointer(), places.pointer());
         Self { grid: *grid, cells, entries, places }
     }
@@ -257,7 +260,7 @@ impl QueriesArgument {
         length: u32,
     ) -> Self {
         assert!(first_items.len() > at.parts.length, "every part has a first item");
-        assert!(items.len() >= length as usize, "every item is there");
+        assert!(items.len() >= length as usize, "every item is in range");
         let (first_items, items) = (first_items.pointer(), items.pointer());
         Self { first_items, items, length, ..Self::whole(input, at) }
     }

@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, Item, KEPT, Lengths, Part};
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Part};
 
 use super::argument_layout::{IndexArgument, QueriesArgument, RecordsArgument, ViewArgument};
 use super::memory::DeviceBuffer;
@@ -53,7 +53,10 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(counts.len() >= length as usize, "a count an item");
-        assert!(kept.len() >= KEPT as usize * length as usize, "capacity for some matches an item");
+        assert!(
+            kept.len() >= ITEM_MATCHES as usize * length as usize,
+            "capacity for some matches an item"
+        );
         enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
     }
@@ -90,10 +93,13 @@ impl Kernels {
         let length = batch.length();
         assert!(offsets.len() > length as usize, "an offset an item and one more");
         assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
-        assert!(kept.len() >= KEPT as usize * length as usize, "the matches that were kept");
+        assert!(
+            kept.len() >= ITEM_MATCHES as usize * length as usize,
+            "the matches that were kept"
+        );
         let (records, _) = view.records();
         let items = u64::from(length - first);
-        let threads = items * u64::from(KEPT);
+        let threads = items * u64::from(ITEM_MATCHES);
         enqueue!(self.query_write, stream, threads; records, length, offsets, first, kept, objects,
             slots)?;
         let threads = items * WARP;

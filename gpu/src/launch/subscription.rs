@@ -29,7 +29,7 @@ impl BinsArgument {
         levels: u32,
     ) -> Self {
         assert!(capacity.is_power_of_two(), "bins are found by masking");
-        assert!(capacity <= bins.len() && length <= references.len(), "everything is there");
+        assert!(capacity <= bins.len() && length <= references.len(), "lists are long enough");
         let mask = (capacity - 1) as u32;
         Self { bins: bins.pointer(), references: references.pointer(), mask, levels }
     }
@@ -186,7 +186,7 @@ impl Kernels {
         (marks, length): (&DeviceBuffer<u32>, usize),
         epoch: u64,
     ) -> Result<(), EngineError> {
-        assert!(length <= marks.len(), "every mark is there");
+        assert!(length <= marks.len(), "every mark is in range");
         let (length, epoch) = (length as u32, epoch as u32);
         enqueue!(self.subscription_mark, stream, length; queries, marks, length, epoch)
     }
@@ -294,7 +294,7 @@ impl Kernels {
         let capacity = objects.len().min(kinds.len()).min(heads.len().saturating_sub(1));
         assert!(capacity >= events.length, "capacity for every event");
         assert!(region_heads.len() >= events.length.min(numbers), "capacity for every region");
-        assert!(queries.len().min(regions.len()) >= numbers, "every region is there");
+        assert!(queries.len().min(regions.len()) >= numbers, "every region is in range");
         let (length, written) = (events.length as u32, scene.objects);
         enqueue!(self.subscription_columns, stream, length; events.keys, events.entries, length,
             written, heads, queries, regions, objects, kinds, region_heads)
@@ -374,7 +374,7 @@ impl Kernels {
         (objects, begins, length): (&DeviceBuffer<u64>, &DeviceBuffer<u32>, usize),
         (watched, slots): (&DeviceBuffer<u32>, usize),
     ) -> Result<(), EngineError> {
-        assert!(objects.len().min(begins.len()) >= length, "every change is there");
+        assert!(objects.len().min(begins.len()) >= length, "every change is in range");
         assert!(32 * watched.len() >= slots, "a bit a slot");
         let length = length as u32;
         enqueue!(self.subscription_watch, stream, length; index, key, objects, begins, length,

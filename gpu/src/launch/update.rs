@@ -135,7 +135,7 @@ impl Kernels {
         capacities: &DeviceBuffer<u32>,
         squares: &DeviceBuffer<u64>,
     ) -> Result<(), EngineError> {
-        assert!(sorted.keys.len() >= sorted.length as usize, "the keys are there");
+        assert!(sorted.keys.len() >= sorted.length as usize, "every key is in range");
         assert!(sorted.spans.len().min(capacities.len()) >= cells as usize, "a capacity a cell");
         let length = sorted.length;
         enqueue!(self.rebuild_spans, stream, length; sorted.keys, length, sorted.spans)?;

@@ -11,7 +11,7 @@ use super::subscription::Events;
 use crate::launch::{CopyTarget, Memory, PinnedBuffer, Plain, fault};
 
 /// Pinned buffers that a pool retains.
-const KEPT: usize = 8;
+const ITEM_MATCHES: usize = 8;
 
 /// A pool of pinned memory for answers.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl<T: Plain> Pool<T> {
         let buffer = match at.map(|at| free.swap_remove(at)) {
             Some(buffer) => buffer,
             None => {
-                if free.len() == KEPT {
+                if free.len() == ITEM_MATCHES {
                     free.remove(0);
                 }
                 PinnedBuffer::new(&self.memory, length + length / 4)?
@@ -80,7 +80,7 @@ impl<T: Plain> AsRef<[T]> for PooledBuffer<T> {
 impl<T: Plain> Drop for PooledBuffer<T> {
     fn drop(&mut self) {
         let mut free = self.pool.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if free.len() < KEPT {
+        if free.len() < ITEM_MATCHES {
             free.extend(self.buffer.take());
         }
     }
@@ -88,7 +88,7 @@ impl<T: Plain> Drop for PooledBuffer<T> {
 
 /// Answers, perhaps still being copied.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one a cycle, moved a few times")]
+#[allow(clippy::large_enum_variant, reason = "one per cycle, moved a few times")]
 pub(crate) enum Answers {
     /// Complete.
     Ready(AnswerSet),

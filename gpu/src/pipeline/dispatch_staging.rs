@@ -113,7 +113,7 @@ pub(crate) fn stage(
     query_parts: &mut QueryParts,
 ) -> Result<Staged, EngineError> {
     let Some(mut arena) = spare.take() else {
-        return Err(EngineError::Device("there is no memory for a cycle's input".to_owned()));
+        return Err(EngineError::Device("no memory for a cycle's input".to_owned()));
     };
     if let Some(idle) = arena.idle.take() {
         idle.synchronize().map_err(fault)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, Item, KEPT, Lengths, Shape};
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
 
 use super::query_nearest::{Neighbours, Ranking};
 use crate::launch::{
@@ -136,7 +136,7 @@ impl QueryBatch {
         self.counts.fit(items as usize + 1)?;
         self.offsets.fit(items as usize + 1)?;
         self.totals.fit(queries)?;
-        self.kept.fit(KEPT as usize * items as usize)?;
+        self.kept.fit(ITEM_MATCHES as usize * items as usize)?;
         self.bounds.fit(queries + 1)?;
         self.long_queries.fit(queries)?;
         let stream = &self.stream;

@@ -141,8 +141,8 @@ constants! { CONSTANTS:
     PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: the query requests only the number of objects.
     PART_COUNT: u32 = 1 << 31;
-    /// Matches of one row of cells that are stored between counting and writing.
-    KEPT: u32 = 16;
+    /// Matches of one item, a row of cells, that are stored between counting and writing.
+    ITEM_MATCHES: u32 = 16;
     /// Matches of one query at most that a warp sorts while it finds them.
     WARP_QUERY_MATCHES: u32 = 32;
     /// Matches that a block sorts in its shared memory.
@@ -173,7 +173,7 @@ constants! { CONSTANTS:
     REFERENCE_BITS: u32 = 2;
     /// Flag of a reference: all of the cell lies in the region.
     REFERENCE_WHOLE: u32 = 1;
-    /// Flag of a reference: where the cell is whole, objects that remain in it cause no events.
+    /// Flag of a reference: in a whole cell, objects that remain in it cause no events.
     REFERENCE_QUIET: u32 = 2;
     /// One in so many blocks of threads counts the references that it visits.
     SAMPLED_BLOCKS: u32 = 16;
@@ -216,7 +216,7 @@ records! { RECORDS:
         state_at: u64,
         /// Ids of a dictionary.
         entries_at: u64,
-        /// By row: where columns in grouped order have it within their segment, in 16 bits.
+        /// By row: its place within its segment in columns in grouped order, in 16 bits.
         places_at: u64,
         base_ms: i64,
         first_arrival: u32,
@@ -398,7 +398,7 @@ records! { RECORDS:
         /// Requested kinds of events, by bit, and flags.
         flags: u32,
         /// The lower bits of the last epoch in which its events are suppressed.
-        silent: u32,
+        suppressed_epoch: u32,
         reserved: u32,
     }
 

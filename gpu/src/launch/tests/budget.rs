@@ -247,5 +247,5 @@ fn fleets_of_a_device_are_not_promised_the_same_bytes() {
     assert_eq!(objects, ROWS_SEVERAL);
     text(run(&gpu), "the device's memory for all fleets");
     drop(one);
-    assert_eq!(run(&gpu).unwrap().0, ROWS_SEVERAL, "what was given back is there");
+    assert_eq!(run(&gpu).unwrap().0, ROWS_SEVERAL, "released memory is available");
 }

@@ -44,7 +44,7 @@ impl Driver {
         }
         if let (Some(scene), false) = (scene, marks.is_empty()) {
             for mark in &marks {
-                table.queries[(mark >> 1) as usize].silent = self.epoch as u32;
+                table.queries[(mark >> 1) as usize].suppressed_epoch = self.epoch as u32;
             }
             subscriptions.marks.fit(marks.len())?;
             subscriptions.marks.upload(stream, 0, &marks)?;

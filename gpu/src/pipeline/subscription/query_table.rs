@@ -102,7 +102,7 @@ impl QueryTable {
     pub(super) fn add(&mut self, id: RegionId, subscription: Box<Subscription>, epoch: u64) -> u32 {
         let number = self.regions.len() as u32;
         let query = device_query(&subscription, &mut self.shapes);
-        self.queries.push(DeviceQuery { silent: epoch as u32, ..query });
+        self.queries.push(DeviceQuery { suppressed_epoch: epoch as u32, ..query });
         self.ids.push(id.0);
         self.numbers.insert(id, number);
         self.regions.push(NumberedQuery { id, subscription: Some(subscription) });
@@ -134,8 +134,8 @@ impl QueryTable {
                 continue;
             };
             // A query whose events were suppressed in this cycle has events from the next one on.
-            let silent = before.queries[number as usize].silent;
-            self.add(id, subscription, silent.into());
+            let epoch = before.queries[number as usize].suppressed_epoch;
+            self.add(id, subscription, epoch.into());
         }
     }
 }

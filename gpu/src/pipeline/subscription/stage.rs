@@ -164,7 +164,7 @@ impl Subscriptions {
                     number
                 }
                 (None, Some(number)) => {
-                    self.table.queries[number as usize].silent = epoch as u32;
+                    self.table.queries[number as usize].suppressed_epoch = epoch as u32;
                     marks.push(number << 1);
                     number
                 }
